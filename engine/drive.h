@@ -1,0 +1,276 @@
+/*
+ * drive.h - a drive as the rest of the engine sees it: asynchronous operations, and nothing else.
+ *
+ * This table is the only seam between one machine and many. Local drives (engine/drive/), filters that fail, delay, corrupt, serialise,
+ * duplicate or drop operations, later remote drives and a simulator implement it.
+ *
+ * Rules
+ * - An operation is submitted on any loop and completes by op->done() on the loop it was submitted from (op->home), never from inside
+ *   submit(). It belongs to the drive until then.
+ * - Operations are safe to repeat: a repeated APPEND of a (pg, seq) the drive has already is answered 0, and so on.
+ * - Answers are values: nothing in them points into the drive. Result buffers are struct eng_buf, released by the caller.
+ * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT and WRITE of an epoch older than the newest
+ *   it has durably seen with -ESTALE.
+ * - Operations for one pg from one loop arrive in order.
+ * - result: 0 or a negative errno. -ENOENT (LOOKUP, READ, RECORD: nothing of that name), -EIO (the drive has failed, or failed now: every
+ *   later operation answers -EIO too, I8), -EBADMSG (READ, LOOKUP: bytes there, but they fail their checksum: damage of that shard only),
+ *   -ENOSPC (full: WRITE and APPEND without ENG_OP_RESERVE refused; the drive has not failed), -EAGAIN (a bounded queue is full),
+ *   -ESTALE.
+ */
+#ifndef MILLRACE_ENGINE_DRIVE_H
+#define MILLRACE_ENGINE_DRIVE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "format.h"
+#include "loop.h"
+
+/* Bytes shared by value between loops; the last release frees. Any thread. */
+struct eng_buf {
+        atomic_uint refs;
+        uint32_t len;
+        uint8_t data[];
+};
+struct eng_buf *eng_buf_new(size_t len);              /* one reference; NULL: no memory */
+struct eng_buf *eng_buf_ref(struct eng_buf *buf);
+void eng_buf_unref(struct eng_buf *buf);              /* NULL is allowed */
+
+enum eng_op_kind {
+        ENG_OP_APPEND,   /* make a record durable in the log; its mutations stay pending (invisible) until COMMIT */
+        ENG_OP_COMMIT,   /* make all pending records of pg with seq <= op.seq visible to LOOKUP and SCAN, in seq order; then they may be indexed */
+        ENG_OP_LOOKUP,   /* newest visible value of a name */
+        ENG_OP_SCAN,     /* visible names in order */
+        ENG_OP_WRITE,    /* one frame into a segment; durable only after SYNC */
+        ENG_OP_SYNC,     /* everything WRITTEN (completed) before this was submitted, by anyone, becomes durable */
+        ENG_OP_READ,     /* bytes of one shard, verified */
+        ENG_OP_DISCARD,  /* forget all shards of an object id; their space is freed once nothing living is left in the segment */
+        ENG_OP_TAIL,     /* recovery: what stands in the log but is not known committed */
+        ENG_OP_RECORD,   /* recovery: body of a pending record */
+        ENG_OP_KINDS
+};
+
+#define ENG_OP_RESERVE 1u      /* flags: may use the space reserve (deletes, epochs, recovery) */
+#define ENG_OP_WANT_INLINE 2u  /* LOOKUP: give inline bytes too */
+#define ENG_OP_WANT_ATTRS 4u   /* SCAN: give attrs too */
+#define ENG_OP_WANT_PARTS 8u   /* SCAN: give fmt_parts too (verification) */
+
+struct eng_drive;
+
+struct eng_op {
+        /* owner: the caller until submit, then the drive until done */
+        enum eng_op_kind kind;
+        unsigned flags;
+        uint64_t epoch;
+        void (*done)(struct eng_op *op);
+        int result;
+
+        union {
+                struct { /* APPEND, RECORD (body is the answer; record fields filled) */
+                        struct eng_buf *body;     /* APPEND: caller's reference, held until done; RECORD: answer, caller releases */
+                        uint32_t pg;
+                        uint32_t body_crc;        /* CRC32C of body, computed once by the caller */
+                        uint32_t inline_len;
+                        uint16_t type;            /* enum fmt_record_type */
+                        uint64_t seq, committed, time_ms;
+                        uint64_t record_epoch;    /* epoch the record was first written under (a copy keeps it) */
+                } append;
+                struct {
+                        uint32_t pg;
+                        uint64_t seq;
+                } commit;
+                struct { /* LOOKUP */
+                        const uint8_t *name;      /* caller's, valid until done */
+                        uint16_t name_len;
+                        struct eng_buf *value;    /* answer: fmt_value, attrs, parts (checksum verified) */
+                        struct eng_buf *bytes;    /* answer with ENG_OP_WANT_INLINE when the value is inline and not empty: verified bytes */
+                } lookup;
+                struct { /* SCAN: names in [from, to) (from exclusive if after), at most max entries + prefixes */
+                        const uint8_t *from, *to; /* caller's, valid until done; full index names */
+                        uint16_t from_len, to_len;
+                        bool after;
+                        uint16_t prefix_len;      /* with a delimiter: bytes of every name that belong to bucket and prefix */
+                        const uint8_t *delimiter; /* after prefix_len bytes; NULL: none */
+                        uint16_t delimiter_len;
+                        uint32_t max;
+                        const uint64_t *pgs;      /* bitmap of the placement groups wanted; NULL: all */
+                        struct eng_buf *entries;  /* answer: packed struct eng_scan_entry */
+                        uint32_t count;           /* answer */
+                        bool more;                /* answer: stopped at max; continue after the last entry's name */
+                } scan;
+                struct { /* WRITE: slot holds LP_SLOT_HEADER bytes for the frame header, then payload_len bytes of payload */
+                        uint8_t object_id[FMT_ID];
+                        uint32_t stripe;
+                        uint8_t shard, k, m;
+                        uint32_t payload_len;     /* multiple of 4 KiB */
+                        void *slot;               /* caller's, a slot of the home loop; header part is written by the drive */
+                        const uint8_t *payload;   /* == slot + LP_SLOT_HEADER */
+                } write;
+                struct { /* READ of payload bytes [offset, offset+len): lands at slot + LP_SLOT_HEADER + offset; the drive may use all the
+                            rest of the slot as scratch (it reads whole CRC blocks) */
+                        uint8_t object_id[FMT_ID];
+                        uint32_t stripe;
+                        uint8_t shard;
+                        uint32_t offset, len;
+                        uint32_t payload_len;     /* expected payload length of the frame; other: -EBADMSG */
+                        void *slot;
+                } read;
+                struct {
+                        uint8_t object_id[FMT_ID];
+                } discard;
+                struct { /* TAIL */
+                        struct eng_buf *entries;  /* answer: array of struct eng_tail_entry, ordered by pg, seq */
+                        uint32_t count;
+                } tail;
+        };
+
+        /* private to the drive (or filter) that holds the op */
+        struct lp_loop *home;
+        struct eng_drive *drive;
+        struct lp_msg msg;
+        struct lp_io io[2];
+        struct eng_op *next;
+        uint64_t priv[8];
+};
+
+/* One entry of a SCAN answer: header, then name, then value (fmt_value [+ attrs [+ parts]]); value_len 0 for a common prefix. Each entry starts at a
+ * multiple of 8 bytes. */
+struct eng_scan_entry {
+        uint32_t size;          /* of the whole entry, padded */
+        uint16_t name_len;
+        uint16_t flags;         /* 1: common prefix */
+        uint32_t value_len;
+        uint32_t pad;
+};
+
+struct eng_tail_entry {
+        uint32_t pg;
+        uint32_t pad;
+        uint64_t seq;           /* newest pending entries; with pending 0: highest seq the drive has durably applied or seen */
+        uint64_t committed;     /* highest 'committed' seen for this pg */
+        uint64_t epoch;
+        uint32_t pending;       /* 1: a record that waits for COMMIT; 0: one entry per pg known to the drive, its high-water mark */
+        uint32_t body_len;
+};
+
+struct eng_drive_ops {
+        /* Any loop. */
+        void (*submit)(struct eng_drive *drive, struct eng_op *op);
+        /* After the loops have stopped (or never ran): index covers the log, descriptors closed, memory freed. */
+        void (*close)(struct eng_drive *drive);
+};
+
+/* Common head of every implementation. */
+struct eng_drive {
+        const struct eng_drive_ops *ops;
+        unsigned slot;          /* number in the store's drive map: the u16 in fmt_part.drives */
+        struct lp_loop *owner;  /* loop that owns the drive's state (a hint: LOOKUPs from it need no message) */
+};
+
+static inline void eng_drive_submit(struct eng_drive *drive, struct eng_op *op)
+{
+        drive->ops->submit(drive, op);
+}
+
+/* ---- local drives ---------------------------------------------------------------------------------- */
+
+/* What the FORMAT file says. */
+struct eng_identity {
+        uint8_t store_id[FMT_ID];
+        uint8_t drive_id[FMT_ID];
+        unsigned slot;
+        unsigned layout;
+        int64_t created_ms;
+};
+
+enum eng_folder_state {
+        ENG_FOLDER_ABSENT,      /* no such folder, or not a folder */
+        ENG_FOLDER_EMPTY,       /* nothing in it but possibly lost+found */
+        ENG_FOLDER_PARTIAL,     /* a format of ours that did not finish: may be formatted again */
+        ENG_FOLDER_FOREIGN,     /* other things, no FORMAT */
+        ENG_FOLDER_DRIVE        /* has a valid FORMAT */
+};
+/* Looks without changing anything. -EBADMSG: a FORMAT that is damaged; -EPROTONOSUPPORT: newer layout; -EACCES ... ; error names the folder. */
+int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity,
+                     struct eng_error *error);
+/* Writes log/, data/, index/ and, last and atomically, FORMAT; all synced, directories included. The first log file begins with an EPOCH
+ * record of the given body. Safe to repeat after a crash. */
+int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                      struct eng_error *error);
+
+struct eng_local_options {
+        const char *path;
+        struct eng_identity identity;
+        struct lp_loop *owner;
+        uint64_t log_file_bytes, segment_bytes, tail_bytes, cache_bytes, full_reserve_bytes; /* 0: defaults of engine.h; cache of inline bytes */
+        /* Called on the owner loop: the drive has failed (text says why); it answers -EIO from now on. */
+        void (*failed)(void *arg, struct eng_drive *drive, const char *text);
+        /*
+         * Called on the owner loop after an index batch is durable: objects with shards that died by it (overwritten, deleted, dead parts). values: n
+         * buffers of fmt_value + attrs + parts, valid during the call. The store discards their shards (I6: the committed record
+         * that superseded them is the proof).
+         */
+        void (*superseded)(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
+        void *arg;
+};
+
+/*
+ * Opens a formatted folder: takes LOCK, opens the index (rebuilding it when it is gone or damaged), replays the log from the index's
+ * position into the tail, scans open segments. Blocking; called on a thread of its own (drives are opened in parallel), before any operation. Fails
+ * with -EBUSY (locked), -EBADMSG (damage: the log's chain breaks with valid records behind it), -EIO ...; error has the text.
+ */
+int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error);
+/* Newest EPOCH record body the drive holds (copied into out, at most cap bytes; *len its length), and the ids of the epochs before it, newest first. */
+#define ENG_EPOCH_HISTORY 64u
+struct eng_epoch_history {
+        unsigned count;
+        struct {
+                uint64_t number;
+                uint8_t id[FMT_ID];
+        } past[ENG_EPOCH_HISTORY];
+};
+int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
+/* Figures for health and metrics. Any thread. */
+void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out);
+
+/* ---- filters --------------------------------------------------------------------------------------- */
+
+/*
+ * Wraps a drive in the filters a text names, e.g. "fail:op=append,after=100;delay:op=read,ms=50" (grammar in drive/filter.c); NULL or "": the drive
+ * itself. The text applies to drive number slot only where it says slot=N. For tests; a daemon takes it only from the hidden
+ * setting test_faults.
+ */
+int eng_filter_stack(struct eng_drive *inner, const char *text, struct eng_drive **out, struct eng_error *error);
+
+/* ---- values (engine/value.c) ------------------------------------------------------------------------ */
+
+/* A decoded part: pointers into the buffer it was decoded from. */
+struct eng_part {
+        struct fmt_part head;        /* copied out */
+        const uint8_t *attrs;
+        const uint8_t *drives;       /* head.runs * (k+m) little-endian u16 */
+};
+/* Drive slot of a shard in the run that stripe belongs to; 0xffff: missing. */
+unsigned eng_part_drive(const struct eng_part *part, uint32_t stripe, unsigned shard);
+uint32_t eng_part_stripes(const struct fmt_part *part);
+/* Unit (payload bytes per shard) of one stripe. */
+uint32_t eng_part_unit(const struct fmt_part *part, uint32_t stripe);
+
+/* Checks lengths and limits of an encoded value (outside data: disk, network). -EBADMSG. */
+int eng_value_check(const void *buf, size_t len);
+/* Total encoded length from a prefix of it is known only by walking: iterate parts with a cursor starting at *pos = 0. Returns 1 and a part, 0 at the
+ * end, -EBADMSG. */
+int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_part *out);
+static inline bool eng_value_has_shards(const struct fmt_value *value)
+{
+        return value->parts > 0;
+}
+
+/* Order-preserving escape for names (see format.h). Returns the length written; dst needs 2*len. */
+size_t eng_name_escape(uint8_t *dst, const void *src, size_t len);
+size_t eng_name_unescape(uint8_t *dst, const void *src, size_t len, size_t *consumed); /* up to and with 00 01; (size_t)-1: malformed */
+
+#endif

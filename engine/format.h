@@ -1,0 +1,186 @@
+/*
+ * format.h - what stands on a drive. Nothing else defines a byte on disk. All integers are little-endian unless said.
+ *
+ *   DRIVE/FORMAT           text, written once (see drive/identity.c)
+ *   DRIVE/LOCK             flock'ed while a daemon uses the drive
+ *   DRIVE/log/%016x.log    header block, then records in batches            <- the truth
+ *   DRIVE/data/%016x.seg   frames                                            <- shards of large objects
+ *   DRIVE/index/           LMDB; derived
+ *
+ *   log file:  | fmt_log_header 4 KiB | batch | batch | ...       a batch starts at a multiple of 4 KiB and is one durable write
+ *   batch:     | record | record | ... | zeroes to 4 KiB          a record starts at a multiple of 64 bytes
+ *   record:    | fmt_record 128 B | body | zeroes to 64 |
+ *   body (FMT_RECORD_PG):  mutations, each | fmt_mutation | name | value | ; the last value may be followed by inline bytes
+ *   segment:   | frame | frame | ...      each frame 4 KiB aligned:  | fmt_frame 4 KiB | payload (multiple of 4 KiB) |
+ */
+#ifndef MILLRACE_ENGINE_FORMAT_H
+#define MILLRACE_ENGINE_FORMAT_H
+
+#include <stdint.h>
+
+#define FMT_LAYOUT_VERSION 1u
+#define FMT_BLOCK 4096u                /* unit of alignment of batches and frames */
+#define FMT_RECORD_ALIGN 64u
+#define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
+#define FMT_NAME_MAX 2304u             /* bytes of one index name */
+#define FMT_CRC_BLOCK (16u << 10)      /* payload bytes covered by one CRC */
+#define FMT_UNIT_MAX (1u << 20)
+#define FMT_RUN_BYTES (1ull << 30)     /* data bytes placed by one data PG */
+#define FMT_ID 16
+
+#define FMT_LOG_MAGIC 0x474c524du      /* "MRLG" */
+#define FMT_RECORD_MAGIC 0x4352524du   /* "MRRC" */
+#define FMT_FRAME_MAGIC 0x4652524du    /* "MRFR" */
+
+struct fmt_log_header {
+        uint32_t magic;
+        uint32_t crc;                  /* CRC32C of the first 128 bytes with this field zero */
+        uint32_t version;
+        uint32_t flags;
+        uint8_t drive_id[FMT_ID];
+        uint64_t file;                 /* number, equals the name */
+        uint64_t generation;           /* random, new each time a file is begun: old bytes of a recycled file never match */
+        uint64_t prev_file;            /* 0: the first */
+        uint32_t prev_crc;             /* header_crc of the last record of prev_file (0 for the first) */
+        uint32_t pad;
+        uint8_t rest[4096 - 64];
+};
+
+enum fmt_record_type {
+        FMT_RECORD_PG = 1,             /* mutations of one placement group */
+        FMT_RECORD_EPOCH = 2,          /* body: fmt_epoch */
+        FMT_RECORD_FENCE = 3,          /* object ids of epochs before this record's, not named by a record, are void */
+        FMT_RECORD_FREED = 4           /* drive's own: body is a u64 number of a log file that was freed */
+};
+
+struct fmt_record {
+        uint32_t magic;
+        uint32_t header_crc;           /* CRC32C of these 128 bytes with this field zero; the chain's link */
+        uint32_t body_crc;             /* CRC32C of the body */
+        uint32_t body_len;
+        uint32_t inline_len;           /* the last inline_len bytes of the body are an object's bytes */
+        uint16_t type;
+        uint16_t flags;
+        uint8_t drive_id[FMT_ID];
+        uint64_t file;
+        uint64_t generation;
+        uint64_t position;             /* of this record in its file */
+        uint64_t batch;                /* position of the batch it was written in: a tear stays inside one batch */
+        uint32_t prev_crc;             /* header_crc of the record before (across files) */
+        uint32_t pg;
+        uint64_t epoch;
+        uint64_t seq;                  /* PG sequence number; a copy keeps its number */
+        uint64_t committed;            /* seq the PG's primary knew stable on all members when it sent this */
+        uint64_t time_ms;
+        uint8_t pad[16];
+};
+
+/* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */
+
+enum fmt_space {
+        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name */
+        FMT_SPACE_OBJECT = 2,          /* rest: key */
+        FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
+        FMT_SPACE_PART = 4             /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */
+};                                     /* esc(): each byte 00 becomes 00 FF, so order stays bytewise */
+
+enum fmt_mutation_kind {
+        FMT_MUT_PUT = 1,               /* name := value */
+        FMT_MUT_DELETE = 2,            /* name is gone (a tombstone) */
+        FMT_MUT_END_UPLOAD = 3         /* name: the UPLOAD name. It and all PART names under it are gone; value: fmt ids (16 bytes each, sorted) of the
+                                          parts that live on inside an object; data of the others is dead */
+};
+
+struct fmt_mutation {
+        uint8_t kind;
+        uint8_t pad;
+        uint16_t name_len;
+        uint32_t value_len;
+};
+
+/* ---- values --------------------------------------------------------------------------------------- */
+
+enum fmt_value_flag {
+        FMT_VALUE_INLINE = 1           /* the object's bytes are the inline bytes of the record that put it */
+};
+
+/* | fmt_value | attrs | parts |   in records and in the index alike; log_file, log_position and crc are filled by the drive. */
+struct fmt_value {
+        uint32_t crc;                  /* CRC32C of all that follows; 0 in a record (the body has its own) */
+        uint8_t space;
+        uint8_t flags;
+        uint16_t attrs_len;
+        uint32_t pg;                   /* of the name */
+        uint32_t parts;                /* number of fmt_part that follow attrs: 0 for inline, else >= 1 */
+        uint64_t seq;
+        uint64_t size;
+        int64_t mtime_ms;
+        uint64_t log_file;             /* drive-local: where the record stands */
+        uint64_t log_position;
+        uint32_t inline_len;
+        uint16_t etag_parts;
+        uint16_t pad;
+        uint8_t id[FMT_ID];            /* object id: epoch u32, loop u16, 0 u16, counter u64, all big-endian; unique per write */
+        uint8_t etag[16];
+        uint8_t upload_id[FMT_ID];
+        uint8_t tag[8];
+        uint8_t reserved[8];
+};
+
+/* | fmt_part | attrs | drives: u16[runs * (k+m)], 0xffff where a shard is missing |; runs = ceil(size / FMT_RUN_BYTES), at least 1 */
+struct fmt_part {
+        uint16_t number;               /* 0 for a simple PUT */
+        uint8_t k, m;
+        uint16_t attrs_len;
+        uint16_t runs;
+        uint32_t unit;                 /* bytes of data per shard in all stripes but the last; multiple of 4 KiB */
+        uint32_t last_unit;            /* in the last stripe */
+        uint64_t size;
+        uint8_t id[FMT_ID];            /* object id in the frames */
+        uint8_t etag[16];
+};
+
+/* ---- frames --------------------------------------------------------------------------------------- */
+
+struct fmt_frame {
+        uint32_t magic;
+        uint32_t header_crc;           /* CRC32C of these 4,096 bytes with this field zero */
+        uint8_t drive_id[FMT_ID];
+        uint8_t object_id[FMT_ID];     /* carries the write's id: unique per write */
+        uint64_t segment;
+        uint64_t generation;           /* of the segment */
+        uint64_t position;             /* of this frame in the segment */
+        uint32_t stripe;               /* in the part */
+        uint8_t shard;                 /* 0..k-1 data, k..k+m-1 parity */
+        uint8_t k, m;
+        uint8_t pad;
+        uint32_t payload_len;          /* multiple of 4 KiB, at most FMT_UNIT_MAX */
+        uint32_t epoch;
+        uint32_t block_crc[FMT_UNIT_MAX / FMT_CRC_BLOCK]; /* CRC32C per 16 KiB of payload (the last may cover less) */
+        uint8_t rest[4096 - 80 - 256];
+};
+
+/* ---- epochs --------------------------------------------------------------------------------------- */
+
+struct fmt_epoch_drive {
+        uint8_t drive_id[FMT_ID];
+        uint8_t in;                    /* 1: member */
+        uint8_t pad[7];
+};
+
+/* | fmt_epoch | fmt_epoch_drive x drives |, drives by slot */
+struct fmt_epoch {
+        uint64_t number;
+        uint8_t id[FMT_ID];
+        uint8_t parent[FMT_ID];
+        uint32_t pg_count;
+        uint16_t drives;
+        uint8_t k, m;                  /* the store's default code */
+};
+
+_Static_assert(sizeof(struct fmt_log_header) == 4096, "log header");
+_Static_assert(sizeof(struct fmt_record) == 128, "record");
+_Static_assert(sizeof(struct fmt_frame) == 4096, "frame");
+_Static_assert(sizeof(struct fmt_value) == 128, "value");
+
+#endif

@@ -1,0 +1,318 @@
+/*
+ * engine.h - the store: buckets, objects and uploads over drives, with erasure code, quorums and recovery.
+ *
+ * Every asynchronous call is made on one of the store's loops ("home") and its callback comes on the same loop, never from
+ * inside the call. Results are 0 or a negative errno:
+ *   -ENOENT       no such bucket, key or upload        -EEXIST       If-None-Match: * (or bucket) met something
+ *   -ESTALE       If-Match did not match               -EAGAIN       overloaded, a queue is full (503 SlowDown)
+ *   -ENOSPC       the store is full (507)              -EROFS        too few drives for the write quorum (503)
+ *   -EHOSTDOWN    not ready, or too few drives to read -EIO          damage beyond repair
+ *   -EBUSY        bucket not empty                     -ETIMEDOUT    took longer than its deadline
+ *   -ENOMEM, -EINVAL (a limit of this header exceeded)
+ * The engine knows nothing of HTTP or XML. "attrs" are bytes of the caller's own, kept and given back.
+ */
+#ifndef MILLRACE_ENGINE_H
+#define MILLRACE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loop.h"
+
+#define ENG_KEY_MAX 1024u            /* bytes of an object key */
+#define ENG_BUCKET_NAME_MAX 63u
+#define ENG_INLINE_MAX (128u << 10)  /* objects up to this live inside their log record */
+#define ENG_ATTRS_MAX (8u << 10)     /* attrs of one object, upload or part */
+#define ENG_PARTS_MAX 10000u
+#define ENG_DRIVES_MAX 64u
+#define ENG_ID_LEN 16u
+
+struct eng_store;
+
+/* A string that need not end in NUL; owned by whoever the context says. */
+struct eng_str {
+        const char *data;
+        size_t len;
+};
+
+/* ---- opening ------------------------------------------------------------------------------------- */
+
+struct eng_options {
+        const char *const *drives;    /* folders */
+        unsigned drive_count;
+        bool format;                  /* make a new store if all folders are empty */
+        unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
+        struct lp_loop *const *loops; /* made, not yet running */
+        unsigned loop_count;
+        uint64_t cache_bytes;         /* read cache of small objects, all loops together */
+        uint64_t log_file_bytes;      /* 0: 64 MiB */
+        uint64_t segment_bytes;       /* 0: 256 MiB */
+        uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
+        uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller */
+        const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
+};
+
+struct eng_error {
+        char text[512]; /* one line, names what is at fault */
+};
+
+/*
+ * Recognises (or formats) the drives: reads FORMAT files, takes locks, and opens what can be opened. Blocking; called before the loops
+ * run. A drive that is missing or unusable by itself is reported in health, not here, as long as the store can be
+ * identified; foreign content, two stores, a lock held elsewhere, a newer layout, or no drive at all is an error with a text.
+ */
+int eng_store_open(const struct eng_options *options, struct eng_store **out, struct eng_error *error);
+/* True if this opening formatted the store (credentials are made then). */
+bool eng_store_formatted(const struct eng_store *store);
+/* Starts recovery (replay, epoch, settling); asynchronous, to be called once the loops run or are about to. Any thread. */
+void eng_store_start(struct eng_store *store);
+/* Folder of the first present drive: where generated credentials are kept. */
+const char *eng_store_first_path(const struct eng_store *store);
+/* Stops background work and makes the index cover the log. Blocking; called after the loops were stopped. */
+void eng_store_close(struct eng_store *store);
+
+/* ---- state --------------------------------------------------------------------------------------- */
+
+enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRIVE_FAILED };
+
+struct eng_drive_info {
+        enum eng_drive_state state;
+        char path[256];            /* "" when missing */
+        char id[33];               /* hex */
+        char reason[160];          /* why it is not in, else "" */
+        uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
+        uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
+};
+
+struct eng_health {
+        bool ready;                /* reads answered */
+        bool writable;             /* write quorum held and not full */
+        bool full;
+        char reason[200];          /* why not ready or not writable, else "" */
+        char store_id[33];
+        unsigned ec_k, ec_m, drive_count, drives_in;
+        uint64_t epoch;
+        uint64_t buckets;
+        uint64_t cache_bytes, cache_hits, cache_misses, repaired_reads, settled_records;
+        struct eng_drive_info drives[ENG_DRIVES_MAX];
+};
+
+/* Any thread; a consistent copy at most a second old. */
+void eng_health_read(struct eng_store *store, struct eng_health *out);
+
+/* ---- buckets ------------------------------------------------------------------------------------- */
+
+struct eng_bucket {
+        uint64_t id;               /* new at each creation */
+        int64_t created_ms;
+        char name[ENG_BUCKET_NAME_MAX + 1];
+        uint16_t attrs_len;        /* caller's own (region, owner, ...) */
+        uint8_t attrs[512];
+};
+
+/* From this loop's own copy of the configuration: immediate. -ENOENT; -EHOSTDOWN before recovery. The pointer holds until the
+ * caller returns to the loop. */
+int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct eng_bucket **out);
+/* Buckets in order of name, at most max, those with name >= from (from.len 0: all). Returns their number. Immediate. */
+unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned max, const struct eng_bucket **out);
+
+typedef void (*eng_done)(void *arg, int rv);
+/* -EEXIST if there is one of that name. */
+void eng_bucket_create(struct eng_store *store, struct eng_str name, const void *attrs, size_t attrs_len, eng_done done,
+                       void *arg);
+/* -EBUSY if it holds an object or an unfinished upload. */
+void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg);
+
+/* ---- objects ------------------------------------------------------------------------------------- */
+
+/* What is known of one stored thing. Memory belongs to the call that gives it. */
+struct eng_object {
+        uint64_t size;
+        int64_t mtime_ms;
+        uint8_t id[ENG_ID_LEN];         /* unique per write */
+        uint8_t etag[16];               /* MD5, or MD5 of MD5s */
+        uint16_t etag_parts;            /* 0: "md5"; else "md5-N" */
+        uint32_t part_count;            /* parts it was completed from, 0 for a simple PUT */
+        uint8_t upload_id[ENG_ID_LEN];  /* of the multipart upload that made it, else zeroes */
+        uint8_t tag[8];                 /* caller's own small field, given in listings too (e.g. checksum kind) */
+        struct eng_str attrs;
+};
+
+/* Conditions on the present object of a key, checked atomically with the change by the key's primary. */
+struct eng_condition {
+        bool if_absent;                 /* If-None-Match: * -> -EEXIST */
+        bool if_etag;                   /* If-Match: etag -> -ESTALE, or -ENOENT if there is none */
+        bool if_present;                /* If-Match: * -> -ENOENT */
+        uint8_t etag[16];
+        uint16_t etag_parts;
+        bool if_mtime, if_size;         /* DeleteObject's x-amz-if-match-last-modified-time / -size -> -ESTALE */
+        int64_t mtime_s;                /* seconds */
+        uint64_t size;
+};
+
+/* -- reading -- */
+
+struct eng_get; /* one open object: pins its bytes until closed. Owner: home loop */
+
+typedef void (*eng_get_opened)(void *arg, int rv, struct eng_get *get);
+/* Looks a key up. On 0 the caller owns get and must close it. */
+void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg);
+const struct eng_object *eng_get_object(const struct eng_get *get);
+/* Part i (0-based, < part_count): its number, offset and size in the object, and stored attrs. -ENOENT beyond. */
+struct eng_part_view {
+        unsigned number;
+        uint64_t offset, size;
+        uint8_t etag[16];
+        struct eng_str attrs;
+};
+int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *out);
+
+/*
+ * Reading a range: start once (again after the last byte, for another range), then take spans in order. Every byte was verified
+ * against its checksum (I5). eng_get_next: 0 and a span of at least 1 byte, which stays valid until the next call on this get;
+ * -EAGAIN: none yet, wake(arg) will be called once when it is worth asking again (also on error); -ENODATA: range done; else the error.
+ * Never wakes from inside a call. Start may wait for buffers: the first eng_get_next just says -EAGAIN, or -ETIMEDOUT/-EAGAIN... error
+ * ENG_GET_BUSY when the waiting line was full.
+ */
+#define ENG_GET_BUSY (-EBUSY)
+int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg);
+int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len);
+/* crc32c of exactly the bytes handed out since start. */
+uint32_t eng_get_crc32c(const struct eng_get *get);
+/* Any state, also in the middle of reading; frees when the last I/O has come back (I7). */
+void eng_get_close(struct eng_get *get);
+
+/* -- writing -- */
+
+struct eng_put; /* one upload of an object or part in progress. Owner: home loop */
+
+struct eng_put_params {
+        uint64_t bucket;
+        struct eng_str key;             /* copied */
+        bool is_part;                   /* a part of upload_id, with part_number */
+        uint8_t upload_id[ENG_ID_LEN];
+        unsigned part_number;           /* 1..10,000 */
+        uint64_t size;                  /* exact size, or ENG_SIZE_UNKNOWN */
+        void (*wake)(void *arg);        /* room again after eng_put_write took less than offered; or the put has failed */
+        void *arg;
+};
+#define ENG_SIZE_UNKNOWN UINT64_MAX
+
+/* Immediate. -EAGAIN when too many wait for buffers; -ENOSPC, -EROFS, -EHOSTDOWN, -ENOMEM. */
+int eng_put_open(struct eng_store *store, const struct eng_put_params *params, struct eng_put **out);
+/* Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a negative errno that ends the put
+ * (still to be aborted by the caller). */
+ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
+
+struct eng_put_commit {
+        uint8_t etag[16];               /* MD5 of the bytes */
+        uint8_t tag[8];
+        const void *attrs;              /* copied; at most ENG_ATTRS_MAX */
+        size_t attrs_len;
+        struct eng_condition condition;
+        int64_t mtime_ms;               /* 0: now */
+};
+/* done's object is valid during the callback: what was stored (mtime, id). After the callback the put is gone. Once called, the put
+ * can't be aborted. */
+typedef void (*eng_put_done)(void *arg, int rv, const struct eng_object *object);
+void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg);
+/* Leaves nothing visible. Frees put when its I/O has come back. Not after commit. */
+void eng_put_abort(struct eng_put *put);
+
+/* existed: whether there was an object (S3 answers 204 either way). */
+typedef void (*eng_delete_done)(void *arg, int rv, bool existed);
+void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
+                eng_delete_done done, void *arg);
+
+/* Rewrites attrs, tag and mtime of an object in place, its bytes untouched (CopyObject onto itself). */
+void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
+                const void *attrs, size_t attrs_len, const uint8_t tag[8], eng_put_done done, void *arg);
+
+/* -- listing -- */
+
+struct eng_list_params {
+        uint64_t bucket;
+        struct eng_str prefix, delimiter; /* copied; may be empty */
+        struct eng_str after;             /* names > after (exclusive); with after_inclusive: >= */
+        bool after_inclusive;
+        bool want_attrs;
+        unsigned max;                     /* entries + common prefixes, 1..1,001 */
+};
+
+struct eng_list_entry {
+        struct eng_str name;              /* key; of a common prefix: the prefix with its delimiter */
+        bool is_prefix;
+        struct eng_object object;         /* attrs only with want_attrs */
+};
+/* entries in bytewise order, valid during the callback; more: there are further ones. */
+typedef void (*eng_list_done)(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more);
+/*
+ * A common prefix that is <= after (or equal to it) is not given again: a caller that continues after a common prefix passes that prefix as
+ * after and gets neither it nor what lies under it.
+ */
+void eng_list(struct eng_store *store, const struct eng_list_params *params, eng_list_done done, void *arg);
+
+/* -- multipart -- */
+
+typedef void (*eng_upload_done)(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN]);
+void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str key, const void *attrs, size_t attrs_len,
+                       const uint8_t tag[8], eng_upload_done done, void *arg);
+/* The upload's attrs, tag and mtime. object is valid during the callback. */
+typedef void (*eng_object_done)(void *arg, int rv, const struct eng_object *object);
+void eng_upload_get(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                    eng_object_done done, void *arg);
+void eng_upload_abort(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                      eng_done done, void *arg);
+
+struct eng_upload_entry {
+        struct eng_str key;
+        bool is_prefix;
+        uint8_t upload_id[ENG_ID_LEN];
+        struct eng_object object;
+};
+typedef void (*eng_uploads_done)(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more);
+/* Order: key, then creation. after_upload (NULL: none) continues inside the key named by params->after. */
+void eng_upload_list(struct eng_store *store, const struct eng_list_params *params, const uint8_t *after_upload,
+                     eng_uploads_done done, void *arg);
+
+struct eng_part_entry {
+        unsigned number;
+        struct eng_object object;       /* size, etag, mtime, tag, attrs */
+};
+typedef void (*eng_parts_done)(void *arg, int rv, const struct eng_part_entry *parts, unsigned count, bool more);
+/* Parts with number > after, at most max (<= 10,000), with their attrs. -ENOENT if there is no such upload. */
+void eng_part_list(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                   unsigned after, unsigned max, eng_parts_done done, void *arg);
+
+struct eng_complete_part {
+        unsigned number;
+        uint8_t id[ENG_ID_LEN];         /* object id of the part as eng_part_list gave it: pins what the caller checked */
+};
+struct eng_complete_params {
+        uint64_t bucket;
+        struct eng_str key;
+        uint8_t upload_id[ENG_ID_LEN];
+        const struct eng_complete_part *parts; /* ascending numbers; copied */
+        unsigned count;
+        struct eng_put_commit commit;   /* etag: MD5 of MD5s; the count of parts becomes etag_parts */
+};
+/*
+ * Makes the object of the named parts: one record, no data copied; what else the upload held is dead by it. -ENOENT: no such
+ * upload and the key's object was not made by it (if it was: 0 with that object, so a repeated Complete gets the same
+ * answer). -EINVAL: a named part is not there with that id.
+ */
+void eng_complete(struct eng_store *store, const struct eng_complete_params *params, eng_put_done done, void *arg);
+
+/* ---- verification -------------------------------------------------------------------------------- */
+
+struct eng_verify_report {
+        uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
+        bool running;
+        int64_t started_ms, ended_ms;
+};
+/* Starts reading everything (all shards of all objects, all replicas), one at a time. -EALREADY if one runs. Any loop. */
+int eng_verify_start(struct eng_store *store);
+void eng_verify_read(struct eng_store *store, struct eng_verify_report *out); /* any thread */
+
+#endif

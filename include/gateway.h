@@ -1,0 +1,92 @@
+/*
+ * gateway.h - S3 over HTTP on the loops.
+ *
+ * The server makes one gateway, gives it a listening socket per loop (SO_REUSEPORT), and takes figures from it. The gateway
+ * calls the engine and nothing calls the gateway.
+ */
+#ifndef MILLRACE_GATEWAY_H
+#define MILLRACE_GATEWAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loop.h"
+
+struct eng_store;
+struct gw_gateway;
+
+/* One user. Today there is one, root; requests are looked up by access key. */
+struct gw_credential {
+        char access_key[129];
+        char secret_key[129];
+};
+
+struct gw_limits {
+        unsigned connections;          /* per loop; default 5,000 */
+        uint64_t idle_ms;              /* no byte moves in either direction: connection closed; default 60,000 */
+        uint64_t request_ms;           /* total time for head of a request; default 30,000 */
+        uint64_t min_rate;             /* bytes/s an upload must keep while others wait for buffers; default 16 KiB */
+        uint64_t upload_memory;        /* bytes all loops may hold in small uploads and XML bodies; default 64 MiB */
+};
+
+/*
+ * One line of the access log, called on the loop that served the request when the last byte has left. Must not block: the server queues it
+ * to a writer thread. Strings are valid during the call; NULL where not known.
+ */
+struct gw_access {
+        int64_t time_ms;
+        const char *request_id, *remote, *method, *target, *operation, *bucket, *key, *error_code, *access_key,
+                *user_agent;
+        unsigned status;
+        uint64_t bytes_in, bytes_out;  /* body bytes */
+        uint64_t total_us, first_byte_us;
+};
+
+struct gw_options {
+        struct eng_store *store;
+        struct lp_loop *const *loops;
+        unsigned loop_count;
+        const char *region;            /* default us-east-1 */
+        const char *domains;           /* comma-separated suffixes for virtual-host addressing; may be "" */
+        struct gw_limits limits;       /* 0 in a field: its default */
+        void (*access)(void *arg, const struct gw_access *line); /* NULL: no log */
+        void *access_arg;
+};
+
+int gw_new(const struct gw_options *options, struct gw_gateway **out);
+/* Any thread; copies. Requests in flight keep what they were checked with. */
+int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count);
+/* Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new handshakes use the new pair).
+ * -EINVAL if they don't parse or don't match. */
+int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem);
+/* Before the loops run. Takes over a bound, listening, non-blocking socket. May be called more than once per loop (several listeners). */
+int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls);
+/* Any thread: stop accepting, answer what runs with Connection: close. */
+void gw_drain(struct gw_gateway *gw);
+/* Any thread: requests being served now, connections open now. */
+unsigned gw_active(const struct gw_gateway *gw);
+/* After the loops have stopped. */
+void gw_free(struct gw_gateway *gw);
+
+/* ---- figures -------------------------------------------------------------------------------------- */
+
+#define GW_LATENCY_BUCKETS 20          /* bucket i: up to gw_latency_bound_us(i); the last: no bound */
+uint64_t gw_latency_bound_us(unsigned bucket);
+
+struct gw_op_stats {
+        const char *operation;         /* S3 name, e.g. "GetObject" */
+        uint64_t by_status[6];         /* 1xx (unused), 2xx .. 5xx at [2]..[5]; [0] requests in all */
+        uint64_t bytes_in, bytes_out;
+        uint64_t latency[GW_LATENCY_BUCKETS];
+        uint64_t latency_sum_us;
+};
+struct gw_stats {
+        uint64_t connections_open, connections_total, requests_active, requests_total, upload_memory_used;
+        unsigned operations;           /* entries used below */
+        struct gw_op_stats op[64];
+};
+/* Any thread; summed over loops. */
+void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out);
+
+#endif
