@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Builds and runs every test; `make check` and .ci/run both end here.
+#
+#   tools/check.sh [--no-deps] [STAGE ...]
+#
+# Stages, in the order they run when none is named:
+#   layers        houses include only what they may
+#   unit          unit tests, release build              integration   pytest against the release daemon
+#   crash         SIGKILL histories, about a minute      asan          unit and a fast part of integration, ASan and UBSan
+#   tsan          unit tests and a smoke test, TSan       fuzz          each fuzz target for a few seconds
+# A stage that has nothing to run yet says so. The last line is the sum: 'N passed, N failed'. Exit status 1 if anything failed
+# or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS and FUZZ_SECONDS bound those two.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+BUILD_ROOT=${BUILD_ROOT:-build}
+CRASH_SECONDS=${CRASH_SECONDS:-60}
+FUZZ_SECONDS=${FUZZ_SECONDS:-5}
+JOBS=${JOBS:-$(nproc)}
+PYTHON=build/venv/bin/python
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
+COUNTS=$WORK/counts
+STARTED=$SECONDS
+trap 'rm -rf "$WORK"' EXIT
+: >"$COUNTS"
+
+say() { printf '\n==== %s (at %d s)\n' "$*" $((SECONDS - STARTED)); }
+passed_one() { echo "1 0 0 $1" >>"$COUNTS"; }
+failed_one() { echo "0 1 0 $1" >>"$COUNTS"; echo "FAILED: $1"; }
+
+# build BUILD TARGET...: its output only when it fails.
+build() {
+        local kind=$1
+        shift
+        if make -s -j"$JOBS" BUILD="$kind" O="$BUILD_ROOT/$kind" "$@" >"$WORK/make.log" 2>&1; then
+                return 0
+        fi
+        tail -60 "$WORK/make.log"
+        failed_one "build $kind: make $*"
+        return 1
+}
+
+# TSan needs a fixed address layout on kernels with many bits of mmap randomness.
+wrap_for() {
+        if [ "$1" = tsan ] && setarch -R true 2>/dev/null; then
+                echo "setarch -R"
+        fi
+}
+
+unit() {
+        local kind=$1
+        if ! ls tests/unit/*/test_*.c >/dev/null 2>&1; then
+                echo "no unit tests yet"
+                return
+        fi
+        build "$kind" unit-bin || return
+        python3 tools/unit.py --timeout "${2:-180}" --counts "$COUNTS" --name "unit ($kind)" --wrap "$(wrap_for "$kind")" \
+                "$BUILD_ROOT/$kind/unit"
+}
+
+# pytests BUILD NAME ARG...: pytest against the programs of that build, counted from its junit file.
+pytests() {
+        local kind=$1 name=$2 xml=$WORK/junit.xml
+        shift 2
+        if [ ! -f server/main.c ] || [ ! -d tests/integration ]; then
+                echo "no daemon yet"
+                return
+        fi
+        build "$kind" programs || return
+        rm -f "$xml"
+        MILLRACE_BUILD="$BUILD_ROOT/$kind" MILLRACE_WRAP="$(wrap_for "$kind")" timeout -k 10 1800 \
+                "$PYTHON" -m pytest -q -p no:cacheprovider --junitxml="$xml" "$@"
+        local rc=$?
+        if ! "$PYTHON" tools/junit_counts.py "$xml" "$name ($kind)" >>"$COUNTS"; then
+                failed_one "$name ($kind): pytest left no report, exit status $rc"
+        elif [ $rc -ne 0 ] && [ $rc -ne 1 ]; then
+                failed_one "$name ($kind): pytest exit status $rc"
+        fi
+}
+
+stage_layers() {
+        if python3 tools/layers.py; then passed_one layers; else failed_one layers; fi
+}
+stage_unit() { unit release; }
+stage_integration() { pytests release integration tests/integration; }
+stage_crash() {
+        if [ -d tests/crash ]; then
+                CRASH_SECONDS=$CRASH_SECONDS pytests release crash tests/crash
+        fi
+}
+stage_asan() {
+        unit asan 300
+        pytests asan integration tests/integration -m "fast"
+}
+stage_tsan() {
+        unit tsan 300
+        pytests tsan smoke tests/integration -m "smoke"
+}
+stage_fuzz() {
+        local out=$WORK/fuzz.out
+        BUILD_ROOT=$BUILD_ROOT JOBS=$JOBS tools/fuzz.sh "$FUZZ_SECONDS" | tee "$out"
+        awk '/^fuzz ok /{p++} /^fuzz FAIL /{f++} END {print p+0, f+0, 0, "fuzz"}' "$out" >>"$COUNTS"
+}
+
+deps=true
+stages=()
+for arg in "$@"; do
+        case "$arg" in
+        --no-deps) deps=false ;;
+        layers | unit | integration | crash | asan | tsan | fuzz) stages+=("$arg") ;;
+        *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
+        esac
+done
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash asan tsan fuzz)
+
+if $deps; then
+        say deps
+        tools/deps.sh || { echo "deps failed"; exit 1; }
+fi
+for stage in "${stages[@]}"; do
+        say "$stage"
+        "stage_$stage"
+done
+
+say summary
+awk '{name = $4; for (i = 5; i <= NF; i++) name = name " " $i; printf "%-28s %6d passed %4d failed %4d skipped\n", name, $1, $2, $3}' "$COUNTS"
+awk '{p += $1; f += $2; s += $3}
+     END {if (s > 0) printf "%d passed, %d failed, %d skipped\n", p, f, s; else printf "%d passed, %d failed\n", p, f
+          exit (f > 0 || p == 0)}' "$COUNTS"

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Installs what millrace needs on Debian 12: packages by apt (only those that are missing; as root), and a virtual environment in
+# build/venv with the pinned versions of tools/requirements.txt. Quick when all is there.
+#
+#   tools/deps.sh [--build] [--test] [--tools] [--list]
+#     --build   compiler and libraries                 --test    what `make demo` and the tests run
+#     --tools   clang, cppcheck and the like            --list    print the packages of the groups named, install nothing
+#   No group named: all three.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev liblmdb-dev liburing-dev libibverbs-dev librdmacm-dev
+        libxml2-dev libssl-dev libcmocka-dev libjansson-dev libinih-dev libcurl4-openssl-dev libgnutls28-dev libbsd-dev
+        uthash-dev ca-certificates"
+TEST_PACKAGES="python3 python3-venv ca-certificates openssl rclone s3cmd util-linux procps"
+TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck gcovr"
+VENV=build/venv
+
+groups=()
+list=false
+for arg in "$@"; do
+        case "$arg" in
+        --build) groups+=(build) ;;
+        --test) groups+=(test) ;;
+        --tools) groups+=(tools) ;;
+        --list) list=true ;;
+        *) echo "deps.sh: unknown option '$arg'" >&2; exit 2 ;;
+        esac
+done
+[ ${#groups[@]} -gt 0 ] || groups=(build test tools)
+
+packages=""
+for group in "${groups[@]}"; do
+        case "$group" in
+        build) packages+=" $BUILD_PACKAGES" ;;
+        test) packages+=" $TEST_PACKAGES" ;;
+        tools) packages+=" $TOOL_PACKAGES" ;;
+        esac
+done
+packages=$(printf '%s\n' $packages | sort -u)
+if $list; then
+        printf '%s\n' "$packages"
+        exit 0
+fi
+
+missing_packages() {
+        local installed
+        installed=$(dpkg-query -W -f='${Package} ${Status}\n' $packages 2>/dev/null |
+                awk '$2 == "install" && $4 == "installed" {print $1}' | sort -u)
+        comm -23 <(printf '%s\n' "$packages") <(printf '%s\n' "$installed")
+}
+
+install_packages() {
+        local missing
+        missing=$(missing_packages)
+        [ -n "$missing" ] || return 0
+        if [ "$(id -u)" -ne 0 ]; then
+                echo "deps.sh: these packages are missing and need root to install:" $missing >&2
+                return 1
+        fi
+        echo "installing:" $missing
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get -q -o Acquire::Retries=3 update
+        apt-get -q -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
+}
+
+# Debian's own interpreter, so that the environment is the same whatever else is on PATH.
+install_venv() {
+        local want stamp=$VENV/.millrace-stamp
+        want=$(sha256sum tools/requirements.txt | cut -d' ' -f1)
+        if [ -x $VENV/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$want" ]; then
+                return 0
+        fi
+        echo "making $VENV"
+        rm -rf $VENV
+        mkdir -p build
+        /usr/bin/python3 -m venv $VENV
+        $VENV/bin/pip install -q --disable-pip-version-check --prefer-binary -r tools/requirements.txt
+        echo "$want" >$stamp
+}
+
+install_packages
+for group in "${groups[@]}"; do
+        if [ "$group" = test ]; then
+                install_venv
+        fi
+done

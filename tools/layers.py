@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Checks that dependencies between the houses (folders) go one way.
+
+A house may include the public headers include/<house>.h of the houses it may know, and its own private headers; nothing else of
+the project. Exits 1 and names each offending line.
+"""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Which public headers a house may include, beside its own.
+MAY_INCLUDE = {
+    "ec": set(),
+    "loop": set(),
+    "s3": {"ec"},
+    "engine": {"ec", "loop"},
+    "gateway": {"engine", "ec", "loop", "s3"},
+    "server": {"gateway", "engine", "ec", "loop", "s3"},
+    "client": {"s3", "ec", "loop"},
+    "cli": {"client", "ec", "loop", "s3"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+
+
+def house_of(path):
+    """The house that a project file belongs to; None for include/."""
+    top = path.relative_to(ROOT).parts[0]
+    return top if top in MAY_INCLUDE else None
+
+
+def resolve(source, name):
+    """The project file that an #include "name" in source means, looked up as the compiler does; None: not the project's."""
+    for base in (source.parent, ROOT / "include", ROOT):
+        path = (base / name).resolve()
+        if path.is_file() and path.is_relative_to(ROOT):
+            return path
+    return None
+
+
+def check_file(source):
+    house = house_of(source)
+    complaints = []
+    for match in INCLUDE.finditer(source.read_text(errors="replace")):
+        name = match.group(1)
+        line = source.read_text(errors="replace").count("\n", 0, match.start()) + 1
+        where = f"{source.relative_to(ROOT)}:{line}"
+        target = resolve(source, name)
+        if target is None:
+            complaints.append(f'{where}: "{name}" is not a file of the project')
+            continue
+        parts = target.relative_to(ROOT).parts
+        if parts[0] == "include":
+            header = parts[1].removesuffix(".h")
+            if header != house and header not in MAY_INCLUDE[house]:
+                complaints.append(f"{where}: {house} may not know {header} (include/{parts[1]})")
+        elif parts[0] != house:
+            complaints.append(f"{where}: {house} includes {'/'.join(parts)}, which is private to {parts[0]}")
+    return complaints
+
+
+def check_public_headers():
+    """A public header may include public headers that its own house may know."""
+    complaints = []
+    for header in sorted((ROOT / "include").glob("*.h")):
+        house = header.stem
+        allowed = MAY_INCLUDE.get(house, set())
+        for match in INCLUDE.finditer(header.read_text()):
+            other = Path(match.group(1)).stem
+            if other not in allowed and other != house:
+                complaints.append(f"include/{header.name}: may not include {match.group(1)}")
+    return complaints
+
+
+def main():
+    complaints = check_public_headers()
+    files = 0
+    for house in MAY_INCLUDE:
+        for source in sorted((ROOT / house).rglob("*.[ch]")):
+            files += 1
+            complaints += check_file(source)
+    for complaint in complaints:
+        print(complaint)
+    print(f"layers: {files} files, {len(complaints)} violation(s)")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

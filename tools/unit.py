@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Runs cmocka test programs one after the other, each with a time limit, and counts their tests from their TAP output.
+
+    unit.py [--timeout S] [--counts FILE] [--wrap COMMAND] PROGRAM|FOLDER ...
+
+Prints one line a program and the whole output of those that fail. --counts appends 'passed failed skipped name' to FILE for
+tools/check.sh. Exits 1 if a test failed or a program ended badly.
+"""
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TAP_LINE = re.compile(r"^(ok|not ok)\s+\d+\s*(.*)$", re.M)
+PLAN_LINE = re.compile(r"^1\.\.(\d+)", re.M)
+
+
+def programs(paths):
+    for path in map(Path, paths):
+        if path.is_dir():
+            yield from sorted(p for p in path.rglob("test_*") if p.is_file() and os.access(p, os.X_OK))
+        else:
+            yield path
+
+
+def count(output):
+    """(passed, failed, skipped) of one program's TAP output. Tests that the plan names but that never reported count as failed."""
+    passed = failed = skipped = 0
+    for verdict, rest in TAP_LINE.findall(output):
+        if verdict == "not ok":
+            failed += 1
+        elif "# skip" in rest.lower():
+            skipped += 1
+        else:
+            passed += 1
+    planned = sum(int(n) for n in PLAN_LINE.findall(output))
+    failed += max(0, planned - passed - failed - skipped)
+    return passed, failed, skipped
+
+
+def run(program, timeout, wrap):
+    env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP")
+    env.pop("CMOCKA_XML_FILE", None)
+    started = time.monotonic()
+    proc = subprocess.Popen(wrap + [str(program)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            env=env, start_new_session=True)
+    try:
+        output, _ = proc.communicate(timeout=timeout)
+        ending = "" if proc.returncode == 0 else f"exit status {proc.returncode}"
+    except subprocess.TimeoutExpired:
+        os.killpg(proc.pid, 9)
+        output, _ = proc.communicate()
+        ending = f"no end after {timeout} s"
+    text = output.decode("utf-8", "replace")
+    passed, failed, skipped = count(text)
+    if ending and failed == 0:
+        failed = 1
+    if passed + failed + skipped == 0:
+        failed, ending = 1, "reported no test"
+    print(f"{'ok  ' if not failed else 'FAIL'} {program}: {passed} passed, {failed} failed"
+          f"{f', {skipped} skipped' if skipped else ''} ({time.monotonic() - started:.1f} s) {ending}", flush=True)
+    if failed:
+        print("    " + text[-20000:].replace("\n", "\n    "), flush=True)
+    return passed, failed, skipped
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--counts")
+    parser.add_argument("--name", default="unit")
+    parser.add_argument("--wrap", default="", help="command that runs each program, e.g. 'setarch -R'")
+    parser.add_argument("paths", nargs="+")
+    args = parser.parse_args()
+    total = [0, 0, 0]
+    for program in programs(args.paths):
+        for i, n in enumerate(run(program, args.timeout, shlex.split(args.wrap))):
+            total[i] += n
+    if args.counts:
+        with open(args.counts, "a") as counts:
+            counts.write(f"{total[0]} {total[1]} {total[2]} {args.name}\n")
+    print(f"{args.name}: {total[0]} passed, {total[1]} failed, {total[2]} skipped")
+    return 1 if total[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
