@@ -1,0 +1,89 @@
+/*
+ * s3_uri.h - request targets: bucket and key, query parameters, percent-encoding. See s3.h for the rules of this house.
+ */
+#ifndef MILLRACE_S3_URI_H
+#define MILLRACE_S3_URI_H
+
+#include "s3_base.h"
+
+#define S3_KEY_MAX 1024u
+#define S3_TARGET_MAX (16u << 10) /* bytes of a request target; longer: URITooLong */
+
+/* A request target as it came over the wire, cut but not decoded: slices of the input. */
+struct s3_target {
+        struct s3_str host;  /* authority of an absolute-form target ("GET http://host/b/k"), else absent */
+        struct s3_str path;  /* begins with "/" (an absolute form without a path gives "/") */
+        struct s3_str query; /* without "?"; absent if there was no "?" */
+};
+
+/* INVALID_URI: neither origin-form nor absolute-form (http, https), a fragment, control bytes or spaces; URI_TOO_LONG.
+ * "*" gives path "*" (OPTIONS). */
+enum s3_error s3_target_split(struct s3_str raw, struct s3_target *out);
+
+/* ---- bucket and key ------------------------------------------------------------------------------ */
+
+/* What a path names. bucket_len 0: the service; key_len 0: the bucket. Keys may hold NUL: the length counts. Both arrays
+ * end in NUL for those who log. */
+struct s3_address {
+        size_t bucket_len, key_len;
+        bool virtual_host;              /* the bucket was taken from the Host header */
+        char bucket[S3_BUCKET_MAX + 1]; /* not checked against the rules of names beyond its length */
+        char key[S3_KEY_MAX + 1];
+};
+
+/*
+ * Decodes a raw path. host: value of the Host header (port, upper case, IP forms allowed; may be absent); domains: suffixes
+ * for virtual-host addressing, lower case, without leading dot. "bucket.domain" gives bucket; the bare domain and
+ * everything else is path-style. "+" is a plus, "//", "..", a leading "/" of the key stay as they are.
+ * INVALID_URI: bad percent escape or invalid UTF-8; KEY_TOO_LONG; INVALID_BUCKET_NAME: longer than S3_BUCKET_MAX.
+ */
+enum s3_error s3_address_parse(struct s3_str path, struct s3_str host, const struct s3_str *domains,
+                               size_t domain_count, struct s3_address *out);
+
+static inline struct s3_str s3_address_bucket(const struct s3_address *a)
+{
+        return (struct s3_str){a->bucket, a->bucket_len};
+}
+static inline struct s3_str s3_address_key(const struct s3_address *a)
+{
+        return (struct s3_str){a->key, a->key_len};
+}
+
+/* ---- query parameters ---------------------------------------------------------------------------- */
+
+#define S3_QUERY_PARAMS_MAX 64u
+
+struct s3_query_param {
+        struct s3_str name, value; /* decoded; a value that is not there ("?acl") is "" with has_value false */
+        bool has_value;
+};
+
+struct s3_query {
+        unsigned count;
+        struct s3_query_param param[S3_QUERY_PARAMS_MAX]; /* in the order received; empty pieces ("&&") left out */
+};
+
+/*
+ * Decodes a raw query ("+" is a space). buf receives the decoded text and must hold raw.len bytes (-> S3_TARGET_MAX always
+ * suffices); the slices point into it. INVALID_URI: bad escape, invalid UTF-8; INVALID_ARGUMENT: too many parameters.
+ */
+enum s3_error s3_query_parse(struct s3_str raw, char *buf, size_t cap, struct s3_query *out);
+/* First of that name (names are case-sensitive) or NULL. */
+const struct s3_query_param *s3_query_find(const struct s3_query *query, const char *name);
+/* Number of parameters of that name. */
+unsigned s3_query_count(const struct s3_query *query, const char *name);
+
+/* ---- percent-encoding ---------------------------------------------------------------------------- */
+
+enum s3_encode {
+        S3_ENCODE_PATH,  /* SigV4 canonical URI: unreserved bytes and "/" kept, upper-case %XX else */
+        S3_ENCODE_QUERY, /* SigV4 canonical query: unreserved bytes kept */
+        S3_ENCODE_LIST,  /* encoding-type=url as S3 answers it: space is "+"; letters, digits and "-_./*" kept */
+};
+
+/* Writes at most cap bytes, no NUL; 3 * in.len always suffices. Returns bytes written, or -ENOBUFS. */
+int s3_percent_encode(struct s3_str in, enum s3_encode mode, char *out, size_t cap);
+/* out may be in.data. plus: "+" becomes a space. Returns bytes written (never more than in.len), -EINVAL, -ENOBUFS. */
+int s3_percent_decode(struct s3_str in, bool plus, char *out, size_t cap);
+
+#endif
