@@ -78,7 +78,7 @@ unsigned s3_query_count(const struct s3_query *query, const char *name);
 enum s3_encode {
         S3_ENCODE_PATH,  /* SigV4 canonical URI: unreserved bytes and "/" kept, upper-case %XX else */
         S3_ENCODE_QUERY, /* SigV4 canonical query: unreserved bytes kept */
-        S3_ENCODE_LIST,  /* encoding-type=url as S3 answers it: space is "+"; letters, digits and "-_./*" kept */
+        S3_ENCODE_LIST,  /* encoding-type=url as S3 answers it: space is "+"; letters, digits, - _ . / and * kept */
 };
 
 /* Writes at most cap bytes, no NUL; 3 * in.len always suffices. Returns bytes written, or -ENOBUFS. */
