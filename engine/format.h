@@ -127,7 +127,8 @@ struct fmt_value {
         uint8_t reserved[8];
 };
 
-/* | fmt_part | attrs | drives: u16[runs * (k+m)], 0xffff where a shard is missing |; runs = ceil(size / FMT_RUN_BYTES), at least 1 */
+/* | fmt_part | attrs | drives: u16[runs * (k+m)], 0xffff where a shard is missing |. A run is max(1, FMT_RUN_BYTES / (k * unit))
+ * stripes; runs = ceil(stripes / stripes per run), at least 1 (also for size 0, which has no stripes) */
 struct fmt_part {
         uint16_t number;               /* 0 for a simple PUT */
         uint8_t k, m;
