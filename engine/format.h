@@ -11,7 +11,9 @@
  *   batch:     | record | record | ... | zeroes to 4 KiB          a record starts at a multiple of 64 bytes
  *   record:    | fmt_record 128 B | body | zeroes to 64 |
  *   body (FMT_RECORD_PG):  mutations, each | fmt_mutation | name | value | ; the last value may be followed by inline bytes
- *   segment:   | frame | frame | ...      each frame 4 KiB aligned:  | fmt_frame 4 KiB | payload (multiple of 4 KiB) |
+ *   segment:   | fmt_segment_header 4 KiB | frame | frame | ...   each frame 4 KiB aligned:  | fmt_frame 4 KiB | payload (multiple of 4 KiB) |
+ *              made as %016x.new and renamed once whole; longer than what was written while it is appended to (fallocate)
+ *   index:     see "the index" below
  */
 #ifndef MILLRACE_ENGINE_FORMAT_H
 #define MILLRACE_ENGINE_FORMAT_H
@@ -31,6 +33,7 @@
 #define FMT_LOG_MAGIC 0x474c524du      /* "MRLG" */
 #define FMT_RECORD_MAGIC 0x4352524du   /* "MRRC" */
 #define FMT_FRAME_MAGIC 0x4652524du    /* "MRFR" */
+#define FMT_SEGMENT_MAGIC 0x4753524du  /* "MRSG" */
 
 struct fmt_log_header {
         uint32_t magic;
@@ -106,7 +109,7 @@ enum fmt_value_flag {
 
 /* | fmt_value | attrs | parts |   in records and in the index alike; log_file, log_position and crc are filled by the drive. */
 struct fmt_value {
-        uint32_t crc;                  /* CRC32C of all that follows; 0 in a record (the body has its own) */
+        uint32_t crc;                  /* in the index: CRC32C of the name, then of all that follows; 0 in a record (the body has its own) */
         uint8_t space;
         uint8_t flags;
         uint16_t attrs_len;
@@ -141,7 +144,18 @@ struct fmt_part {
         uint8_t etag[16];
 };
 
-/* ---- frames --------------------------------------------------------------------------------------- */
+/* ---- segments and frames --------------------------------------------------------------------------- */
+
+struct fmt_segment_header {
+        uint32_t magic;
+        uint32_t crc;                  /* CRC32C of these 4,096 bytes with this field zero */
+        uint32_t version;
+        uint32_t flags;
+        uint8_t drive_id[FMT_ID];
+        uint64_t segment;              /* number, equals the name */
+        uint64_t generation;           /* random, never 0 */
+        uint8_t rest[4096 - 48];
+};
 
 struct fmt_frame {
         uint32_t magic;
@@ -179,6 +193,90 @@ struct fmt_epoch {
         uint8_t k, m;                  /* the store's default code */
 };
 
+/*
+ * ---- the index -------------------------------------------------------------------------------------
+ *
+ * An LMDB environment (data.mdb, lock.mdb) with these databases; keys are big-endian, so that bytewise order is the order of numbers:
+ *
+ *   names      name of less than 511 bytes -> | fmt_value | attrs | parts |
+ *              the first 511 bytes of a name of 511 or more -> fmt_index_piece
+ *   tails      | piece id u64 | rest of less than 503 bytes | -> value of the name whose earlier bytes are those pieces
+ *              | piece id u64 | next 503 bytes | -> fmt_index_piece, and so on: at most 5 levels for FMT_NAME_MAX bytes
+ *   places     | object id[16] | stripe u32 | shard u8 | -> fmt_index_place
+ *   segments   u64 -> fmt_index_segment
+ *   logs       u64 -> fmt_index_log
+ *   pgs        u32 -> fmt_index_pg
+ *   meta       u8 -> | crc u32 | bytes |        0: fmt_index_identity; 1..: see drive/index.h
+ *
+ * A key shorter than the full length is a name's end, a key of full length leads on: names keep their bytewise order at every
+ * depth. A piece goes with the last name under it. Every value begins with a CRC32C of its key followed by the rest of the value, so that a value
+ * under the wrong key is damage too (names: of the whole name).
+ *   DRIVE/index/CONDEMNED (empty): the index is to be removed and rebuilt.
+ */
+#define FMT_INDEX_PIECE_FIRST 511u
+#define FMT_INDEX_PIECE_NEXT 503u
+#define FMT_INDEX_LEVELS 5u
+
+struct fmt_index_piece {
+        uint32_t crc;
+        uint32_t pad;
+        uint64_t id;                   /* never used again */
+};
+
+struct fmt_index_place {
+        uint32_t crc;
+        uint32_t payload_len;
+        uint64_t segment;
+        uint64_t offset;
+};
+
+struct fmt_index_segment {
+        uint32_t crc;
+        uint32_t sealed;
+        uint64_t segment;              /* the key again */
+        uint64_t generation;
+        uint64_t end;                  /* bytes written or reserved when this was put */
+        uint64_t indexed_to;           /* all frames below are in places (or discarded) */
+        uint64_t live_frames;          /* number and bytes (headers included) of the frames that places names here */
+        uint64_t live_bytes;
+};
+
+struct fmt_index_log {
+        uint32_t crc;
+        uint32_t pad;
+        uint64_t file;                 /* the key again */
+        uint64_t live_names;           /* names whose value says log_file == file, and their bytes: name, value, inline bytes */
+        uint64_t live_bytes;
+        uint64_t tombstones;           /* these are the drive's own figures */
+        uint64_t bytes;
+        uint64_t first_seen_ms;
+};
+
+struct fmt_index_pg {
+        uint32_t crc;
+        uint32_t pg;                   /* the key again */
+        uint64_t seq;                  /* highest applied */
+        uint64_t committed;
+        uint64_t epoch;                /* of the record with that seq */
+};
+
+struct fmt_index_identity {
+        uint32_t layout;
+        uint32_t pad;
+        uint8_t drive_id[FMT_ID];
+        uint64_t next_piece;
+};
+
+struct fmt_index_covered {             /* meta 1 */
+        uint64_t file;
+        uint64_t generation;
+        uint64_t position;             /* end of the last record covered; replay goes on here */
+        uint32_t prev_crc;             /* header_crc of that record */
+        uint32_t pad;
+};
+
+_Static_assert(sizeof(struct fmt_segment_header) == 4096, "segment header");
+_Static_assert(sizeof(struct fmt_index_place) == 24, "place");
 _Static_assert(sizeof(struct fmt_log_header) == 4096, "log header");
 _Static_assert(sizeof(struct fmt_record) == 128, "record");
 _Static_assert(sizeof(struct fmt_frame) == 4096, "frame");
