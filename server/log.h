@@ -1,0 +1,16 @@
+/*
+ * log.h - the daemon's own messages: plain lines on standard error.
+ */
+#ifndef MILLRACE_SERVER_LOG_H
+#define MILLRACE_SERVER_LOG_H
+
+enum srv_log_level { SRV_LOG_ERROR, SRV_LOG_WARNING, SRV_LOG_INFO };
+
+/* What is shown: messages up to this level. Before any thread is started; SRV_LOG_INFO until called. */
+void srv_log_set_level(enum srv_log_level level);
+
+/* Writes "millraced: TEXT" and a newline in one write(2). Any thread, but not on a loop: standard error may block. Control characters
+ * are shown as '?', so that one message is one line whatever a path contains. */
+void srv_log(enum srv_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

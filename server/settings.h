@@ -1,0 +1,214 @@
+/*
+ * settings.h - every setting of the daemon, in one table.
+ *
+ * The table below is the only list of settings: from it come the members of struct srv_settings, the options of the command line, the
+ * keys of the configuration file, the sample file, docs/configuration.md and the manual page. "tls_cert" is `tls_cert = F` in the file
+ * and `--tls-cert F` on the command line.
+ */
+#ifndef MILLRACE_SERVER_SETTINGS_H
+#define MILLRACE_SERVER_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define SRV_LIST_MAX 64u   /* entries of a setting that may be given more than once */
+#define SRV_VALUE_MAX 4096u /* bytes of one value */
+
+struct srv_error {
+        char text[512]; /* one line that names what is at fault */
+};
+
+struct srv_list {
+        unsigned count;
+        char *item[SRV_LIST_MAX];
+};
+
+/* host "" and port 0 with set false: not given. Port 0: the system picks one. */
+struct srv_address {
+        bool set;
+        char host[256]; /* without brackets; "" is every address */
+        uint16_t port;
+};
+
+struct srv_ec {
+        unsigned k, m; /* 0+0: by the number of drives */
+};
+
+/*
+ * X(name, TYPE, default, least, most, argument, help)
+ *
+ * Numbers: 0 is also allowed, whatever least is, where it is the default (it means "choose"). Sizes are in bytes, durations in milliseconds.
+ * A default is written as one would write it in the file. CHOICE: argument lists the words; the value is the word's index.
+ */
+#define SRV_SETTINGS(X)                                                                                                \
+        X(drive, LIST, "", 0, 0, "DIR",                                                                                \
+          "Folder of one drive; once for each drive of the store. Drives are recognised by what stands on them, "      \
+          "in whatever order and under whatever path they come.")                                                      \
+        X(format, BOOL, "no", 0, 0, NULL,                                                                              \
+          "Make a new store of the given folders if all of them are empty. Otherwise nothing is formatted, so it may " \
+          "stay on the command line of a container.")                                                                  \
+        X(ec, EC, "", 0, 0, "K+M",                                                                                     \
+          "Erasure code of a new store: K shards of data and M of parity. Used when formatting. Default by number of " \
+          "drives: 1: none; 2: 1+1; 3: 2+1; 4-5: 2+2; 6-7: 4+2; 8-11: 6+2; 12 or more: 8+3.")                          \
+        X(listen, ADDRESS, "127.0.0.1:9000", 0, 0, "ADDR:PORT",                                                        \
+          "Address of the S3 listener: TLS when tls_cert is given, else plain HTTP. *:PORT is every address, "         \
+          "[::1]:PORT is IPv6, port 0 lets the system choose.")                                                        \
+        X(plain_listen, ADDRESS, "", 0, 0, "ADDR:PORT",                                                                \
+          "A second S3 listener that always speaks plain HTTP, for instance on a trusted network beside TLS.")         \
+        X(admin, ADDRESS, "127.0.0.1:9001", 0, 0, "ADDR:PORT",                                                         \
+          "Address of the admin listener: health, metrics and signed admin calls. Plain HTTP: keep it on a trusted "   \
+          "network.")                                                                                                  \
+        X(tls_cert, STRING, "", 0, 0, "FILE",                                                                          \
+          "Certificate in PEM, followed by its chain. With tls_key. Read again on SIGHUP.")                            \
+        X(tls_key, STRING, "", 0, 0, "FILE", "Private key of tls_cert in PEM. Read again on SIGHUP.")                  \
+        X(root_credentials, STRING, "", 0, 0, "FILE",                                                                  \
+          "File with the root credentials (access_key = ..., secret_key = ...), mode 0600. Read again on SIGHUP. "     \
+          "Default: the file CREDENTIALS on each drive. MILLRACE_ROOT_ACCESS_KEY and MILLRACE_ROOT_SECRET_KEY in the " \
+          "environment come before any file.")                                                                         \
+        X(region, STRING, "us-east-1", 1, 64, "NAME", "Region that requests must be signed for.")                      \
+        X(domain, STRING, "", 0, 0, "LIST",                                                                            \
+          "Comma-separated domains under which BUCKET.DOMAIN addresses a bucket (virtual-host style).")                \
+        X(loops, INT, "0", 1, 256, "N", "Event loops, one thread each. 0: one for each processor.")                    \
+        X(memory, SIZE, "0", 16ll << 20, 1ll << 42, "SIZE",                                                            \
+          "Memory for transfers of large objects, all loops together. 0: 160 MiB, or 40 MiB a loop where that is "     \
+          "more.")                                                                                                     \
+        X(cache, SIZE, "64MiB", 0, 1ll << 42, "SIZE", "Memory for the read cache of small objects.")                   \
+        X(upload_memory, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                  \
+          "Memory that small uploads and XML bodies may hold, all loops together.")                                    \
+        X(log_file_size, SIZE, "64MiB", 4ll << 20, 4ll << 30, "SIZE", "Size of one file of a drive's log.")            \
+        X(segment_size, SIZE, "256MiB", 16ll << 20, 64ll << 30, "SIZE", "Size of one data segment of a drive.")        \
+        X(tail_size, SIZE, "32MiB", 1ll << 20, 16ll << 30, "SIZE",                                                     \
+          "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait.")    \
+        X(full_reserve, SIZE, "0", 1ll << 20, 1ll << 44, "SIZE",                                                       \
+          "PUTs are refused when a file system has less than this free. 0: 1 GiB or 5 %, whichever is smaller.")       \
+        X(max_connections, INT, "20000", 16, 1000000, "N", "Connections that may be open at once, all loops together.") \
+        X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME", "A connection on which no byte moves is closed after " \
+          "this.")                                                                                                     \
+        X(request_timeout, DURATION, "30s", 1000, 3600000, "TIME", "Time a client has to send the head of a request.") \
+        X(min_rate, SIZE, "16KiB", 1, 1ll << 40, "SIZE",                                                               \
+          "Bytes a second that an upload must keep up while others wait for memory.")                                  \
+        X(drain_timeout, DURATION, "30s", 0, 86400000, "TIME",                                                         \
+          "How long SIGTERM waits for requests that are being served.")                                                \
+        X(access_log, STRING, "", 0, 0, "FILE",                                                                        \
+          "Access log, one JSON object a line. - is standard error; empty: none. Opened again on SIGHUP.")             \
+        X(log_level, CHOICE, "info", 0, 0, "error|warning|info",                                                       \
+          "Which of the daemon's own messages appear on standard error.")                                              \
+        X(test_faults, STRING, "", 0, 0, "SPEC", NULL)
+
+#define SRV_TYPE_STRING   char *
+#define SRV_TYPE_LIST     struct srv_list
+#define SRV_TYPE_BOOL     bool
+#define SRV_TYPE_INT      uint64_t
+#define SRV_TYPE_SIZE     uint64_t
+#define SRV_TYPE_DURATION uint64_t
+#define SRV_TYPE_ADDRESS  struct srv_address
+#define SRV_TYPE_EC       struct srv_ec
+#define SRV_TYPE_CHOICE   unsigned
+
+enum srv_setting_type {
+        SRV_STRING,
+        SRV_LIST,
+        SRV_BOOL,
+        SRV_INT,
+        SRV_SIZE,
+        SRV_DURATION,
+        SRV_ADDRESS,
+        SRV_EC,
+        SRV_CHOICE
+};
+
+enum srv_setting_id {
+#define SRV_SETTING_ENUM(name, type, ...) SRV_SETTING_##name,
+        SRV_SETTINGS(SRV_SETTING_ENUM)
+#undef SRV_SETTING_ENUM
+        SRV_SETTING_COUNT
+};
+
+/* Where a value comes from; a later one overrides an earlier one. */
+enum srv_source { SRV_FROM_DEFAULT, SRV_FROM_FILE, SRV_FROM_COMMAND_LINE };
+
+/* owner: the main thread until loops start; not changed after that, read by all. */
+struct srv_settings {
+#define SRV_SETTING_MEMBER(name, type, ...) SRV_TYPE_##type name;
+        SRV_SETTINGS(SRV_SETTING_MEMBER)
+#undef SRV_SETTING_MEMBER
+        enum srv_source source[SRV_SETTING_COUNT];
+};
+
+struct srv_setting_info {
+        const char *name;
+        enum srv_setting_type type;
+        const char *default_text;
+        int64_t least, most; /* numbers; 0, 0: no bound. Strings: length */
+        const char *argument;
+        const char *help; /* NULL: hidden, for tests */
+        size_t offset;    /* in struct srv_settings */
+};
+
+extern const struct srv_setting_info srv_setting_infos[SRV_SETTING_COUNT];
+
+/* What the command line asks for. */
+enum srv_action {
+        SRV_RUN,
+        SRV_HELP,
+        SRV_VERSION,
+        SRV_PRINT_SAMPLE_CONFIG,
+        SRV_PRINT_SETTINGS_MARKDOWN,
+        SRV_PRINT_SETTINGS_MAN,
+        SRV_PRINT_METRICS_MARKDOWN
+};
+
+/* ---- settings.c ---------------------------------------------------------------------------------- */
+
+/* All settings at their defaults. 0 or -ENOMEM; to be given back with srv_settings_free() in both cases. */
+int srv_settings_init(struct srv_settings *settings);
+void srv_settings_free(struct srv_settings *settings);
+
+/* -1: there is no setting of that name. */
+int srv_setting_find(const char *name);
+
+/*
+ * Takes one value. A source that comes earlier than the one that set it is ignored; the same source twice is an error unless the setting is
+ * a list. shown_as is what error texts call it, e.g. "--listen" or "millrace.conf:3: listen". 0, -EINVAL or -ENOMEM.
+ */
+int srv_settings_set(struct srv_settings *settings, enum srv_setting_id id, enum srv_source source, const char *value,
+                     const char *shown_as, struct srv_error *error);
+
+/* What no single value shows: a drive is given, certificate and key come together. */
+int srv_settings_check(const struct srv_settings *settings, struct srv_error *error);
+
+/* Command line, then the file it names. *action other than SRV_RUN: settings are not to be used. 0, -EINVAL, -ENOMEM, or of the file. */
+int srv_settings_load(struct srv_settings *settings, int argc, char *const argv[], enum srv_action *action,
+                      struct srv_error *error);
+
+/* ---- settings_file.c ----------------------------------------------------------------------------- */
+
+int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error);
+
+/* ---- settings_value.c ---------------------------------------------------------------------------- */
+
+/* 0, or -EINVAL with the reason ("is not a size like 64MiB") in *why. */
+int srv_parse_bool(const char *text, bool *out, const char **why);
+int srv_parse_int(const char *text, uint64_t *out, const char **why);
+int srv_parse_size(const char *text, uint64_t *out, const char **why);
+int srv_parse_duration(const char *text, uint64_t *out, const char **why); /* milliseconds */
+int srv_parse_address(const char *text, struct srv_address *out, const char **why);
+int srv_parse_ec(const char *text, struct srv_ec *out, const char **why);
+/* choices: words with | between them. */
+int srv_parse_choice(const char *text, const char *choices, unsigned *out, const char **why);
+/* The way a person would write it: 64MiB, 30s. size: at least 32 bytes. */
+void srv_format_size(uint64_t bytes, char *out, size_t size);
+void srv_format_duration(uint64_t ms, char *out, size_t size);
+
+/* ---- settings_print.c ---------------------------------------------------------------------------- */
+
+void srv_print_help(FILE *out);
+void srv_print_sample_config(FILE *out);
+void srv_print_settings_markdown(FILE *out);
+void srv_print_settings_man(FILE *out);
+
+/* Sets error->text; returns rv. */
+int srv_fail(struct srv_error *error, int rv, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
