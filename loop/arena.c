@@ -1,0 +1,259 @@
+/*
+ * arena.c - slots for I/O, and who may draw them.
+ *
+ * Called on the loop's thread. The arena is one mapping made when the loop is made, so a request never waits for an
+ * allocation. Slots are promised before they are drawn: a reservation counts against its share, and the shares together
+ * are the arena, so a drawn slot is never missing. Each share has a line, first come first served, of at most LP_LINE_MAX
+ * (I9); those whose turn has come are told from the loop's round, never from inside the call that freed the slots.
+ */
+#include "loop/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(addr, size)   ((void)(addr), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
+#endif
+
+/* ---- memory --------------------------------------------------------------------------------------- */
+
+static void divide(struct lp_arena *arena)
+{
+        unsigned get = arena->slots * LP_GET_PERCENT / 100;
+        unsigned put = arena->slots * LP_PUT_PERCENT / 100;
+
+        if (arena->slots == 0)
+                return;
+        arena->shares[LP_SHARE_GET].slots = get > 0 ? get : 1;
+        arena->shares[LP_SHARE_PUT].slots = put > 0 ? put : 1;
+        arena->shares[LP_SHARE_INTERNAL].slots =
+                arena->slots - arena->shares[LP_SHARE_GET].slots - arena->shares[LP_SHARE_PUT].slots;
+}
+
+static int map(struct lp_arena *arena)
+{
+        unsigned i;
+
+        arena->size = (size_t)arena->slots * LP_SLOT_SIZE;
+        arena->base = mmap(NULL, arena->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (arena->base == MAP_FAILED)
+                return -errno;
+        madvise(arena->base, arena->size, MADV_HUGEPAGE); /* faster to register and to use; refused without harm */
+        for (i = 0; i < arena->slots; i++)
+                arena->idle[i] = arena->base + (size_t)(arena->slots - 1 - i) * LP_SLOT_SIZE;
+        ASAN_POISON_MEMORY_REGION(arena->base, arena->size);
+        return 0;
+}
+
+int lp_arena_open(struct lp_arena *arena, unsigned slots)
+{
+        int rv = -ENOMEM;
+
+        if (slots > 0 && slots < LP_SHARES)
+                return -EINVAL; /* not one for each share */
+        if (slots > UINT32_MAX / 100)
+                return -EINVAL;
+        arena->slots = slots;
+        divide(arena);
+        if (slots == 0)
+                return 0;
+        arena->idle = calloc(slots, sizeof(*arena->idle));
+        arena->drawn = calloc(slots, sizeof(*arena->drawn));
+        if (arena->idle != NULL && arena->drawn != NULL)
+                rv = map(arena);
+        if (rv == 0)
+                return 0;
+        free(arena->drawn);
+        free(arena->idle);
+        return rv;
+}
+
+void lp_arena_close(struct lp_arena *arena)
+{
+        if (arena->slots == 0)
+                return;
+        ASAN_UNPOISON_MEMORY_REGION(arena->base, arena->size);
+        munmap(arena->base, arena->size);
+        free(arena->drawn);
+        free(arena->idle);
+}
+
+int lp_arena_group(const struct lp_arena *arena, const void *buf, size_t len)
+{
+        uintptr_t offset = (uintptr_t)buf - (uintptr_t)arena->base; /* huge if buf lies before */
+
+        if (offset >= arena->size || len > arena->size - offset || len == 0)
+                return -1;
+        if (offset / LP_GROUP_SIZE != (offset + len - 1) / LP_GROUP_SIZE)
+                return -1;
+        return (int)(offset / LP_GROUP_SIZE);
+}
+
+/* ---- slots ---------------------------------------------------------------------------------------- */
+
+static unsigned promised(const struct lp_arena *arena)
+{
+        unsigned share, sum = 0;
+
+        for (share = 0; share < LP_SHARES; share++)
+                sum += arena->shares[share].reserved;
+        return sum;
+}
+
+void *lp_slot_get(struct lp_loop *loop)
+{
+        struct lp_arena *arena = &loop->arena;
+        char *slot;
+
+        if (arena->used >= promised(arena))
+                return NULL;
+        slot = arena->idle[arena->slots - 1 - arena->used++];
+        arena->drawn[(size_t)(slot - arena->base) / LP_SLOT_SIZE] = true;
+        lp_counter_set(&loop->figures.slots_used, arena->used);
+        ASAN_UNPOISON_MEMORY_REGION(slot, LP_SLOT_SIZE);
+        return slot;
+}
+
+void lp_slot_put(struct lp_loop *loop, void *slot)
+{
+        struct lp_arena *arena = &loop->arena;
+        size_t offset = (uintptr_t)slot - (uintptr_t)arena->base;
+
+        assert(offset < arena->size && offset % LP_SLOT_SIZE == 0);
+        assert(arena->drawn[offset / LP_SLOT_SIZE]);
+        arena->drawn[offset / LP_SLOT_SIZE] = false;
+        arena->idle[arena->slots - arena->used--] = slot;
+        lp_counter_set(&loop->figures.slots_used, arena->used);
+        ASAN_POISON_MEMORY_REGION(slot, LP_SLOT_SIZE);
+}
+
+/* ---- reservations --------------------------------------------------------------------------------- */
+
+static void show(struct lp_loop *loop, enum lp_share share)
+{
+        lp_counter_set(&loop->figures.reserved[share], loop->arena.shares[share].reserved);
+        lp_counter_set(&loop->figures.reserve_waiting[share], loop->arena.shares[share].waiting);
+}
+
+static bool fits(const struct lp_share_line *line, unsigned count)
+{
+        return count <= line->slots - line->reserved;
+}
+
+static void join_line(struct lp_share_line *line, struct lp_reserve *r)
+{
+        r->next = NULL;
+        r->prev = line->last;
+        if (line->last != NULL)
+                line->last->next = r;
+        else
+                line->first = r;
+        line->last = r;
+        line->waiting++;
+        r->waiting = true;
+}
+
+static void leave_line(struct lp_share_line *line, struct lp_reserve *r)
+{
+        if (r->prev != NULL)
+                r->prev->next = r->next;
+        else
+                line->first = r->next;
+        if (r->next != NULL)
+                r->next->prev = r->prev;
+        else
+                line->last = r->prev;
+        r->next = r->prev = NULL;
+        line->waiting--;
+        r->waiting = false;
+}
+
+int lp_reserve(struct lp_loop *loop, struct lp_reserve *r)
+{
+        struct lp_share_line *line;
+        int rv = 0;
+
+        if ((unsigned)r->share >= LP_SHARES)
+                return -EINVAL;
+        line = &loop->arena.shares[r->share];
+        assert(!r->waiting);
+        if (r->count > line->slots)
+                return -EINVAL;
+        if (line->first == NULL && fits(line, r->count)) {
+                line->reserved += r->count;
+        } else if (line->waiting >= LP_LINE_MAX) {
+                rv = -EBUSY;
+        } else {
+                join_line(line, r);
+                rv = -EAGAIN;
+        }
+        show(loop, r->share);
+        return rv;
+}
+
+/* Those behind a wide reservation that leaves may fit now; the round finds out (lp_arena_grant_due). */
+void lp_reserve_cancel(struct lp_loop *loop, struct lp_reserve *r)
+{
+        if (!r->waiting)
+                return;
+        leave_line(&loop->arena.shares[r->share], r);
+        show(loop, r->share);
+}
+
+void lp_unreserve(struct lp_loop *loop, enum lp_share share, unsigned count)
+{
+        struct lp_arena *arena = &loop->arena;
+
+        assert((unsigned)share < LP_SHARES && count <= arena->shares[share].reserved);
+        arena->shares[share].reserved -= count;
+        assert(arena->used <= promised(arena));
+        show(loop, share);
+}
+
+bool lp_arena_grant_due(const struct lp_arena *arena)
+{
+        const struct lp_share_line *line;
+
+        for (line = arena->shares; line < arena->shares + LP_SHARES; line++)
+                if (line->first != NULL && fits(line, line->first->count))
+                        return true;
+        return false;
+}
+
+/* Those who join while granted() runs wait for the next round. */
+static void grant_share(struct lp_loop *loop, enum lp_share share)
+{
+        struct lp_share_line *line = &loop->arena.shares[share];
+        unsigned most = line->waiting;
+        struct lp_reserve *r;
+
+        while (most-- > 0 && line->first != NULL && fits(line, line->first->count)) {
+                r = line->first;
+                leave_line(line, r);
+                line->reserved += r->count;
+                show(loop, share);
+                r->granted(r);
+        }
+}
+
+void lp_arena_grant(struct lp_loop *loop)
+{
+        unsigned share;
+
+        for (share = 0; share < LP_SHARES; share++)
+                grant_share(loop, share);
+}
+
+bool lp_reserve_contended(const struct lp_loop *loop, enum lp_share share)
+{
+        return loop->arena.shares[share].first != NULL;
+}
+
+unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share)
+{
+        return loop->arena.shares[share].slots;
+}
