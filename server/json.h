@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One object being written. What has no room is left out as a whole field; the object is well-formed at every size of 2 or more. */
+/* One object being written. What has no room is left out as a whole field; the object is well-formed at every size of 3 or more. */
 struct srv_json {
         char *buf;
         size_t size, len;

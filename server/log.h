@@ -4,7 +4,12 @@
 #ifndef MILLRACE_SERVER_LOG_H
 #define MILLRACE_SERVER_LOG_H
 
-enum srv_log_level { SRV_LOG_ERROR, SRV_LOG_WARNING, SRV_LOG_INFO };
+enum srv_log_level {
+        SRV_LOG_ALWAYS = -1, /* shown whatever the level is */
+        SRV_LOG_ERROR,
+        SRV_LOG_WARNING,
+        SRV_LOG_INFO
+};
 
 /* What is shown: messages up to this level. Before any thread is started; SRV_LOG_INFO until called. */
 void srv_log_set_level(enum srv_log_level level);

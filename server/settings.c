@@ -6,6 +6,8 @@
  */
 #include "server/settings.h"
 
+#include "server/ini_file.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -230,6 +232,30 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
                 return srv_fail(error, -EINVAL, "%s: given without %s", *settings->tls_cert != '\0' ? "tls_cert" : "tls_key",
                                 *settings->tls_cert != '\0' ? "tls_key" : "tls_cert");
         return 0;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------- */
+
+static int take_file_line(void *arg, const char *name, const char *value, const char *shown_as, struct srv_error *error)
+{
+        int id = srv_setting_find(name);
+
+        if (id < 0)
+                return -ENOENT;
+        return srv_settings_set(arg, (enum srv_setting_id)id, SRV_FROM_FILE, value, shown_as, error);
+}
+
+int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error)
+{
+        FILE *file;
+        int rv;
+
+        file = fopen(path, "re");
+        if (file == NULL)
+                return srv_fail(error, -errno, "--config: cannot open %.300s: %s", path, strerror(errno));
+        rv = srv_ini_read(file, path, take_file_line, settings, error);
+        fclose(file);
+        return rv;
 }
 
 /* ---- the command line ----------------------------------------------------------------------------- */

@@ -178,13 +178,12 @@ int srv_settings_set(struct srv_settings *settings, enum srv_setting_id id, enum
 /* What no single value shows: a drive is given, certificate and key come together. */
 int srv_settings_check(const struct srv_settings *settings, struct srv_error *error);
 
-/* Command line, then the file it names. *action other than SRV_RUN: settings are not to be used. 0, -EINVAL, -ENOMEM, or of the file. */
+/* The configuration file at path. */
+int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error);
+
+/* The file that the command line names, then the command line. *action other than SRV_RUN: settings are not to be used. 0, -EINVAL, -ENOMEM, or of the file. */
 int srv_settings_load(struct srv_settings *settings, int argc, char *const argv[], enum srv_action *action,
                       struct srv_error *error);
-
-/* ---- settings_file.c ----------------------------------------------------------------------------- */
-
-int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error);
 
 /* ---- settings_value.c ---------------------------------------------------------------------------- */
 
