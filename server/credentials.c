@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -349,7 +350,9 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
         srv_fail(error, 0, "no root credentials: set %s and %s, or the setting root_credentials", SRV_ACCESS_KEY_ENV,
                  SRV_SECRET_KEY_ENV);
         rv = find_places(settings, &places);
-        if (rv == 0)
+        if (rv != 0)
+                srv_fail(error, rv, "root credentials: out of memory");
+        else
                 rv = read_places(&places, out, error);
         if (rv == 0 && *settings->root_credentials == '\0')
                 write_places(&places, out, &ignored); /* a copy that a drive lacks: it was away when they were made */
