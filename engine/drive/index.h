@@ -7,10 +7,12 @@
  * Errors common to all functions:
  *   -EBADMSG  bytes that fail their checksum, or an LMDB structure that makes no sense. From get and next it concerns that one name (the cursor can
  *             go on); anywhere else, or if it comes again and again, the index is to be condemned and rebuilt
- *   -EIO      the drive fails to read or write (SIGBUS inside the map and a truncated file included). The index answers -EIO from then on
+ *   -EIO      the drive fails to read or write (SIGBUS inside the map and a truncated file included)
  *   -ENOSPC   the file system is full: the transaction is lost, the index is as before it
  *   -EFBIG    the map is full: abort, end all readers, eng_index_grow(), repeat the transaction
+ *   -E2BIG    the transaction has grown too large: abort, make it smaller
  *   -ENOMEM
+ * What LMDB could not survive (SIGBUS, a failed assertion of its own) is caught, and the index answers that error from then on.
  * After any error but -ENOENT and -EINVAL a write transaction can only be aborted.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_INDEX_H
@@ -52,13 +54,6 @@ int eng_index_condemn(struct eng_index *index);
 /* Doubles the map. No transaction is open anywhere in the process (readers are ended, not necessarily freed). */
 int eng_index_grow(struct eng_index *index);
 
-struct eng_index_info {
-        uint64_t map_bytes, used_bytes; /* used: up to the last page, free pages inside included */
-        uint64_t names;
-};
-/* Any thread. */
-int eng_index_info(struct eng_index *index, struct eng_index_info *out);
-
 /* ---- transactions ---------------------------------------------------------------------------------- */
 
 /* A reader is made once and begun and ended often: begin takes a snapshot, end lets go of it. A snapshot held long makes the file grow: never hold
@@ -73,6 +68,13 @@ int eng_index_write_begin(struct eng_index *index, struct eng_index_txn **out);
 /* Durable when it returns 0. Frees txn in every case. */
 int eng_index_write_commit(struct eng_index_txn *txn);
 void eng_index_write_abort(struct eng_index_txn *txn); /* NULL is allowed */
+
+struct eng_index_info {
+        uint64_t map_bytes, used_bytes; /* used: up to the last page, free pages inside included */
+        uint64_t keys;                  /* names, and pieces of long ones */
+};
+
+int eng_index_info(struct eng_index_txn *txn, struct eng_index_info *out);
 
 /* ---- names ----------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,506 @@
+/*
+ * index.c - life of a drive's index: opening, making, removing, growing; snapshots and write transactions.
+ *
+ * Called by the local drive: opening and removing on the thread that opens the drive, readers on its owner loop, write transactions on
+ * its background thread. Keeps I4 (what does not look like this drive's whole index is refused, so that it is rebuilt) and
+ * never opens LMDB with MDB_NOSYNC: a commit that returned 0 is on stable storage.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ec.h"
+#include "engine/drive/index_priv.h"
+
+#define INDEX_DATA_FILE "data.mdb"
+#define INDEX_LOCK_FILE "lock.mdb"
+#define INDEX_CONDEMNED_FILE "CONDEMNED"
+#define INDEX_READERS 126u
+
+static const char *const index_db_names[INDEX_DB_COUNT] = {
+#define INDEX_DB_NAME(id, name) name,
+        INDEX_DBS(INDEX_DB_NAME)
+#undef INDEX_DB_NAME
+};
+
+int index_error(int mdb_rv)
+{
+        if (mdb_rv == 0)
+                return 0;
+        if (mdb_rv > 0)
+                return -mdb_rv;
+        switch (mdb_rv) {
+        case MDB_NOTFOUND:
+                return -ENOENT;
+        case MDB_KEYEXIST:
+                return -EEXIST;
+        case MDB_MAP_FULL:
+                return -EFBIG;
+        case MDB_TXN_FULL:
+                return -E2BIG;
+        case MDB_PANIC:
+                return -EIO;
+        case MDB_READERS_FULL:
+                return -EMFILE;
+        default: /* PAGE_NOTFOUND, CORRUPTED, INVALID, VERSION_MISMATCH, CURSOR_FULL, INCOMPATIBLE, BAD_...: none comes from healthy bytes */
+                return -EBADMSG;
+        }
+}
+
+uint32_t index_crc(const void *key, size_t key_len, const void *value, size_t len)
+{
+        return era_crc32c(era_crc32c(0, key, key_len), (const uint8_t *)value + sizeof(uint32_t), len - sizeof(uint32_t));
+}
+
+int index_sync_folder(int dir_fd)
+{
+        return fsync(dir_fd) == 0 ? 0 : -errno;
+}
+
+/* ---- opening --------------------------------------------------------------------------------------- */
+
+static void index_asserted(MDB_env *env, const char *text)
+{
+        (void)env;
+        (void)text;
+        eng_guard_assert();
+}
+
+static void index_free(struct eng_index *index)
+{
+        if (index->env != NULL)
+                mdb_env_close(index->env);
+        if (index->dir_fd >= 0)
+                close(index->dir_fd);
+        free(index);
+}
+
+static int index_new(const struct eng_index_options *options, struct eng_index **out)
+{
+        struct eng_index *index;
+        int rv;
+
+        rv = eng_guard_install();
+        if (rv != 0)
+                return rv;
+        index = calloc(1, sizeof(*index));
+        if (index == NULL)
+                return -ENOMEM;
+        memcpy(index->drive_id, options->drive_id, FMT_ID);
+        index->dir_fd = open(options->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (index->dir_fd < 0) {
+                rv = -errno;
+                free(index);
+                return rv;
+        }
+        *out = index;
+        return 0;
+}
+
+static int index_env_open(struct eng_index *index, const struct eng_index_options *options)
+{
+        uint64_t bytes = options->map_bytes != 0 ? options->map_bytes : ENG_INDEX_MAP_DEFAULT;
+        int rv;
+
+        rv = mdb_env_create(&index->env);
+        if (rv == 0)
+                rv = mdb_env_set_assert(index->env, index_asserted);
+        if (rv == 0)
+                rv = mdb_env_set_maxdbs(index->env, INDEX_DB_COUNT);
+        if (rv == 0)
+                rv = mdb_env_set_maxreaders(index->env, INDEX_READERS);
+        if (rv == 0)
+                rv = mdb_env_set_mapsize(index->env, bytes);
+        if (rv == 0)
+                rv = mdb_env_open(index->env, options->path, MDB_NOTLS | MDB_NORDAHEAD, 0600);
+        return index_error(rv);
+}
+
+/* The length data.mdb needs to hold every page that may be in use. */
+static uint64_t index_used_bytes(struct eng_index *index)
+{
+        MDB_envinfo info;
+        MDB_stat stat;
+
+        mdb_env_info(index->env, &info);
+        mdb_env_stat(index->env, &stat);
+        return ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
+}
+
+/*
+ * A file cut short is damage that LMDB itself would meet as SIGBUS, one page at a time. Pages at the end that were taken and given back in one transaction
+ * are never written by LMDB, so that a healthy file can be short too: commits make it long enough (pad), and opening
+ * may take the length as a check.
+ */
+static int index_length(struct eng_index *index, bool pad)
+{
+        uint64_t need = index_used_bytes(index);
+        struct stat st;
+        int fd;
+
+        if (mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
+                return -EIO;
+        if ((uint64_t)st.st_size >= need)
+                return 0;
+        if (!pad)
+                return -EBADMSG;
+        return ftruncate(fd, (off_t)need) == 0 ? 0 : -errno;
+}
+
+/* Opens the databases (makes them in a write transaction) and keeps their handles. */
+static int index_open_dbs(struct eng_index *index, MDB_txn *mdb, unsigned flags)
+{
+        int rv = 0;
+
+        for (unsigned i = 0; i < INDEX_DB_COUNT && rv == 0; i++)
+                rv = mdb_dbi_open(mdb, index_db_names[i], flags, &index->dbi[i]);
+        return index_error(rv);
+}
+
+static int index_check_identity(struct eng_index *index, MDB_txn *mdb)
+{
+        struct eng_index_txn txn = {.index = index, .mdb = mdb};
+        struct fmt_index_identity identity;
+        size_t len;
+        int rv;
+
+        rv = index_meta_read(&txn, INDEX_META_IDENTITY, &identity, sizeof(identity), &len);
+        if (rv == -ENOENT || rv == -ENOBUFS || (rv == 0 && len != sizeof(identity)))
+                return -EBADMSG;
+        if (rv != 0)
+                return rv;
+        if (identity.layout != FMT_LAYOUT_VERSION || memcmp(identity.drive_id, index->drive_id, FMT_ID) != 0)
+                return -ESTALE;
+        return 0;
+}
+
+static int index_recognise(struct eng_index *index)
+{
+        MDB_txn *mdb;
+        int rv;
+
+        rv = index_length(index, false);
+        if (rv != 0)
+                return rv;
+        rv = index_error(mdb_txn_begin(index->env, NULL, MDB_RDONLY, &mdb));
+        if (rv != 0)
+                return rv;
+        rv = index_open_dbs(index, mdb, 0);
+        if (rv == 0)
+                rv = index_check_identity(index, mdb);
+        else if (rv == -ENOENT)
+                rv = -EBADMSG; /* its making did not finish */
+        /* Handles opened in a read transaction live on only if it commits. */
+        if (rv == 0)
+                rv = index_error(mdb_txn_commit(mdb));
+        else
+                mdb_txn_abort(mdb);
+        return rv;
+}
+
+static int index_recognise_guarded(struct eng_index *index)
+{
+        ENG_GUARDED(&index->broken, index_recognise(index));
+}
+
+static int index_env_open_guarded(struct eng_index *index, const struct eng_index_options *options)
+{
+        ENG_GUARDED(&index->broken, index_env_open(index, options));
+}
+
+static int index_present(struct eng_index *index)
+{
+        struct stat st;
+
+        if (fstatat(index->dir_fd, INDEX_CONDEMNED_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return -EBADMSG;
+        if (fstatat(index->dir_fd, INDEX_DATA_FILE, &st, AT_SYMLINK_NOFOLLOW) != 0)
+                return -errno;
+        /* LMDB would take an empty file for a new environment. */
+        return S_ISREG(st.st_mode) && st.st_size > 0 ? 0 : -EBADMSG;
+}
+
+int eng_index_open(const struct eng_index_options *options, struct eng_index **out)
+{
+        struct eng_index *index;
+        int rv;
+
+        rv = index_new(options, &index);
+        if (rv != 0)
+                return rv;
+        rv = index_present(index);
+        if (rv == 0)
+                rv = index_env_open_guarded(index, options);
+        if (rv == 0)
+                rv = index_recognise_guarded(index);
+        if (rv != 0) {
+                index_free(index);
+                return rv;
+        }
+        *out = index;
+        return 0;
+}
+
+/* ---- making and removing --------------------------------------------------------------------------- */
+
+static int index_make(struct eng_index *index)
+{
+        struct eng_index_txn txn = {.index = index, .write = true};
+        struct fmt_index_identity identity = {.layout = FMT_LAYOUT_VERSION, .next_piece = 1};
+        int rv;
+
+        memcpy(identity.drive_id, index->drive_id, FMT_ID);
+        rv = index_error(mdb_txn_begin(index->env, NULL, 0, &txn.mdb));
+        if (rv != 0)
+                return rv;
+        rv = index_open_dbs(index, txn.mdb, MDB_CREATE);
+        if (rv == 0)
+                rv = index_meta_write(&txn, INDEX_META_IDENTITY, &identity, sizeof(identity));
+        if (rv != 0) {
+                mdb_txn_abort(txn.mdb);
+                return rv;
+        }
+        rv = index_error(mdb_txn_commit(txn.mdb));
+        if (rv == 0)
+                rv = index_length(index, true);
+        return rv;
+}
+
+static int index_make_guarded(struct eng_index *index)
+{
+        ENG_GUARDED(&index->broken, index_make(index));
+}
+
+int eng_index_create(const struct eng_index_options *options, struct eng_index **out)
+{
+        struct eng_index *index;
+        int rv;
+
+        rv = index_new(options, &index);
+        if (rv != 0)
+                return rv;
+        rv = index_present(index);
+        if (rv != -ENOENT) {
+                rv = rv == 0 || rv == -EBADMSG ? -EEXIST : rv;
+                goto err;
+        }
+        rv = index_env_open_guarded(index, options);
+        if (rv == 0)
+                rv = index_make_guarded(index);
+        if (rv == 0)
+                rv = index_sync_folder(index->dir_fd);
+        if (rv != 0)
+                goto err;
+        *out = index;
+        return 0;
+
+err:
+        index_free(index);
+        return rv;
+}
+
+int eng_index_remove(const char *path)
+{
+        /* The mark goes last: a removal that a crash cuts short still ends in a rebuild. */
+        static const char *const files[] = {INDEX_DATA_FILE, INDEX_LOCK_FILE, INDEX_CONDEMNED_FILE};
+        int dir_fd, rv = 0;
+
+        dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir_fd < 0)
+                return errno == ENOENT ? 0 : -errno;
+        for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]) && rv == 0; i++)
+                if (unlinkat(dir_fd, files[i], 0) != 0 && errno != ENOENT)
+                        rv = -errno;
+        if (rv == 0)
+                rv = index_sync_folder(dir_fd);
+        close(dir_fd);
+        return rv;
+}
+
+void eng_index_close(struct eng_index *index)
+{
+        if (index != NULL)
+                index_free(index);
+}
+
+int eng_index_condemn(struct eng_index *index)
+{
+        int fd, rv;
+
+        fd = openat(index->dir_fd, INDEX_CONDEMNED_FILE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return -errno;
+        rv = fsync(fd) == 0 ? 0 : -errno;
+        close(fd);
+        return rv != 0 ? rv : index_sync_folder(index->dir_fd);
+}
+
+int eng_index_grow(struct eng_index *index)
+{
+        MDB_envinfo info;
+        int rv = atomic_load(&index->broken);
+
+        if (rv != 0)
+                return rv;
+        mdb_env_info(index->env, &info);
+        if (info.me_mapsize > SIZE_MAX / 2)
+                return -ENOMEM;
+        rv = index_error(mdb_env_set_mapsize(index->env, info.me_mapsize * 2));
+        /* LMDB unmaps first: without the new map there is none. */
+        if (rv != 0)
+                atomic_store(&index->broken, rv);
+        return rv;
+}
+
+/* ---- transactions ---------------------------------------------------------------------------------- */
+
+int eng_index_reader_new(struct eng_index *index, struct eng_index_txn **out)
+{
+        struct eng_index_txn *txn = calloc(1, sizeof(*txn));
+
+        if (txn == NULL)
+                return -ENOMEM;
+        txn->index = index;
+        *out = txn;
+        return 0;
+}
+
+void eng_index_reader_free(struct eng_index_txn *txn)
+{
+        if (txn == NULL)
+                return;
+        index_cursor_close(txn);
+        if (txn->mdb != NULL)
+                mdb_txn_abort(txn->mdb);
+        free(txn->value);
+        free(txn);
+}
+
+static int read_begin(struct eng_index_txn *txn)
+{
+        if (txn->mdb == NULL)
+                return index_error(mdb_txn_begin(txn->index->env, NULL, MDB_RDONLY, &txn->mdb));
+        return index_error(mdb_txn_renew(txn->mdb));
+}
+
+static int read_begin_guarded(struct eng_index_txn *txn)
+{
+        ENG_GUARDED(&txn->index->broken, read_begin(txn));
+}
+
+int eng_index_read_begin(struct eng_index_txn *txn)
+{
+        int rv = read_begin_guarded(txn);
+
+        txn->begun = rv == 0;
+        return rv;
+}
+
+void eng_index_read_end(struct eng_index_txn *txn)
+{
+        if (!txn->begun)
+                return;
+        index_cursor_forget(txn);
+        mdb_txn_reset(txn->mdb);
+        txn->begun = false;
+}
+
+static int write_begin(struct eng_index_txn *txn)
+{
+        return index_error(mdb_txn_begin(txn->index->env, NULL, 0, &txn->mdb));
+}
+
+static int write_begin_guarded(struct eng_index_txn *txn)
+{
+        ENG_GUARDED(&txn->index->broken, write_begin(txn));
+}
+
+int eng_index_write_begin(struct eng_index *index, struct eng_index_txn **out)
+{
+        struct eng_index_txn *txn = calloc(1, sizeof(*txn));
+        int rv;
+
+        if (txn == NULL)
+                return -ENOMEM;
+        txn->index = index;
+        txn->write = true;
+        rv = write_begin_guarded(txn);
+        if (rv != 0) {
+                free(txn);
+                return rv;
+        }
+        txn->begun = true;
+        *out = txn;
+        return 0;
+}
+
+static int write_commit(struct eng_index_txn *txn)
+{
+        MDB_txn *mdb = txn->mdb;
+        int rv;
+
+        rv = index_counts_save(txn);
+        if (rv == 0)
+                rv = index_pieces_save(txn);
+        if (rv != 0)
+                return rv;
+        index_cursor_close(txn);
+        txn->mdb = NULL; /* gone from here on, whatever comes of it */
+        rv = index_error(mdb_txn_commit(mdb));
+        if (rv == 0)
+                rv = index_length(txn->index, true);
+        return rv;
+}
+
+static int write_commit_guarded(struct eng_index_txn *txn)
+{
+        ENG_GUARDED(&txn->index->broken, write_commit(txn));
+}
+
+int eng_index_write_commit(struct eng_index_txn *txn)
+{
+        int rv = txn->failed;
+
+        if (rv == 0)
+                rv = write_commit_guarded(txn);
+        eng_index_write_abort(txn);
+        return rv;
+}
+
+void eng_index_write_abort(struct eng_index_txn *txn)
+{
+        if (txn == NULL)
+                return;
+        index_cursor_close(txn);
+        if (txn->mdb != NULL)
+                mdb_txn_abort(txn->mdb);
+        index_counts_drop(txn);
+        free(txn->value);
+        free(txn);
+}
+
+static int index_info(struct eng_index_txn *txn, struct eng_index_info *out)
+{
+        MDB_envinfo info;
+        MDB_stat names, tails;
+        int rv;
+
+        mdb_env_info(txn->index->env, &info);
+        rv = index_error(mdb_stat(txn->mdb, txn->index->dbi[INDEX_NAMES], &names));
+        if (rv == 0)
+                rv = index_error(mdb_stat(txn->mdb, txn->index->dbi[INDEX_TAILS], &tails));
+        if (rv != 0)
+                return rv;
+        out->map_bytes = info.me_mapsize;
+        out->used_bytes = index_used_bytes(txn->index);
+        out->keys = names.ms_entries + tails.ms_entries;
+        return 0;
+}
+
+int eng_index_info(struct eng_index_txn *txn, struct eng_index_info *out)
+{
+        ENG_GUARDED(&txn->index->broken, index_info(txn, out));
+}

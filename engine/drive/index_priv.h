@@ -1,0 +1,156 @@
+/*
+ * index_priv.h - what the files of the index share. Nothing else includes it.
+ */
+#ifndef MILLRACE_ENGINE_DRIVE_INDEX_PRIV_H
+#define MILLRACE_ENGINE_DRIVE_INDEX_PRIV_H
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <lmdb.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "engine/drive/index.h"
+#include "engine/drive/index_guard.h"
+
+#define INDEX_DBS(X) X(NAMES, "names") X(TAILS, "tails") X(PLACES, "places") X(SEGMENTS, "segments") \
+        X(LOGS, "logs") X(PGS, "pgs") X(META, "meta")
+enum index_db {
+#define INDEX_DB_ENUM(id, name) INDEX_##id,
+        INDEX_DBS(INDEX_DB_ENUM)
+#undef INDEX_DB_ENUM
+        INDEX_DB_COUNT
+};
+
+#define INDEX_META_IDENTITY 0u
+#define INDEX_ROW_MAX 64u        /* bytes of a segment, log or pg row; of a place and its key */
+#define INDEX_KEY_MAX FMT_INDEX_PIECE_FIRST
+
+/* Immutable after opening, but for broken and the map's size. Any thread. */
+struct eng_index {
+        MDB_env *env;
+        MDB_dbi dbi[INDEX_DB_COUNT];
+        int dir_fd;
+        uint8_t drive_id[FMT_ID];
+        _Atomic int broken;      /* what a guard caught; every call answers it from then on */
+};
+
+/* What the transaction adds to a row of segments or logs; owner: the write transaction's thread. */
+struct index_count {
+        struct index_count_key {
+                uint64_t id;
+                uint64_t db;     /* INDEX_SEGMENTS or INDEX_LOGS; wide, so that the key has no padding */
+        } key;
+        int64_t items, bytes;
+        UT_hash_handle by_key;
+};
+
+/* One level of the cursor: level 0 walks names, the others tails below one piece. */
+struct index_level {
+        MDB_cursor *cursor;
+        bool renewed;            /* usable in the present snapshot */
+        uint64_t piece;
+        size_t key_len;          /* bytes of the name this level stands on */
+};
+
+/* owner: the thread that uses the transaction. */
+struct eng_index_txn {
+        struct eng_index *index;
+        MDB_txn *mdb;
+        bool write;
+        bool begun;
+        int failed;              /* write: the first error of a change; commit refuses with it */
+
+        struct index_level level[FMT_INDEX_LEVELS];
+        unsigned depth;          /* level the cursor stands on */
+        bool placed;
+        int cursor_end;          /* what next answers while not placed */
+        uint8_t name[FMT_INDEX_PIECE_FIRST + (FMT_INDEX_LEVELS - 1) * FMT_INDEX_PIECE_NEXT];
+        uint8_t *value;          /* copy of the value last answered */
+        size_t value_cap;
+
+        MDB_cursor *edit[2];     /* write: on names, on tails; sorted changes stay on one page */
+        uint64_t next_piece;     /* write: 0: not read yet */
+        struct index_count *counts;
+};
+
+/* index.c */
+int index_error(int mdb_rv);                               /* LMDB's or errno's number as our negative errno */
+uint32_t index_crc(const void *key, size_t key_len, const void *value, size_t len); /* of key, then of value behind its first 4 bytes */
+int index_sync_folder(int dir_fd);
+
+/* ---- names (index_names.c, index_change.c) ---- */
+
+struct index_key {
+        uint8_t bytes[INDEX_KEY_MAX];
+        size_t len;
+};
+
+static inline size_t index_piece_len(unsigned level)
+{
+        return level == 0 ? FMT_INDEX_PIECE_FIRST : FMT_INDEX_PIECE_NEXT;
+}
+
+/* Where a level's bytes begin in the name; where they begin in its key. */
+static inline size_t index_level_base(unsigned level)
+{
+        return level == 0 ? 0 : FMT_INDEX_PIECE_FIRST + (level - 1) * FMT_INDEX_PIECE_NEXT;
+}
+
+static inline size_t index_level_head(unsigned level)
+{
+        return level == 0 ? 0 : sizeof(uint64_t);
+}
+
+/* Level on which a name of this length ends: full pieces lead on. */
+static inline unsigned index_name_level(size_t len)
+{
+        return len < FMT_INDEX_PIECE_FIRST ? 0 : 1 + (unsigned)((len - FMT_INDEX_PIECE_FIRST) / FMT_INDEX_PIECE_NEXT);
+}
+
+static inline int index_name_check(const void *name, size_t len)
+{
+        return name != NULL && len > 0 && len <= FMT_NAME_MAX ? 0 : -EINVAL;
+}
+
+static inline void index_key_make(struct index_key *key, unsigned level, uint64_t piece, const uint8_t *bytes, size_t len)
+{
+        uint64_t be = htobe64(piece);
+        size_t head = index_level_head(level);
+
+        assert(head + len <= sizeof(key->bytes));
+        memcpy(key->bytes, &be, head);
+        if (len > 0)
+                memcpy(key->bytes + head, bytes, len);
+        key->len = head + len;
+}
+
+int index_edit_open(struct eng_index_txn *txn);
+int index_level_get(struct eng_index_txn *txn, unsigned level, const struct index_key *key, MDB_val *data);
+int index_name_walk(struct eng_index_txn *txn, const uint8_t *name, size_t len, uint64_t pieces[], unsigned *level,
+                    struct index_key *key);
+int index_names_seek(struct eng_index_txn *txn, const uint8_t *name, size_t len, bool after, struct eng_index_entry *out);
+int index_piece_read(const MDB_val *key, const MDB_val *data, uint64_t *id);
+int index_value_check(const uint8_t *name, size_t name_len, const MDB_val *data, struct fmt_value *head);
+void index_cursor_forget(struct eng_index_txn *txn);       /* the snapshot goes: cursors are not usable until renewed */
+void index_cursor_close(struct eng_index_txn *txn);
+int index_pieces_save(struct eng_index_txn *txn);          /* before commit */
+
+/* index_rows.c */
+int index_count(struct eng_index_txn *txn, enum index_db db, uint64_t id, int64_t items, int64_t bytes);
+int index_counts_save(struct eng_index_txn *txn);          /* before commit and before rows are read */
+void index_counts_drop(struct eng_index_txn *txn);
+int index_meta_read(struct eng_index_txn *txn, unsigned kind, void *out, size_t cap, size_t *len);
+int index_meta_write(struct eng_index_txn *txn, unsigned kind, const void *bytes, size_t len);
+
+/* Notes the first error of a change, so that commit refuses; passes it on. */
+static inline int index_changed(struct eng_index_txn *txn, int rv)
+{
+        if (rv < 0 && rv != -ENOENT && rv != -EINVAL && txn->failed == 0)
+                txn->failed = rv;
+        return rv;
+}
+
+#endif

@@ -1,0 +1,543 @@
+/*
+ * index_rows.c - what the index holds beside names: places of shards, rows of segments, log files and placement groups, and meta.
+ *
+ * Places and names are what the counts of segments and log files are about, and files are freed by those counts (I6). So the
+ * counts are kept here, in the same transaction, and not by callers: changes are gathered in memory (txn->counts) and added
+ * to the rows before a commit and before rows are read. A count that would fall below zero is damage.
+ */
+#include <stdlib.h>
+
+#include "engine/drive/index_priv.h"
+
+#define PLACE_KEY (FMT_ID + sizeof(uint32_t) + 1)
+
+static int db_get(struct eng_index_txn *txn, enum index_db db, const void *key, size_t key_len, MDB_val *data)
+{
+        MDB_val mkey = {.mv_size = key_len, .mv_data = (void *)key};
+
+        return index_error(mdb_get(txn->mdb, txn->index->dbi[db], &mkey, data));
+}
+
+/* Fixed-length values whose first four bytes are the checksum of key and rest. */
+static int row_check(const void *key, size_t key_len, const MDB_val *data, void *row, size_t len)
+{
+        uint32_t crc;
+
+        if (data->mv_size != len)
+                return -EBADMSG;
+        memcpy(row, data->mv_data, len);
+        memcpy(&crc, row, sizeof(crc));
+        return crc == index_crc(key, key_len, row, len) ? 0 : -EBADMSG;
+}
+
+static int row_get(struct eng_index_txn *txn, enum index_db db, const void *key, size_t key_len, void *row, size_t len)
+{
+        MDB_val data;
+        int rv = db_get(txn, db, key, key_len, &data);
+
+        return rv != 0 ? rv : row_check(key, key_len, &data, row, len);
+}
+
+static int row_put(struct eng_index_txn *txn, enum index_db db, const void *key, size_t key_len, const void *row, size_t len)
+{
+        MDB_val mkey = {.mv_size = key_len, .mv_data = (void *)key};
+        MDB_val data = {.mv_size = len};
+        uint32_t crc = index_crc(key, key_len, row, len);
+        int rv;
+
+        rv = index_error(mdb_put(txn->mdb, txn->index->dbi[db], &mkey, &data, MDB_RESERVE));
+        if (rv != 0)
+                return rv;
+        memcpy(data.mv_data, row, len);
+        memcpy(data.mv_data, &crc, sizeof(crc));
+        return 0;
+}
+
+static int row_delete(struct eng_index_txn *txn, enum index_db db, const void *key, size_t key_len)
+{
+        MDB_val mkey = {.mv_size = key_len, .mv_data = (void *)key};
+
+        return index_error(mdb_del(txn->mdb, txn->index->dbi[db], &mkey, NULL));
+}
+
+/* ---- counts ---------------------------------------------------------------------------------------- */
+
+int index_count(struct eng_index_txn *txn, enum index_db db, uint64_t id, int64_t items, int64_t bytes)
+{
+        struct index_count_key key = {.id = id, .db = db};
+        struct index_count *count;
+
+        HASH_FIND(by_key, txn->counts, &key, sizeof(key), count);
+        if (count == NULL) {
+                count = calloc(1, sizeof(*count));
+                if (count == NULL)
+                        return -ENOMEM;
+                count->key = key;
+                HASH_ADD(by_key, txn->counts, key, sizeof(key), count);
+        }
+        count->items += items;
+        count->bytes += bytes;
+        return 0;
+}
+
+void index_counts_drop(struct eng_index_txn *txn)
+{
+        struct index_count *count, *next;
+
+        HASH_ITER(by_key, txn->counts, count, next)
+        {
+                HASH_DELETE(by_key, txn->counts, count);
+                free(count);
+        }
+}
+
+static int count_add(uint64_t *value, int64_t delta)
+{
+        if (delta < 0 && *value < (uint64_t)-delta)
+                return -EBADMSG;
+        *value += (uint64_t)delta;
+        return 0;
+}
+
+static int count_save_segment(struct eng_index_txn *txn, const struct index_count *count)
+{
+        struct fmt_index_segment row = {0};
+        uint64_t key = htobe64(count->key.id);
+        int rv;
+
+        rv = row_get(txn, INDEX_SEGMENTS, &key, sizeof(key), &row, sizeof(row));
+        if (rv == -ENOENT) {
+                /* A row deleted because its file is lost: places that still name it go without being counted. */
+                if (count->items <= 0)
+                        return 0;
+                memset(&row, 0, sizeof(row));
+                row.segment = count->key.id;
+                rv = 0;
+        }
+        if (rv == 0)
+                rv = count_add(&row.live_frames, count->items);
+        if (rv == 0)
+                rv = count_add(&row.live_bytes, count->bytes);
+        return rv != 0 ? rv : row_put(txn, INDEX_SEGMENTS, &key, sizeof(key), &row, sizeof(row));
+}
+
+static int count_save_log(struct eng_index_txn *txn, const struct index_count *count)
+{
+        struct fmt_index_log row = {0};
+        uint64_t key = htobe64(count->key.id);
+        int rv;
+
+        rv = row_get(txn, INDEX_LOGS, &key, sizeof(key), &row, sizeof(row));
+        if (rv == -ENOENT) {
+                if (count->items <= 0)
+                        return 0;
+                memset(&row, 0, sizeof(row));
+                row.file = count->key.id;
+                rv = 0;
+        }
+        if (rv == 0)
+                rv = count_add(&row.live_names, count->items);
+        if (rv == 0)
+                rv = count_add(&row.live_bytes, count->bytes);
+        return rv != 0 ? rv : row_put(txn, INDEX_LOGS, &key, sizeof(key), &row, sizeof(row));
+}
+
+int index_counts_save(struct eng_index_txn *txn)
+{
+        struct index_count *count, *next;
+        int rv = 0;
+
+        HASH_ITER(by_key, txn->counts, count, next)
+        {
+                if (count->items != 0 || count->bytes != 0)
+                        rv = count->key.db == INDEX_SEGMENTS ? count_save_segment(txn, count) : count_save_log(txn, count);
+                if (rv != 0)
+                        return rv;
+                HASH_DELETE(by_key, txn->counts, count);
+                free(count);
+        }
+        return 0;
+}
+
+/* ---- places ---------------------------------------------------------------------------------------- */
+
+static void place_key(uint8_t key[PLACE_KEY], const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard)
+{
+        uint32_t be = htobe32(stripe);
+
+        memcpy(key, object_id, FMT_ID);
+        memcpy(key + FMT_ID, &be, sizeof(be));
+        key[FMT_ID + sizeof(be)] = shard;
+}
+
+static void place_of(const uint8_t key[PLACE_KEY], const struct fmt_index_place *row, struct eng_place *out)
+{
+        uint32_t be;
+
+        memcpy(&be, key + FMT_ID, sizeof(be));
+        out->segment = row->segment;
+        out->offset = row->offset;
+        out->payload_len = row->payload_len;
+        out->stripe = be32toh(be);
+        out->shard = key[FMT_ID + sizeof(be)];
+}
+
+static int place_get(struct eng_index_txn *txn, const uint8_t *object_id, uint32_t stripe, uint8_t shard, struct eng_place *out)
+{
+        uint8_t key[PLACE_KEY];
+        struct fmt_index_place row;
+        int rv;
+
+        place_key(key, object_id, stripe, shard);
+        rv = row_get(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
+        if (rv == 0)
+                place_of(key, &row, out);
+        return rv;
+}
+
+int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                        struct eng_place *out)
+{
+        ENG_GUARDED(&txn->index->broken, place_get(txn, object_id, stripe, shard, out));
+}
+
+static int place_count(struct eng_index_txn *txn, const struct eng_place *place, int sign)
+{
+        return index_count(txn, INDEX_SEGMENTS, place->segment, sign, sign * (int64_t)eng_place_bytes(place));
+}
+
+static int place_put(struct eng_index_txn *txn, const uint8_t *object_id, const struct eng_place *place,
+                     struct eng_place *old)
+{
+        struct fmt_index_place row;
+        struct eng_place before;
+        uint8_t key[PLACE_KEY];
+        bool had;
+        int rv;
+
+        place_key(key, object_id, place->stripe, place->shard);
+        rv = row_get(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
+        had = rv == 0;
+        if (had) {
+                place_of(key, &row, &before);
+                rv = place_count(txn, &before, -1);
+        } else if (rv == -ENOENT || rv == -EBADMSG) {
+                rv = 0; /* a damaged place is replaced; its segment's count stays too high */
+        }
+        if (rv == 0)
+                rv = place_count(txn, place, 1);
+        row = (struct fmt_index_place){.payload_len = place->payload_len, .segment = place->segment, .offset = place->offset};
+        if (rv == 0)
+                rv = row_put(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
+        if (rv != 0)
+                return rv;
+        if (had && old != NULL)
+                *old = before;
+        return had;
+}
+
+static int place_put_guarded(struct eng_index_txn *txn, const uint8_t *object_id, const struct eng_place *place,
+                             struct eng_place *old)
+{
+        ENG_GUARDED(&txn->index->broken, place_put(txn, object_id, place, old));
+}
+
+int eng_index_place_put(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], const struct eng_place *place,
+                        struct eng_place *old)
+{
+        assert(txn->write);
+        return index_changed(txn, place_put_guarded(txn, object_id, place, old));
+}
+
+/* Removes the first place of an object id and gives it. 1: it was damaged: gone, but not known. */
+static int discard_step(struct eng_index_txn *txn, const uint8_t *object_id, struct eng_place *out)
+{
+        struct fmt_index_place row;
+        uint8_t key[PLACE_KEY];
+        MDB_cursor *cursor;
+        MDB_val mkey = {.mv_size = FMT_ID, .mv_data = (void *)object_id}, data;
+        bool damaged;
+        int rv;
+
+        rv = index_error(mdb_cursor_open(txn->mdb, txn->index->dbi[INDEX_PLACES], &cursor));
+        if (rv != 0)
+                return rv;
+        rv = index_error(mdb_cursor_get(cursor, &mkey, &data, MDB_SET_RANGE));
+        if (rv != 0)
+                goto out;
+        rv = mkey.mv_size < FMT_ID || memcmp(mkey.mv_data, object_id, FMT_ID) != 0 ? -ENOENT : 0;
+        if (rv == 0 && mkey.mv_size != sizeof(key))
+                rv = -EBADMSG;
+        if (rv != 0)
+                goto out;
+        memcpy(key, mkey.mv_data, sizeof(key));
+        damaged = row_check(key, sizeof(key), &data, &row, sizeof(row)) != 0;
+        if (!damaged) {
+                place_of(key, &row, out);
+                rv = place_count(txn, out, -1);
+        }
+        if (rv == 0)
+                rv = index_error(mdb_cursor_del(cursor, 0));
+        if (rv == 0)
+                rv = damaged;
+out:
+        mdb_cursor_close(cursor);
+        return rv;
+}
+
+static int discard_step_guarded(struct eng_index_txn *txn, const uint8_t *object_id, struct eng_place *out)
+{
+        ENG_GUARDED(&txn->index->broken, discard_step(txn, object_id, out));
+}
+
+int eng_index_place_discard(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], eng_index_place_gone gone,
+                            void *arg)
+{
+        struct eng_place place;
+        int rv;
+
+        assert(txn->write);
+        do {
+                rv = discard_step_guarded(txn, object_id, &place);
+                if (rv == 0 && gone != NULL)
+                        gone(arg, &place);
+        } while (rv >= 0);
+        return rv == -ENOENT ? 0 : index_changed(txn, rv);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------ */
+
+/* Copies the first row whose key is >= *number (> if after) and sets *number to its key, whose length in bytes is width. A cursor of its own each
+ * time: the caller's callback then runs outside the guard. */
+static int rows_step(struct eng_index_txn *txn, enum index_db db, size_t width, uint64_t *number, void *row, size_t len)
+{
+        uint64_t be = htobe64(*number);
+        MDB_val mkey = {.mv_size = width, .mv_data = (uint8_t *)&be + sizeof(be) - width}, data;
+        MDB_cursor *cursor;
+        uint64_t got = 0;
+        int rv;
+
+        rv = index_counts_save(txn);
+        if (rv == 0)
+                rv = index_error(mdb_cursor_open(txn->mdb, txn->index->dbi[db], &cursor));
+        if (rv != 0)
+                return rv;
+        rv = index_error(mdb_cursor_get(cursor, &mkey, &data, MDB_SET_RANGE));
+        if (rv == 0 && mkey.mv_size != width)
+                rv = -EBADMSG;
+        if (rv == 0)
+                rv = row_check(mkey.mv_data, width, &data, row, len);
+        if (rv == 0) {
+                memcpy((uint8_t *)&got + sizeof(got) - width, mkey.mv_data, width);
+                got = be64toh(got);
+                rv = got < *number ? -EBADMSG : 0;
+                *number = got;
+        }
+        mdb_cursor_close(cursor);
+        return rv;
+}
+
+static int rows_step_guarded(struct eng_index_txn *txn, enum index_db db, size_t width, uint64_t *number, void *row,
+                             size_t len)
+{
+        ENG_GUARDED(&txn->index->broken, rows_step(txn, db, width, number, row, len));
+}
+
+int eng_index_each_segment(struct eng_index_txn *txn, eng_index_segment_fn each, void *arg)
+{
+        struct fmt_index_segment row;
+        uint64_t number = 0;
+        int rv;
+
+        do {
+                rv = rows_step_guarded(txn, INDEX_SEGMENTS, sizeof(uint64_t), &number, &row, sizeof(row));
+                if (rv == 0)
+                        rv = each(arg, &row);
+        } while (rv == 0 && number++ != UINT64_MAX);
+        return rv == -ENOENT ? 0 : rv;
+}
+
+int eng_index_each_log(struct eng_index_txn *txn, eng_index_log_fn each, void *arg)
+{
+        struct fmt_index_log row;
+        uint64_t number = 0;
+        int rv;
+
+        do {
+                rv = rows_step_guarded(txn, INDEX_LOGS, sizeof(uint64_t), &number, &row, sizeof(row));
+                if (rv == 0)
+                        rv = each(arg, &row);
+        } while (rv == 0 && number++ != UINT64_MAX);
+        return rv == -ENOENT ? 0 : rv;
+}
+
+int eng_index_each_pg(struct eng_index_txn *txn, eng_index_pg_fn each, void *arg)
+{
+        struct fmt_index_pg row;
+        uint64_t number = 0;
+        int rv;
+
+        do {
+                rv = rows_step_guarded(txn, INDEX_PGS, sizeof(uint32_t), &number, &row, sizeof(row));
+                if (rv == 0)
+                        rv = each(arg, &row);
+        } while (rv == 0 && number++ < UINT32_MAX);
+        return rv == -ENOENT ? 0 : rv;
+}
+
+static int segment_put(struct eng_index_txn *txn, const struct fmt_index_segment *given)
+{
+        struct fmt_index_segment row = *given, now;
+        uint64_t key = htobe64(given->segment);
+        int rv;
+
+        rv = row_get(txn, INDEX_SEGMENTS, &key, sizeof(key), &now, sizeof(now));
+        if (rv != 0 && rv != -ENOENT)
+                return rv;
+        row.live_frames = rv == 0 ? now.live_frames : 0;
+        row.live_bytes = rv == 0 ? now.live_bytes : 0;
+        return row_put(txn, INDEX_SEGMENTS, &key, sizeof(key), &row, sizeof(row));
+}
+
+static int log_put(struct eng_index_txn *txn, const struct fmt_index_log *given)
+{
+        struct fmt_index_log row = *given, now;
+        uint64_t key = htobe64(given->file);
+        int rv;
+
+        rv = row_get(txn, INDEX_LOGS, &key, sizeof(key), &now, sizeof(now));
+        if (rv != 0 && rv != -ENOENT)
+                return rv;
+        row.live_names = rv == 0 ? now.live_names : 0;
+        row.live_bytes = rv == 0 ? now.live_bytes : 0;
+        return row_put(txn, INDEX_LOGS, &key, sizeof(key), &row, sizeof(row));
+}
+
+static int pg_put(struct eng_index_txn *txn, const struct fmt_index_pg *row)
+{
+        uint32_t key = htobe32(row->pg);
+
+        return row_put(txn, INDEX_PGS, &key, sizeof(key), row, sizeof(*row));
+}
+
+/* What this transaction has yet to add to the row is added first, so that it is not made again. */
+static int number_delete(struct eng_index_txn *txn, enum index_db db, uint64_t number)
+{
+        uint64_t key = htobe64(number);
+        int rv = index_counts_save(txn);
+
+        if (rv == 0)
+                rv = row_delete(txn, db, &key, sizeof(key));
+        return rv == -ENOENT ? 0 : rv;
+}
+
+static int segment_put_guarded(struct eng_index_txn *txn, const struct fmt_index_segment *row)
+{
+        ENG_GUARDED(&txn->index->broken, segment_put(txn, row));
+}
+
+static int log_put_guarded(struct eng_index_txn *txn, const struct fmt_index_log *row)
+{
+        ENG_GUARDED(&txn->index->broken, log_put(txn, row));
+}
+
+static int pg_put_guarded(struct eng_index_txn *txn, const struct fmt_index_pg *row)
+{
+        ENG_GUARDED(&txn->index->broken, pg_put(txn, row));
+}
+
+static int number_delete_guarded(struct eng_index_txn *txn, enum index_db db, uint64_t number)
+{
+        ENG_GUARDED(&txn->index->broken, number_delete(txn, db, number));
+}
+
+int eng_index_segment_put(struct eng_index_txn *txn, const struct fmt_index_segment *row)
+{
+        assert(txn->write);
+        return index_changed(txn, segment_put_guarded(txn, row));
+}
+
+int eng_index_segment_delete(struct eng_index_txn *txn, uint64_t segment)
+{
+        assert(txn->write);
+        return index_changed(txn, number_delete_guarded(txn, INDEX_SEGMENTS, segment));
+}
+
+int eng_index_log_put(struct eng_index_txn *txn, const struct fmt_index_log *row)
+{
+        assert(txn->write);
+        return index_changed(txn, log_put_guarded(txn, row));
+}
+
+int eng_index_log_delete(struct eng_index_txn *txn, uint64_t file)
+{
+        assert(txn->write);
+        return index_changed(txn, number_delete_guarded(txn, INDEX_LOGS, file));
+}
+
+int eng_index_pg_put(struct eng_index_txn *txn, const struct fmt_index_pg *row)
+{
+        assert(txn->write);
+        return index_changed(txn, pg_put_guarded(txn, row));
+}
+
+/* ---- meta ------------------------------------------------------------------------------------------ */
+
+int index_meta_read(struct eng_index_txn *txn, unsigned kind, void *out, size_t cap, size_t *len)
+{
+        uint8_t key = (uint8_t)kind;
+        uint32_t crc;
+        MDB_val data;
+        int rv;
+
+        *len = 0;
+        rv = db_get(txn, INDEX_META, &key, sizeof(key), &data);
+        if (rv != 0)
+                return rv;
+        if (data.mv_size < sizeof(crc) || data.mv_size > sizeof(crc) + ENG_INDEX_META_MAX)
+                return -EBADMSG;
+        *len = data.mv_size - sizeof(crc);
+        if (*len > cap)
+                return -ENOBUFS;
+        memcpy(&crc, data.mv_data, sizeof(crc));
+        if (crc != index_crc(&key, sizeof(key), data.mv_data, data.mv_size))
+                return -EBADMSG;
+        memcpy(out, (const uint8_t *)data.mv_data + sizeof(crc), *len);
+        return 0;
+}
+
+int index_meta_write(struct eng_index_txn *txn, unsigned kind, const void *bytes, size_t len)
+{
+        uint8_t key = (uint8_t)kind;
+        MDB_val mkey = {.mv_size = sizeof(key), .mv_data = &key};
+        MDB_val data = {.mv_size = sizeof(uint32_t) + len};
+        uint32_t crc;
+        int rv;
+
+        if (len > ENG_INDEX_META_MAX)
+                return -EINVAL;
+        rv = index_error(mdb_put(txn->mdb, txn->index->dbi[INDEX_META], &mkey, &data, MDB_RESERVE));
+        if (rv != 0)
+                return rv;
+        if (len > 0)
+                memcpy((uint8_t *)data.mv_data + sizeof(crc), bytes, len);
+        crc = index_crc(&key, sizeof(key), data.mv_data, data.mv_size);
+        memcpy(data.mv_data, &crc, sizeof(crc));
+        return 0;
+}
+
+int eng_index_meta_get(struct eng_index_txn *txn, enum eng_index_meta kind, void *out, size_t cap, size_t *len)
+{
+        ENG_GUARDED(&txn->index->broken, index_meta_read(txn, kind, out, cap, len));
+}
+
+static int meta_put_guarded(struct eng_index_txn *txn, enum eng_index_meta kind, const void *bytes, size_t len)
+{
+        ENG_GUARDED(&txn->index->broken, index_meta_write(txn, kind, bytes, len));
+}
+
+int eng_index_meta_put(struct eng_index_txn *txn, enum eng_index_meta kind, const void *bytes, size_t len)
+{
+        assert(txn->write && kind >= ENG_INDEX_COVERED && kind < ENG_INDEX_META_KINDS);
+        return index_changed(txn, meta_put_guarded(txn, kind, bytes, len));
+}
