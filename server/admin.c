@@ -1,0 +1,197 @@
+/*
+ * admin.c - the admin listener's HTTP: from libmicrohttpd to srv_admin_answer() and back.
+ *
+ * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while loops are busy, and
+ * a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9). Uses poll, not epoll: the library's
+ * internal epoll loop stalls at some numbers of ready connections.
+ */
+#include "server/admin_private.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECTIONS_MAX  128u
+#define TIMEOUT_S        15u
+#define POOL_BYTES       (32u << 10)
+#define DISCARD_MAX      (1u << 20) /* of a body that is too large, before the connection is closed */
+
+/* ---- requests ------------------------------------------------------------------------------------- */
+
+/* The raw target is given here only: the handler gets it decoded, and a signature covers it as it was sent. */
+static void *begin_request(void *arg, const char *target, struct MHD_Connection *connection)
+{
+        struct admin_request *request = calloc(1, sizeof(*request));
+
+        if (request == NULL)
+                return NULL;
+        request->admin = arg;
+        request->target = strdup(target);
+        return request;
+}
+
+static void end_request(void *arg, struct MHD_Connection *connection, void **context,
+                        enum MHD_RequestTerminationCode code)
+{
+        struct admin_request *request = *context;
+
+        if (request == NULL)
+                return;
+        free(request->target);
+        free(request->body);
+        free(request);
+        *context = NULL;
+}
+
+static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+        struct admin_request *request = arg;
+
+        if (request->header_count == ADMIN_HEADERS_MAX) {
+                request->too_many_headers = true;
+                return MHD_NO;
+        }
+        request->headers[request->header_count++] =
+                (struct s3_header){s3_str_of(name), s3_str_of(value != NULL ? value : "")};
+        return MHD_YES;
+}
+
+static enum MHD_Result send_answer(struct MHD_Connection *connection, struct admin_answer answer)
+{
+        struct MHD_Response *response;
+        enum MHD_Result rv;
+
+        response = MHD_create_response_from_buffer(answer.len, answer.body, MHD_RESPMEM_MUST_FREE);
+        if (response == NULL) {
+                free(answer.body);
+                return MHD_NO;
+        }
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.type);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+        if (answer.allow != NULL)
+                MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, answer.allow);
+        rv = MHD_queue_response(connection, answer.status, response);
+        MHD_destroy_response(response);
+        return rv;
+}
+
+static bool announces_too_much(struct MHD_Connection *connection)
+{
+        const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+        return length != NULL && strtoull(length, NULL, 10) > ADMIN_BODY_MAX;
+}
+
+/* MHD_NO closes the connection: libmicrohttpd can answer only after the body, and this one does not end. */
+static enum MHD_Result take_body(struct admin_request *request, const char *data, size_t len)
+{
+        size_t taken;
+
+        if (request->body == NULL)
+                request->body = malloc(ADMIN_BODY_MAX);
+        if (request->body == NULL)
+                return MHD_NO;
+        taken = len < ADMIN_BODY_MAX - request->body_len ? len : ADMIN_BODY_MAX - request->body_len;
+        memcpy(request->body + request->body_len, data, taken);
+        request->body_len += taken;
+        request->discarded += len - taken;
+        return request->discarded <= DISCARD_MAX ? MHD_YES : MHD_NO;
+}
+
+static struct admin_answer too_large(void)
+{
+        return srv_admin_error(413, "EntityTooLarge", "the body of this request is too large");
+}
+
+static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *data, size_t *data_len, void **context)
+{
+        struct admin_request *request = *context;
+        enum MHD_Result rv;
+
+        if (request == NULL || request->target == NULL)
+                return MHD_NO;
+        if (!request->started) {
+                request->started = true;
+                return announces_too_much(connection) ? send_answer(connection, too_large()) : MHD_YES;
+        }
+        if (*data_len > 0) {
+                rv = take_body(request, data, *data_len);
+                *data_len = 0;
+                return rv;
+        }
+        if (request->discarded > 0)
+                return send_answer(connection, too_large());
+        request->method = method;
+        MHD_get_connection_values(connection, MHD_HEADER_KIND, take_header, request);
+        return send_answer(connection, srv_admin_answer(request));
+}
+
+/* ---- life ----------------------------------------------------------------------------------------- */
+
+static void free_admin(struct srv_admin *admin)
+{
+        explicit_bzero(&admin->credentials, sizeof(admin->credentials));
+        pthread_mutex_destroy(&admin->lock);
+        pthread_mutex_destroy(&admin->verify.lock);
+        pthread_cond_destroy(&admin->verify.answered);
+        free(admin->pings);
+        free(admin);
+}
+
+int srv_admin_start(const struct srv_admin_options *options, const struct srv_credentials *credentials,
+                    struct srv_admin **out)
+{
+        struct srv_admin *admin;
+
+        if (strlen(options->region) > S3_REGION_MAX)
+                return -EINVAL;
+        admin = calloc(1, sizeof(*admin));
+        if (admin == NULL)
+                return -ENOMEM;
+        admin->source = options->source;
+        strcpy(admin->region, options->region);
+        admin->credentials = *credentials;
+        pthread_mutex_init(&admin->lock, NULL);
+        srv_admin_verify_init(&admin->verify, options->source.store);
+        admin->pings = calloc(options->source.loop_count, sizeof(*admin->pings));
+        if (admin->pings != NULL)
+                admin->daemon = MHD_start_daemon(
+                        MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, handle, admin,
+                        MHD_OPTION_LISTEN_SOCKET, options->fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+                        MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                        (size_t)POOL_BYTES, MHD_OPTION_URI_LOG_CALLBACK, begin_request, admin,
+                        MHD_OPTION_NOTIFY_COMPLETED, end_request, admin, MHD_OPTION_END);
+        if (admin->daemon == NULL) {
+                free_admin(admin);
+                return -ENOMEM;
+        }
+        *out = admin;
+        return 0;
+}
+
+void srv_admin_credentials_set(struct srv_admin *admin, const struct srv_credentials *credentials)
+{
+        pthread_mutex_lock(&admin->lock);
+        admin->credentials = *credentials;
+        pthread_mutex_unlock(&admin->lock);
+}
+
+void srv_admin_draining(struct srv_admin *admin)
+{
+        atomic_store(&admin->draining, true);
+}
+
+void srv_admin_stop(struct srv_admin *admin)
+{
+        if (admin->daemon != NULL)
+                MHD_stop_daemon(admin->daemon);
+        admin->daemon = NULL;
+}
+
+void srv_admin_free(struct srv_admin *admin)
+{
+        if (admin != NULL)
+                free_admin(admin);
+}

@@ -1,0 +1,326 @@
+/*
+ * admin_api.c - what the admin listener answers.
+ *
+ * On the admin thread. One table of paths; those under /admin/ are answered only when signed (a path that does not exist, too: who may
+ * not ask is told nothing). What the engine wants done on a loop is posted there, and waited for at most a few seconds.
+ */
+#include "server/admin_private.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define JSON_TYPE        "application/json"
+#define METRICS_TYPE     "text/plain; version=0.0.4; charset=utf-8"
+#define LOOP_ANSWER_S    5                /* how long a call waits for a loop */
+#define LOOP_STUCK_NS    20000000000ull   /* a loop that answers no message for this long is not alive */
+#define ADMIN_PREFIX     "/admin/"
+
+/* ---- answers -------------------------------------------------------------------------------------- */
+
+/* Takes over json, which may be NULL. */
+static struct admin_answer json_answer(unsigned status, json_t *json)
+{
+        struct admin_answer answer = {.status = status, .type = JSON_TYPE};
+
+        answer.body = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+        json_decref(json);
+        if (answer.body == NULL)
+                answer.status = 500;
+        else
+                answer.len = strlen(answer.body);
+        return answer;
+}
+
+struct admin_answer srv_admin_error(unsigned status, const char *code, const char *message)
+{
+        return json_answer(status, json_pack("{s:s, s:s}", "error", code, "message", message));
+}
+
+/* A string that may hold any bytes (a path does): JSON wants UTF-8. */
+static json_t *text(const char *value)
+{
+        json_t *json = json_string(value);
+        char *copy, *p;
+
+        if (json != NULL)
+                return json;
+        copy = strdup(value);
+        for (p = copy; p != NULL && *p != '\0'; p++)
+                if ((unsigned char)*p >= 0x80)
+                        *p = '?';
+        json = copy != NULL ? json_string(copy) : NULL;
+        free(copy);
+        return json;
+}
+
+static json_t *number(uint64_t value)
+{
+        return json_integer((json_int_t)value);
+}
+
+/* ---- health --------------------------------------------------------------------------------------- */
+
+static uint64_t monotonic_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* On the loop. */
+static void ping_answered(struct lp_msg *msg)
+{
+        struct admin_ping *ping = (struct admin_ping *)((char *)msg - offsetof(struct admin_ping, msg));
+
+        atomic_store(&ping->pending, false);
+}
+
+/* Asks every loop, and finds one that has not answered an earlier question for too long: -1 if there is none. */
+static int find_stuck_loop(struct srv_admin *admin)
+{
+        uint64_t now = monotonic_ns();
+        struct admin_ping *ping;
+        int stuck = -1;
+        unsigned i;
+
+        for (i = 0; i < admin->source.loop_count; i++) {
+                ping = &admin->pings[i];
+                if (atomic_load(&ping->pending)) {
+                        if (now - ping->since_ns > LOOP_STUCK_NS)
+                                stuck = (int)i;
+                        continue;
+                }
+                ping->since_ns = now;
+                ping->msg.run = ping_answered;
+                atomic_store(&ping->pending, true);
+                lp_post(admin->source.loops[i], &ping->msg);
+        }
+        return stuck;
+}
+
+static struct admin_answer get_live(struct admin_request *request)
+{
+        int stuck = find_stuck_loop(request->admin);
+
+        if (stuck < 0)
+                return json_answer(200, json_pack("{s:b}", "live", 1));
+        return json_answer(503, json_pack("{s:b, s:o}", "live", 0, "reason",
+                                          json_sprintf("loop %d does not answer", stuck)));
+}
+
+static json_t *health_drives(const struct eng_health *health)
+{
+        json_t *drives = json_array();
+        unsigned i;
+
+        for (i = 0; i < health->drive_count; i++)
+                json_array_append_new(drives, json_pack("{s:o, s:s, s:s, s:o}", "path", text(health->drives[i].path), "id",
+                                                        health->drives[i].id, "state",
+                                                        srv_drive_state_name(health->drives[i].state), "reason",
+                                                        text(health->drives[i].reason)));
+        return drives;
+}
+
+static struct admin_answer get_ready(struct admin_request *request)
+{
+        struct eng_health *health = malloc(sizeof(*health));
+        bool draining = atomic_load(&request->admin->draining), ready;
+        json_t *json;
+
+        if (health == NULL)
+                return srv_admin_error(503, "OutOfMemory", "out of memory");
+        eng_health_read(request->admin->source.store, health);
+        ready = health->ready && !draining;
+        json = json_pack("{s:b, s:b, s:o, s:i, s:i, s:o}", "ready", ready, "writable", health->writable && ready, "reason",
+                         text(draining ? "the daemon is stopping" : health->reason), "drives_in", (int)health->drives_in,
+                         "drives_total", (int)health->drive_count, "drives", health_drives(health));
+        free(health);
+        return json_answer(ready ? 200 : 503, json);
+}
+
+/* ---- metrics -------------------------------------------------------------------------------------- */
+
+static struct admin_answer get_metrics(struct admin_request *request)
+{
+        struct admin_answer answer = {.status = 500, .type = METRICS_TYPE};
+        struct srv_figures *figures = malloc(sizeof(*figures));
+        FILE *out = open_memstream(&answer.body, &answer.len);
+
+        if (figures != NULL && out != NULL) {
+                srv_figures_read(&request->admin->source, figures);
+                srv_metrics_write(figures, out);
+                answer.status = 200;
+        }
+        if (out != NULL && fclose(out) != 0)
+                answer.status = 500;
+        free(figures);
+        return answer;
+}
+
+/* ---- info ----------------------------------------------------------------------------------------- */
+
+static json_t *info_drive(const struct eng_drive_info *drive)
+{
+        return json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "path", text(drive->path), "id", drive->id,
+                         "state", srv_drive_state_name(drive->state), "reason", text(drive->reason), "total_bytes",
+                         number(drive->total_bytes), "free_bytes", number(drive->free_bytes), "log_bytes",
+                         number(drive->log_bytes), "data_bytes", number(drive->data_bytes), "index_bytes",
+                         number(drive->index_bytes));
+}
+
+static struct admin_answer get_info(struct admin_request *request)
+{
+        const struct srv_figures_source *source = &request->admin->source;
+        struct eng_health *health = malloc(sizeof(*health));
+        json_t *drives = json_array(), *json;
+        unsigned i;
+
+        if (health == NULL) {
+                json_decref(drives);
+                return srv_admin_error(503, "OutOfMemory", "out of memory");
+        }
+        eng_health_read(source->store, health);
+        for (i = 0; i < health->drive_count; i++)
+                json_array_append_new(drives, info_drive(&health->drives[i]));
+        json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
+                         json_sprintf("%u+%u", health->ec_k, health->ec_m), "epoch", number(health->epoch), "ready",
+                         health->ready, "writable", health->writable, "reason", text(health->reason), "buckets",
+                         number(health->buckets), "drives", drives, "version", MILLRACE_VERSION, "uptime_s",
+                         number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000));
+        free(health);
+        return json_answer(200, json);
+}
+
+/* ---- verify --------------------------------------------------------------------------------------- */
+
+void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *store)
+{
+        pthread_condattr_t attr;
+
+        call->store = store;
+        pthread_mutex_init(&call->lock, NULL);
+        pthread_condattr_init(&attr);
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        pthread_cond_init(&call->answered, &attr);
+        pthread_condattr_destroy(&attr);
+}
+
+/* On the loop. The lock is held for a few instructions by either side. */
+static void start_verify(struct lp_msg *msg)
+{
+        struct admin_verify_call *call =
+                (struct admin_verify_call *)((char *)msg - offsetof(struct admin_verify_call, msg));
+        int rv = eng_verify_start(call->store);
+
+        pthread_mutex_lock(&call->lock);
+        call->rv = rv;
+        call->pending = false;
+        pthread_cond_signal(&call->answered);
+        pthread_mutex_unlock(&call->lock);
+}
+
+/* What eng_verify_start() said; -ETIMEDOUT: the loop has not answered yet (and may start it later). */
+static int ask_verify(struct srv_admin *admin)
+{
+        struct admin_verify_call *call = &admin->verify;
+        struct timespec until;
+        int rv = 0;
+
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += LOOP_ANSWER_S;
+        pthread_mutex_lock(&call->lock);
+        if (!call->pending) {
+                call->pending = true;
+                call->msg.run = start_verify;
+                lp_post(admin->source.loops[0], &call->msg);
+        }
+        while (call->pending && rv == 0)
+                rv = pthread_cond_timedwait(&call->answered, &call->lock, &until);
+        rv = call->pending ? -ETIMEDOUT : call->rv;
+        pthread_mutex_unlock(&call->lock);
+        return rv;
+}
+
+static json_t *verify_report(struct srv_admin *admin)
+{
+        struct eng_verify_report report;
+
+        eng_verify_read(admin->source.store, &report);
+        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report.running, "objects",
+                         number(report.objects), "bytes", number(report.bytes), "shards", number(report.shards),
+                         "damaged_shards", number(report.damaged_shards), "repaired_shards",
+                         number(report.repaired_shards), "missing_shards", number(report.missing_shards),
+                         "unreadable_objects", number(report.unreadable_objects), "started_ms",
+                         json_integer(report.started_ms), "ended_ms", json_integer(report.ended_ms));
+}
+
+static struct admin_answer get_verify(struct admin_request *request)
+{
+        return json_answer(200, verify_report(request->admin));
+}
+
+static struct admin_answer post_verify(struct admin_request *request)
+{
+        int rv = ask_verify(request->admin);
+
+        if (rv == 0)
+                return json_answer(202, verify_report(request->admin));
+        if (rv == -EALREADY)
+                return srv_admin_error(409, "AlreadyRunning", "a verification is running");
+        if (rv == -EHOSTDOWN)
+                return srv_admin_error(503, "NotReady", "the store is not ready");
+        return srv_admin_error(503, "Unavailable", strerror(-rv));
+}
+
+/* ---- paths ---------------------------------------------------------------------------------------- */
+
+typedef struct admin_answer (*admin_handler)(struct admin_request *request);
+
+static const struct route {
+        const char *path;
+        admin_handler get, post; /* NULL: 405 */
+} routes[] = {
+        {"/health/live", get_live, NULL},
+        {"/health/ready", get_ready, NULL},
+        {"/metrics", get_metrics, NULL},
+        {"/admin/v1/info", get_info, NULL},
+        {"/admin/v1/verify", get_verify, post_verify},
+};
+
+static const struct route *find_route(struct s3_str path)
+{
+        size_t i;
+
+        for (i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+                if (s3_str_eq(path, s3_str_of(routes[i].path)))
+                        return &routes[i];
+        return NULL;
+}
+
+struct admin_answer srv_admin_answer(struct admin_request *request)
+{
+        bool get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
+        bool post = strcmp(request->method, "POST") == 0;
+        const struct route *route;
+        struct admin_answer answer;
+        const char *code, *message;
+
+        if (s3_target_split(s3_str_of(request->target), &request->parts) != S3_OK)
+                return srv_admin_error(400, "BadRequest", "the request target is malformed");
+        if (s3_str_starts(request->parts.path, S3_STR(ADMIN_PREFIX)) && !srv_admin_authorised(request, &code, &message))
+                return srv_admin_error(403, code, message);
+        route = find_route(request->parts.path);
+        if (route == NULL)
+                return srv_admin_error(404, "NotFound", "there is nothing at this path");
+        if (get && route->get != NULL)
+                return route->get(request);
+        if (post && route->post != NULL)
+                return route->post(request);
+        answer = srv_admin_error(405, "MethodNotAllowed", "this path does not take this method");
+        answer.allow = route->post != NULL ? "GET, HEAD, POST" : "GET, HEAD";
+        return answer;
+}

@@ -1,0 +1,78 @@
+/*
+ * admin_private.h - what the files of the admin listener share.
+ */
+#ifndef MILLRACE_SERVER_ADMIN_PRIVATE_H
+#define MILLRACE_SERVER_ADMIN_PRIVATE_H
+
+#include "server/admin.h"
+
+#include "s3.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define ADMIN_BODY_MAX    (64u << 10)
+#define ADMIN_HEADERS_MAX 64u
+
+/* owner: the daemon until posted, the loop until pending is false again */
+struct admin_ping {
+        struct lp_msg msg;
+        uint64_t since_ns; /* monotonic; owner: the admin thread */
+        _Atomic bool pending;
+};
+
+/* One call of eng_verify_start(), which wants a loop. */
+struct admin_verify_call {
+        struct lp_msg msg;
+        struct eng_store *store;
+        pthread_mutex_t lock; /* over the members below */
+        pthread_cond_t answered;
+        bool pending; /* posted and not yet run; msg is the loop's */
+        int rv;
+};
+
+struct srv_admin {
+        struct srv_figures_source source;
+        char region[S3_REGION_MAX + 1];
+        struct MHD_Daemon *daemon;
+        _Atomic bool draining;
+        pthread_mutex_t lock; /* over credentials */
+        struct srv_credentials credentials;
+        struct admin_verify_call verify;
+        struct admin_ping *pings; /* one for each loop */
+};
+
+/* One request as it was received. owner: the admin thread */
+struct admin_request {
+        struct srv_admin *admin;
+        char *target; /* raw */
+        const char *method;
+        struct s3_target parts;   /* slices of target */
+        struct s3_header headers[ADMIN_HEADERS_MAX];
+        size_t header_count;
+        bool too_many_headers;
+        bool started;             /* the first call of MHD's handler has been */
+        char *body;               /* ADMIN_BODY_MAX bytes once some came */
+        size_t body_len, discarded;
+};
+
+/* body is from malloc(); NULL: out of memory, or what status alone says. */
+struct admin_answer {
+        unsigned status;
+        const char *type;
+        char *body;
+        size_t len;
+        const char *allow; /* of 405, else NULL */
+};
+
+/* ---- admin_api.c: the calls. All on the admin thread. ---- */
+struct admin_answer srv_admin_answer(struct admin_request *request);
+struct admin_answer srv_admin_error(unsigned status, const char *code, const char *message);
+void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *store);
+
+/* ---- admin_auth.c ---- */
+
+/* S3_AUTH_OK and S3_OK: signed with root credentials, in headers, body included. Else why not, *code for the answer. */
+bool srv_admin_authorised(const struct admin_request *request, const char **code, const char **message);
+
+#endif

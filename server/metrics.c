@@ -1,0 +1,376 @@
+/*
+ * metrics.c - the one table of metrics, and the text made of it.
+ *
+ * Called by the admin listener's thread over a snapshot. A row is a family: what it is called, what it is, and a function that writes
+ * its samples (many share one, which then reads the member at the row's offset). Figures that the houses count are read, not kept here.
+ */
+#include "server/metrics.h"
+
+#include "s3.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+enum kind { COUNTER, GAUGE, HISTOGRAM };
+
+struct metric {
+        const char *name;
+        enum kind kind;
+        const char *labels; /* for the documentation */
+        const char *help;
+        void (*write)(const struct metric *metric, const struct srv_figures *figures, FILE *out);
+        size_t offset; /* of what write() reads, in the structure that it reads */
+};
+
+static uint64_t number_at(const void *base, size_t offset)
+{
+        uint64_t value;
+
+        memcpy(&value, (const char *)base + offset, sizeof(value));
+        return value;
+}
+
+/* A label's value: quotes, backslashes and newlines escaped, other control characters and bytes that are no UTF-8 shown as '?'. */
+static void write_label(FILE *out, const char *value)
+{
+        bool utf8 = s3_utf8_valid(s3_str_of(value));
+        unsigned char c;
+
+        for (; (c = (unsigned char)*value) != '\0'; value++) {
+                if (c == '"' || c == '\\')
+                        fprintf(out, "\\%c", c);
+                else if (c == '\n')
+                        fputs("\\n", out);
+                else
+                        fputc(c < 0x20 || c == 0x7f || (c >= 0x80 && !utf8) ? '?' : c, out);
+        }
+}
+
+/* ---- the process ---------------------------------------------------------------------------------- */
+
+static void write_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s %" PRIu64 "\n", metric->name, number_at(figures, metric->offset));
+}
+
+static void write_unsigned(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned value;
+
+        memcpy(&value, (const char *)figures + metric->offset, sizeof(value));
+        fprintf(out, "%s %u\n", metric->name, value);
+}
+
+static void write_bool(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        bool value;
+
+        memcpy(&value, (const char *)figures + metric->offset, sizeof(value));
+        fprintf(out, "%s %d\n", metric->name, value);
+}
+
+static void write_build(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s{version=\"%s\"} 1\n", metric->name, MILLRACE_VERSION);
+}
+
+static void write_uptime(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s %.3f\n", metric->name, (double)(figures->now_ms - figures->started_ms) / 1e3);
+}
+
+static void write_start_time(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s %.3f\n", metric->name, (double)figures->started_ms / 1e3);
+}
+
+static void write_cpu(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s %.6f\n", metric->name, figures->process.cpu_seconds);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------- */
+
+static bool was_used(const struct gw_op_stats *op)
+{
+        return op->by_status[0] != 0;
+}
+
+static void write_op_status(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        const struct gw_op_stats *op;
+        unsigned i, class;
+
+        for (i = 0; i < figures->gateway.operations; i++) {
+                op = &figures->gateway.op[i];
+                for (class = 2; was_used(op) && class <= 5; class++)
+                        fprintf(out, "%s{operation=\"%s\",status=\"%uxx\"} %" PRIu64 "\n", metric->name, op->operation,
+                                class, op->by_status[class]);
+        }
+}
+
+static void write_op_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        const struct gw_op_stats *op;
+        unsigned i;
+
+        for (i = 0; i < figures->gateway.operations; i++) {
+                op = &figures->gateway.op[i];
+                if (was_used(op))
+                        fprintf(out, "%s{operation=\"%s\"} %" PRIu64 "\n", metric->name, op->operation,
+                                number_at(op, metric->offset));
+        }
+}
+
+static void write_op_latency(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        const struct gw_op_stats *op;
+        uint64_t count;
+        unsigned i, b;
+
+        for (i = 0; i < figures->gateway.operations; i++) {
+                op = &figures->gateway.op[i];
+                if (!was_used(op))
+                        continue;
+                for (b = 0, count = 0; b < GW_LATENCY_BUCKETS; b++) {
+                        count += op->latency[b];
+                        fprintf(out, "%s_bucket{operation=\"%s\",le=\"", metric->name, op->operation);
+                        if (b + 1 < GW_LATENCY_BUCKETS)
+                                fprintf(out, "%.9g", (double)gw_latency_bound_us(b) / 1e6);
+                        else
+                                fputs("+Inf", out);
+                        fprintf(out, "\"} %" PRIu64 "\n", count);
+                }
+                fprintf(out, "%s_sum{operation=\"%s\"} %.6f\n", metric->name, op->operation,
+                        (double)op->latency_sum_us / 1e6);
+                fprintf(out, "%s_count{operation=\"%s\"} %" PRIu64 "\n", metric->name, op->operation, count);
+        }
+}
+
+/* ---- loops ---------------------------------------------------------------------------------------- */
+
+static void write_loop_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i;
+
+        for (i = 0; i < figures->loop_count; i++)
+                fprintf(out, "%s{loop=\"%u\"} %" PRIu64 "\n", metric->name, i,
+                        number_at(&figures->loops[i], metric->offset));
+}
+
+static void write_loop_shares(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        static const char *const names[LP_SHARES] = {
+                [LP_SHARE_GET] = "get", [LP_SHARE_PUT] = "put", [LP_SHARE_INTERNAL] = "internal"};
+        unsigned i, share;
+
+        for (i = 0; i < figures->loop_count; i++)
+                for (share = 0; share < LP_SHARES; share++)
+                        fprintf(out, "%s{loop=\"%u\",share=\"%s\"} %" PRIu64 "\n", metric->name, i, names[share],
+                                number_at(&figures->loops[i], metric->offset + share * sizeof(uint64_t)));
+}
+
+/* ---- drives --------------------------------------------------------------------------------------- */
+
+const char *srv_drive_state_name(enum eng_drive_state state)
+{
+        switch (state) {
+        case ENG_DRIVE_IN:
+                return "in";
+        case ENG_DRIVE_MISSING:
+                return "missing";
+        case ENG_DRIVE_STALE:
+                return "stale";
+        case ENG_DRIVE_FAILED:
+                return "failed";
+        }
+        return "unknown";
+}
+
+static void write_drive_labels(const struct metric *metric, const struct eng_drive_info *drive, FILE *out)
+{
+        fprintf(out, "%s{drive=\"%s\",path=\"", metric->name, drive->id);
+        write_label(out, drive->path);
+        fputc('"', out);
+}
+
+static void write_drive_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i;
+
+        for (i = 0; i < figures->health.drive_count; i++) {
+                write_drive_labels(metric, &figures->health.drives[i], out);
+                fprintf(out, "} %" PRIu64 "\n", number_at(&figures->health.drives[i], metric->offset));
+        }
+}
+
+static void write_drive_state(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i, state;
+
+        for (i = 0; i < figures->health.drive_count; i++)
+                for (state = ENG_DRIVE_IN; state <= ENG_DRIVE_FAILED; state++) {
+                        write_drive_labels(metric, &figures->health.drives[i], out);
+                        fprintf(out, ",state=\"%s\"} %d\n", srv_drive_state_name((enum eng_drive_state)state),
+                                figures->health.drives[i].state == (enum eng_drive_state)state);
+                }
+}
+
+static void write_losses_left(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned lost = figures->health.drive_count - figures->health.drives_in;
+
+        fprintf(out, "%s %u\n", metric->name, figures->health.ec_m > lost ? figures->health.ec_m - lost : 0);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------ */
+
+#define IN(member)      .offset = offsetof(struct srv_figures, member)
+#define IN_OP(member)   .offset = offsetof(struct gw_op_stats, member)
+#define IN_LOOP(member) .offset = offsetof(struct lp_stats, member)
+#define IN_DRIVE(member) .offset = offsetof(struct eng_drive_info, member)
+#define WHOLE           .offset = 0
+#define OF_DRIVE        "drive, path"
+
+static const struct metric metrics[] = {
+        {"millrace_build_info", GAUGE, "version", "Always 1; the version is a label.", write_build, WHOLE},
+        {"millrace_uptime_seconds", GAUGE, "", "Time since the start.", write_uptime, WHOLE},
+
+        {"millrace_ready", GAUGE, "", "1: reads are answered.", write_bool, IN(health.ready)},
+        {"millrace_writable", GAUGE, "", "1: the write quorum is held and the store is not full.", write_bool,
+         IN(health.writable)},
+        {"millrace_full", GAUGE, "", "1: PUTs are refused because a file system is at its reserve.", write_bool,
+         IN(health.full)},
+        {"millrace_epoch", GAUGE, "", "Number of the epoch in force; it grows when a drive leaves.", write_u64,
+         IN(health.epoch)},
+        {"millrace_buckets", GAUGE, "", "Buckets.", write_u64, IN(health.buckets)},
+        {"millrace_drives", GAUGE, "", "Drives that belong to the store.", write_unsigned, IN(health.drive_count)},
+        {"millrace_drives_in", GAUGE, "", "Drives that are in use.", write_unsigned, IN(health.drives_in)},
+        {"millrace_ec_data_shards", GAUGE, "", "Data shards (K) of the erasure code.", write_unsigned, IN(health.ec_k)},
+        {"millrace_ec_parity_shards", GAUGE, "", "Parity shards (M) of the erasure code.", write_unsigned,
+         IN(health.ec_m)},
+        {"millrace_drive_losses_left", GAUGE, "", "Drives that may fail, from now on, with every object still readable.",
+         write_losses_left, WHOLE},
+
+        {"millrace_requests_total", COUNTER, "operation, status (2xx to 5xx)", "Requests answered.", write_op_status, WHOLE},
+        {"millrace_request_duration_seconds", HISTOGRAM, "operation", "From the first byte of a request to the last of "
+         "its answer.", write_op_latency, WHOLE},
+        {"millrace_request_received_bytes_total", COUNTER, "operation", "Bytes of request bodies.", write_op_u64,
+         IN_OP(bytes_in)},
+        {"millrace_request_sent_bytes_total", COUNTER, "operation", "Bytes of response bodies.", write_op_u64,
+         IN_OP(bytes_out)},
+        {"millrace_requests_active", GAUGE, "", "Requests being served now.", write_u64, IN(gateway.requests_active)},
+        {"millrace_connections_open", GAUGE, "", "Connections open now.", write_u64, IN(gateway.connections_open)},
+        {"millrace_connections_total", COUNTER, "", "Connections accepted.", write_u64, IN(gateway.connections_total)},
+        {"millrace_upload_memory_bytes", GAUGE, "", "Memory held by small uploads and XML bodies.", write_u64,
+         IN(gateway.upload_memory_used)},
+
+        {"millrace_cache_bytes", GAUGE, "", "Memory held by the read cache of small objects.", write_u64,
+         IN(health.cache_bytes)},
+        {"millrace_cache_hits_total", COUNTER, "", "Reads answered from the cache.", write_u64, IN(health.cache_hits)},
+        {"millrace_cache_misses_total", COUNTER, "", "Reads of small objects that went to a drive.", write_u64,
+         IN(health.cache_misses)},
+        {"millrace_repaired_reads_total", COUNTER, "", "Reads that met a missing or damaged shard and were answered by "
+         "reconstruction.", write_u64, IN(health.repaired_reads)},
+        {"millrace_settled_records_total", COUNTER, "", "Records that recovery made stable on all replicas or voided.",
+         write_u64, IN(health.settled_records)},
+
+        {"millrace_drive_state", GAUGE, OF_DRIVE ", state (in, missing, stale, failed)", "1 for the state a drive is in.",
+         write_drive_state, WHOLE},
+        {"millrace_drive_total_bytes", GAUGE, OF_DRIVE, "Size of the drive's file system.", write_drive_u64,
+         IN_DRIVE(total_bytes)},
+        {"millrace_drive_free_bytes", GAUGE, OF_DRIVE, "What is free of it.", write_drive_u64, IN_DRIVE(free_bytes)},
+        {"millrace_drive_log_bytes", GAUGE, OF_DRIVE, "Bytes in log files.", write_drive_u64, IN_DRIVE(log_bytes)},
+        {"millrace_drive_data_bytes", GAUGE, OF_DRIVE, "Bytes in data segments.", write_drive_u64, IN_DRIVE(data_bytes)},
+        {"millrace_drive_index_bytes", GAUGE, OF_DRIVE, "Bytes of the index.", write_drive_u64, IN_DRIVE(index_bytes)},
+        {"millrace_drive_tail_bytes", GAUGE, OF_DRIVE, "Memory of entries that the index does not hold yet.",
+         write_drive_u64, IN_DRIVE(tail_bytes)},
+        {"millrace_drive_queue", GAUGE, OF_DRIVE, "Operations under way or waiting.", write_drive_u64, IN_DRIVE(queue)},
+        {"millrace_drive_operations_total", COUNTER, OF_DRIVE, "Operations done.", write_drive_u64, IN_DRIVE(ops)},
+        {"millrace_drive_errors_total", COUNTER, OF_DRIVE, "Operations that failed.", write_drive_u64, IN_DRIVE(errors)},
+        {"millrace_drive_appends_total", COUNTER, OF_DRIVE, "Records appended to the log.", write_drive_u64,
+         IN_DRIVE(appends)},
+        {"millrace_drive_batches_total", COUNTER, OF_DRIVE, "Durable writes of the log; appends share them.",
+         write_drive_u64, IN_DRIVE(batches)},
+        {"millrace_drive_syncs_total", COUNTER, OF_DRIVE, "Flushes of data segments.", write_drive_u64, IN_DRIVE(syncs)},
+        {"millrace_drive_read_bytes_total", COUNTER, OF_DRIVE, "Bytes read.", write_drive_u64, IN_DRIVE(read_bytes)},
+        {"millrace_drive_written_bytes_total", COUNTER, OF_DRIVE, "Bytes written.", write_drive_u64,
+         IN_DRIVE(written_bytes)},
+
+        {"millrace_verify_running", GAUGE, "", "1: a verification reads everything.", write_bool, IN(verify.running)},
+        {"millrace_verify_objects", GAUGE, "", "Objects read by the last verification.", write_u64, IN(verify.objects)},
+        {"millrace_verify_bytes", GAUGE, "", "Bytes read by the last verification.", write_u64, IN(verify.bytes)},
+        {"millrace_verify_damaged_shards", GAUGE, "", "Shards whose checksum failed in the last verification.",
+         write_u64, IN(verify.damaged_shards)},
+        {"millrace_verify_repaired_shards", GAUGE, "", "Shards that the last verification mended.", write_u64,
+         IN(verify.repaired_shards)},
+        {"millrace_verify_missing_shards", GAUGE, "", "Shards that the last verification did not find.", write_u64,
+         IN(verify.missing_shards)},
+        {"millrace_verify_unreadable_objects", GAUGE, "", "Objects that the last verification could not read.", write_u64,
+         IN(verify.unreadable_objects)},
+
+        {"millrace_loop_rounds_total", COUNTER, "loop", "Rounds of the event loop.", write_loop_u64, IN_LOOP(rounds)},
+        {"millrace_loop_messages_total", COUNTER, "loop", "Messages from other threads.", write_loop_u64,
+         IN_LOOP(messages)},
+        {"millrace_loop_io_submitted_total", COUNTER, "loop", "File operations started.", write_loop_u64,
+         IN_LOOP(io_submitted)},
+        {"millrace_loop_io_completed_total", COUNTER, "loop", "File operations done.", write_loop_u64,
+         IN_LOOP(io_completed)},
+        {"millrace_loop_io_waiting", GAUGE, "loop", "File operations that wait for room in the ring.", write_loop_u64,
+         IN_LOOP(io_waiting)},
+        {"millrace_arena_slots", GAUGE, "loop", "Buffers of 1 MiB in the arena.", write_loop_u64, IN_LOOP(slots)},
+        {"millrace_arena_slots_used", GAUGE, "loop", "Buffers in use.", write_loop_u64, IN_LOOP(slots_used)},
+        {"millrace_arena_slots_reserved", GAUGE, "loop, share (get, put, internal)", "Buffers promised to requests.",
+         write_loop_shares, IN_LOOP(reserved)},
+        {"millrace_arena_waiting", GAUGE, "loop, share (get, put, internal)", "Requests that wait for buffers.",
+         write_loop_shares, IN_LOOP(reserve_waiting)},
+
+        {"millrace_access_log_lines_total", COUNTER, "", "Lines taken for the access log.", write_u64, IN(access.lines)},
+        {"millrace_access_log_dropped_total", COUNTER, "", "Lines dropped because the writer was behind.", write_u64,
+         IN(access.dropped)},
+        {"millrace_access_log_failed_total", COUNTER, "", "Lines that the file refused.", write_u64, IN(access.failed)},
+
+        {"process_resident_memory_bytes", GAUGE, "", "Resident memory, mapped files included.", write_u64,
+         IN(process.resident_bytes)},
+        {"process_virtual_memory_bytes", GAUGE, "", "Virtual memory.", write_u64, IN(process.virtual_bytes)},
+        {"process_open_fds", GAUGE, "", "Open descriptors.", write_u64, IN(process.open_fds)},
+        {"process_max_fds", GAUGE, "", "Limit of open descriptors.", write_u64, IN(process.max_fds)},
+        {"process_threads", GAUGE, "", "Threads.", write_u64, IN(process.threads)},
+        {"process_cpu_seconds_total", COUNTER, "", "Time on processors, user and system.", write_cpu, WHOLE},
+        {"process_start_time_seconds", GAUGE, "", "Time of the start, seconds since 1970.", write_start_time, WHOLE},
+};
+
+#define METRIC_COUNT (sizeof(metrics) / sizeof(metrics[0]))
+
+static const char *kind_name(enum kind kind)
+{
+        static const char *const names[] = {[COUNTER] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram"};
+
+        return names[kind];
+}
+
+void srv_metrics_write(const struct srv_figures *figures, FILE *out)
+{
+        size_t i;
+
+        for (i = 0; i < METRIC_COUNT; i++) {
+                fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", metrics[i].name, metrics[i].help, metrics[i].name,
+                        kind_name(metrics[i].kind));
+                metrics[i].write(&metrics[i], figures, out);
+        }
+}
+
+void srv_print_metrics_markdown(FILE *out)
+{
+        size_t i;
+
+        fprintf(out, "# Metrics\n\n"
+                     "<!-- Made by `millraced --print-metrics-markdown` from server/metrics.c; a test compares. -->\n\n"
+                     "`GET /metrics` on the admin listener answers them in Prometheus' text format. Rows of operations that\n"
+                     "were never asked for are left out. What to watch is in [operations.md](operations.md).\n\n"
+                     "| name | kind | labels | what it is |\n|---|---|---|---|\n");
+        for (i = 0; i < METRIC_COUNT; i++)
+                fprintf(out, "| `%s` | %s | %s | %s |\n", metrics[i].name, kind_name(metrics[i].kind),
+                        *metrics[i].labels != '\0' ? metrics[i].labels : "-", metrics[i].help);
+}

@@ -1,0 +1,55 @@
+/*
+ * metrics.h - all figures of the process as one snapshot, and as Prometheus text.
+ */
+#ifndef MILLRACE_SERVER_METRICS_H
+#define MILLRACE_SERVER_METRICS_H
+
+#include <stdio.h>
+
+#include "engine.h"
+#include "gateway.h"
+#include "loop.h"
+#include "server/access_log.h"
+
+#define SRV_LOOPS_MAX 256u
+
+/* Where figures are read from. owner: whoever fills it in; all pointers outlive their use. */
+struct srv_figures_source {
+        struct eng_store *store;
+        const struct gw_gateway *gateway;
+        struct lp_loop *const *loops;
+        unsigned loop_count;
+        const struct srv_access_log *access_log; /* NULL: none */
+        int64_t started_ms;                      /* since 1970 */
+};
+
+struct srv_process_figures {
+        uint64_t resident_bytes, virtual_bytes, open_fds, max_fds, threads;
+        double cpu_seconds;
+};
+
+/* About 150 KiB: on the heap. */
+struct srv_figures {
+        struct eng_health health;
+        struct eng_verify_report verify;
+        struct gw_stats gateway;
+        unsigned loop_count;
+        struct lp_stats loops[SRV_LOOPS_MAX];
+        struct srv_access_stats access;
+        struct srv_process_figures process;
+        int64_t started_ms, now_ms;
+};
+
+/* Any thread but a loop (reads /proc). */
+void srv_figures_read(const struct srv_figures_source *source, struct srv_figures *out);
+
+/* Prometheus text format 0.0.4. */
+void srv_metrics_write(const struct srv_figures *figures, FILE *out);
+
+/* The table of metrics for docs/metrics.md. */
+void srv_print_metrics_markdown(FILE *out);
+
+/* "in", "missing", "stale", "failed" */
+const char *srv_drive_state_name(enum eng_drive_state state);
+
+#endif
