@@ -5,12 +5,12 @@
 #define MILLRACE_ENGINE_DRIVE_INDEX_PRIV_H
 
 #include <assert.h>
+#include <bsd/sys/tree.h>
 #include <endian.h>
 #include <errno.h>
 #include <lmdb.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "engine/drive/index.h"
 #include "engine/drive/index_guard.h"
@@ -39,13 +39,12 @@ struct eng_index {
 
 /* What the transaction adds to a row of segments or logs; owner: the write transaction's thread. */
 struct index_count {
-        struct index_count_key {
-                uint64_t id;
-                uint64_t db;     /* INDEX_SEGMENTS or INDEX_LOGS; wide, so that the key has no padding */
-        } key;
+        enum index_db db;        /* INDEX_SEGMENTS or INDEX_LOGS */
+        uint64_t id;
         int64_t items, bytes;
-        UT_hash_handle by_key;
+        RB_ENTRY(index_count) by_row;
 };
+RB_HEAD(index_counts, index_count);
 
 /* One level of the cursor: level 0 walks names, the others tails below one piece. */
 struct index_level {
@@ -73,7 +72,7 @@ struct eng_index_txn {
 
         MDB_cursor *edit[2];     /* write: on names, on tails; sorted changes stay on one page */
         uint64_t next_piece;     /* write: 0: not read yet */
-        struct index_count *counts;
+        struct index_counts counts;
 };
 
 /* index.c */

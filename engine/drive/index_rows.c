@@ -62,33 +62,46 @@ static int row_delete(struct eng_index_txn *txn, enum index_db db, const void *k
 
 /* ---- counts ---------------------------------------------------------------------------------------- */
 
+static int count_order(const struct index_count *a, const struct index_count *b)
+{
+        if (a->db != b->db)
+                return a->db < b->db ? -1 : 1;
+        return (a->id > b->id) - (a->id < b->id);
+}
+
+RB_PROTOTYPE(index_counts, index_count, by_row, count_order)
+RB_GENERATE(index_counts, index_count, by_row, count_order)
+
 int index_count(struct eng_index_txn *txn, enum index_db db, uint64_t id, int64_t items, int64_t bytes)
 {
-        struct index_count_key key = {.id = id, .db = db};
-        struct index_count *count;
+        struct index_count key = {.db = db, .id = id}, *count;
 
-        HASH_FIND(by_key, txn->counts, &key, sizeof(key), count);
+        count = RB_FIND(index_counts, &txn->counts, &key);
         if (count == NULL) {
                 count = calloc(1, sizeof(*count));
                 if (count == NULL)
                         return -ENOMEM;
-                count->key = key;
-                HASH_ADD(by_key, txn->counts, key, sizeof(key), count);
+                count->db = db;
+                count->id = id;
+                RB_INSERT(index_counts, &txn->counts, count);
         }
         count->items += items;
         count->bytes += bytes;
         return 0;
 }
 
+static void count_drop(struct eng_index_txn *txn, struct index_count *count)
+{
+        RB_REMOVE(index_counts, &txn->counts, count);
+        free(count);
+}
+
 void index_counts_drop(struct eng_index_txn *txn)
 {
-        struct index_count *count, *next;
+        struct index_count *count;
 
-        HASH_ITER(by_key, txn->counts, count, next)
-        {
-                HASH_DELETE(by_key, txn->counts, count);
-                free(count);
-        }
+        while ((count = RB_ROOT(&txn->counts)) != NULL)
+                count_drop(txn, count);
 }
 
 static int count_add(uint64_t *value, int64_t delta)
@@ -102,7 +115,7 @@ static int count_add(uint64_t *value, int64_t delta)
 static int count_save_segment(struct eng_index_txn *txn, const struct index_count *count)
 {
         struct fmt_index_segment row = {0};
-        uint64_t key = htobe64(count->key.id);
+        uint64_t key = htobe64(count->id);
         int rv;
 
         rv = row_get(txn, INDEX_SEGMENTS, &key, sizeof(key), &row, sizeof(row));
@@ -111,7 +124,7 @@ static int count_save_segment(struct eng_index_txn *txn, const struct index_coun
                 if (count->items <= 0)
                         return 0;
                 memset(&row, 0, sizeof(row));
-                row.segment = count->key.id;
+                row.segment = count->id;
                 rv = 0;
         }
         if (rv == 0)
@@ -124,7 +137,7 @@ static int count_save_segment(struct eng_index_txn *txn, const struct index_coun
 static int count_save_log(struct eng_index_txn *txn, const struct index_count *count)
 {
         struct fmt_index_log row = {0};
-        uint64_t key = htobe64(count->key.id);
+        uint64_t key = htobe64(count->id);
         int rv;
 
         rv = row_get(txn, INDEX_LOGS, &key, sizeof(key), &row, sizeof(row));
@@ -132,7 +145,7 @@ static int count_save_log(struct eng_index_txn *txn, const struct index_count *c
                 if (count->items <= 0)
                         return 0;
                 memset(&row, 0, sizeof(row));
-                row.file = count->key.id;
+                row.file = count->id;
                 rv = 0;
         }
         if (rv == 0)
@@ -144,17 +157,15 @@ static int count_save_log(struct eng_index_txn *txn, const struct index_count *c
 
 int index_counts_save(struct eng_index_txn *txn)
 {
-        struct index_count *count, *next;
+        struct index_count *count;
         int rv = 0;
 
-        HASH_ITER(by_key, txn->counts, count, next)
-        {
+        while ((count = RB_MIN(index_counts, &txn->counts)) != NULL) {
                 if (count->items != 0 || count->bytes != 0)
-                        rv = count->key.db == INDEX_SEGMENTS ? count_save_segment(txn, count) : count_save_log(txn, count);
+                        rv = count->db == INDEX_SEGMENTS ? count_save_segment(txn, count) : count_save_log(txn, count);
                 if (rv != 0)
                         return rv;
-                HASH_DELETE(by_key, txn->counts, count);
-                free(count);
+                count_drop(txn, count);
         }
         return 0;
 }

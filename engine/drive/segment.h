@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <bsd/sys/queue.h>
-#include <uthash.h>
+#include <bsd/sys/tree.h>
 
 #include "engine.h"
 #include "engine/format.h"
@@ -29,6 +29,7 @@ struct eng_segment {
         int read_fd;              /* buffered */
         int write_fd;             /* O_DIRECT where the file system has it; -1 once sealed, written and synced */
         uint64_t end;             /* next free byte; sealed: end of what was written */
+        uint64_t file_bytes;      /* length of the file */
         uint64_t indexed_to;      /* every frame below is in the index, as the index's row says */
         uint64_t live_frames, live_bytes; /* frames (header included) whose object was not discarded */
         unsigned pins;            /* reads, writes and flushes under way */
@@ -36,9 +37,10 @@ struct eng_segment {
         bool sealed;
         bool damaged;             /* its header block is bad: readable, never unlinked by us (I6) */
         bool unsynced;            /* has completed writes no later flush covers */
-        TAILQ_ENTRY(eng_segment) unsynced_link;
-        TAILQ_ENTRY(eng_segment) sealed_link;
-        UT_hash_handle by_id;
+        /* private */
+        bool scanned, trimmed, quiet;
+        TAILQ_ENTRY(eng_segment) unsynced_link, quiet_link;
+        RB_ENTRY(eng_segment) by_id;
 };
 
 struct eng_segments;
@@ -54,7 +56,7 @@ struct eng_segments_options {
 /*
  * Opens every segment of data/, all of them sealed (what was active at a crash included); half-made files (*.new) are removed. rows are the index's
  * segment rows in ascending order (none after a rebuild): generation, indexed_to and live counts are taken from them; a file without a row has
- * indexed_to = 0. A row whose file is gone and that has live frames is damage: counted in *missing and named in error, not a failure; the caller
+ * indexed_to = 0 (-ESTALE: a row has another generation than the file: it is not the index of these files and is to be rebuilt). A row whose file is gone and that has live frames is damage: counted in *missing and named in error, not a failure; the caller
  * deletes such rows. A file with a bad header takes its generation from the row, or else from its first whole frame, and is 'damaged'. A header of
  * another drive: -EBADMSG. Other errors: -EIO, -EMFILE, -ENOMEM; error says which file.
  */
@@ -65,7 +67,7 @@ int eng_segments_open(const struct eng_segments_options *options, const struct f
 typedef int (*eng_segment_found)(void *arg, struct eng_segment *segment, const struct fmt_frame *frame);
 /*
  * Reads the frames of every segment from its indexed_to on and reports each one whose header is right (CRC, drive id, segment, generation, own
- * position) and whose payload lies inside the file; torn frames, garbage and holes are stepped over. Sets end and indexed_to of each segment to the
+ * position) and whose payload lies inside the file; torn frames, garbage and holes are stepped over. A block the drive cannot read is stepped over too and makes the segment 'damaged'. Sets end and indexed_to of each segment to the
  * end of what was written (the caller writes that into the index's rows with the places). segment_done (may be NULL) is
  * called after each segment that had something to read, so that the caller may commit a batch.
  */
@@ -106,8 +108,8 @@ bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *jo
 void eng_segment_reap_run(struct eng_segment_job *job);
 uint64_t eng_segment_job_id(const struct eng_segment_job *job);
 
-/* Loop: picks a segment that was sealed while running, whose writes are done and synced, and whose unused tail was not yet given back. The caller
- * keeps it pinned until trim_end. False: none. */
+/* Loop: picks a segment that is sealed, written and synced, and whose unused tail was not yet given back. It stays pinned until trim_end. A job that
+ * fails costs space until the next start. False: none. */
 bool eng_segment_trim_begin(struct eng_segments *set, struct eng_segment_job *job);
 void eng_segment_trim_run(struct eng_segment_job *job);  /* any thread, blocking: truncates to the end, closes the write descriptor */
 void eng_segment_trim_end(struct eng_segments *set, struct eng_segment_job *job);
@@ -143,9 +145,13 @@ struct eng_segment *eng_segment_find(struct eng_segments *set, uint64_t id);
 void eng_segment_pin(struct eng_segment *segment);
 void eng_segment_unpin(struct eng_segments *set, struct eng_segment *segment);
 
-/* The row as it stands, for eng_index_segment_put(). */
+/*
+ * The row to put into the index in one transaction with the places of all frames whose write has completed up to now: taken in the same round of the
+ * loop as those places. indexed_to is then 'end' if no frame is being written at this moment, and stays as it was otherwise (after a
+ * crash the headers from there on are read again). After the commit: eng_segment_set_indexed(segment, row.indexed_to).
+ */
 void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out);
-/* NULL: the first; ascending order is not promised. */
+/* NULL: the first; ascending ids; NULL at the end. */
 struct eng_segment *eng_segments_each(struct eng_segments *set, struct eng_segment *after);
 
 struct eng_segments_info {

@@ -1,0 +1,349 @@
+/*
+ * segment.c - the segments of one drive while it runs: allocation, pins, flushes, counts, and which may be trimmed or unlinked.
+ *
+ * Called by the local drive on its owner loop only; nothing here blocks or does I/O (files are made, truncated and unlinked by the jobs of
+ * segment_file.c, on another thread). Keeps I3 (space is given out once, a sealed segment never again) and its part of I6: a segment
+ * leaves only when the count of living frames is zero and nobody uses it.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/drive/segment_priv.h"
+
+static int segment_order(const struct eng_segment *a, const struct eng_segment *b)
+{
+        return (a->id > b->id) - (a->id < b->id);
+}
+
+RB_GENERATE(segment_tree, eng_segment, by_id, segment_order)
+
+void segment_add(struct eng_segments *set, struct eng_segment *segment)
+{
+        struct eng_segment *there = RB_INSERT(segment_tree, &set->by_id, segment);
+
+        assert(there == NULL);
+}
+
+void segment_free(struct eng_segment *segment)
+{
+        if (segment->read_fd >= 0)
+                close(segment->read_fd);
+        if (segment->write_fd >= 0)
+                close(segment->write_fd);
+        free(segment);
+}
+
+void eng_segments_close(struct eng_segments *set)
+{
+        struct eng_segment *segment;
+
+        if (set == NULL)
+                return;
+        while ((segment = RB_ROOT(&set->by_id)) != NULL) {
+                RB_REMOVE(segment_tree, &set->by_id, segment);
+                segment_free(segment);
+        }
+        if (set->next != NULL)
+                segment_free(set->next);
+        close(set->dir_fd);
+        free(set);
+}
+
+/* ---- quiet segments -------------------------------------------------------------------------------- */
+
+static bool segment_is_quiet(const struct eng_segment *segment)
+{
+        return segment->sealed && segment->scanned && segment->pins == 0 && !segment->unsynced;
+}
+
+static bool segment_is_dead(const struct eng_segment *segment)
+{
+        return segment_is_quiet(segment) && segment->live_frames == 0 && !segment->damaged;
+}
+
+static bool segment_is_long(const struct eng_segment *segment)
+{
+        return segment_is_quiet(segment) && !segment->trimmed;
+}
+
+void segment_note_quiet(struct eng_segments *set, struct eng_segment *segment)
+{
+        if (segment->quiet || !(segment_is_dead(segment) || segment_is_long(segment)))
+                return;
+        segment->quiet = true;
+        TAILQ_INSERT_TAIL(&set->quiet, segment, quiet_link);
+}
+
+static void segment_unquiet(struct eng_segments *set, struct eng_segment *segment)
+{
+        segment->quiet = false;
+        TAILQ_REMOVE(&set->quiet, segment, quiet_link);
+}
+
+/* The first segment of the list of which is() is true; those that are neither dead nor long any more leave the list on the way. */
+static struct eng_segment *segment_pick(struct eng_segments *set, bool (*is)(const struct eng_segment *segment))
+{
+        struct eng_segment *segment, *next;
+
+        for (segment = TAILQ_FIRST(&set->quiet); segment != NULL; segment = next) {
+                next = TAILQ_NEXT(segment, quiet_link);
+                if (is(segment)) {
+                        segment_unquiet(set, segment);
+                        return segment;
+                }
+                if (!segment_is_dead(segment) && !segment_is_long(segment))
+                        segment_unquiet(set, segment);
+        }
+        return NULL;
+}
+
+static void segment_job_for(struct eng_segments *set, const struct eng_segment *segment, struct eng_segment_job *job)
+{
+        memset(job, 0, sizeof(*job));
+        job->set = set;
+        job->dir_fd = set->dir_fd;
+        job->id = segment->id;
+        job->generation = segment->generation;
+        job->end = segment->end;
+        job->read_fd = segment->read_fd;
+        job->write_fd = segment->write_fd;
+}
+
+bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *job)
+{
+        struct eng_segment *segment = segment_pick(set, segment_is_dead);
+
+        if (segment == NULL)
+                return false;
+        segment_job_for(set, segment, job);
+        RB_REMOVE(segment_tree, &set->by_id, segment);
+        free(segment); /* its descriptors go with the job */
+        return true;
+}
+
+uint64_t eng_segment_job_id(const struct eng_segment_job *job)
+{
+        return job->id;
+}
+
+bool eng_segment_trim_begin(struct eng_segments *set, struct eng_segment_job *job)
+{
+        struct eng_segment *segment = segment_pick(set, segment_is_long);
+
+        if (segment == NULL)
+                return false;
+        segment_job_for(set, segment, job);
+        segment->trimmed = true; /* tried once: a failure costs space until the next start, nothing else */
+        segment->write_fd = -1;
+        eng_segment_pin(segment);
+        return true;
+}
+
+void eng_segment_trim_end(struct eng_segments *set, struct eng_segment_job *job)
+{
+        struct eng_segment *segment = eng_segment_find(set, job->id);
+
+        assert(segment != NULL);
+        if (job->result == 0)
+                segment->file_bytes = segment->end;
+        eng_segment_unpin(set, segment);
+}
+
+/* ---- the next one ---------------------------------------------------------------------------------- */
+
+bool eng_segments_want_next(const struct eng_segments *set)
+{
+        return set->next == NULL && !set->preparing;
+}
+
+void eng_segment_prepare_begin(struct eng_segments *set, struct eng_segment_job *job)
+{
+        assert(eng_segments_want_next(set));
+        memset(job, 0, sizeof(*job));
+        job->set = set;
+        job->dir_fd = set->dir_fd;
+        job->id = set->next_id;
+        job->bytes = set->segment_bytes;
+        job->read_fd = -1;
+        job->write_fd = -1;
+        memcpy(job->drive_id, set->drive_id, FMT_ID);
+        set->preparing = true;
+}
+
+int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *job)
+{
+        struct eng_segment *segment;
+
+        assert(set->preparing);
+        set->preparing = false;
+        if (job->result != 0)
+                return job->result;
+        /* The file is there under its name: the number is used up even if memory is not to be had. */
+        set->next_id = job->id + 1;
+        segment = calloc(1, sizeof(*segment));
+        if (segment == NULL) {
+                close(job->read_fd);
+                close(job->write_fd);
+                return -ENOMEM;
+        }
+        segment->id = job->id;
+        segment->generation = job->generation;
+        segment->read_fd = job->read_fd;
+        segment->write_fd = job->write_fd;
+        segment->end = SEGMENT_FIRST_FRAME;
+        segment->indexed_to = SEGMENT_FIRST_FRAME;
+        segment->file_bytes = job->bytes;
+        segment->scanned = true;
+        set->next = segment;
+        return 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------- */
+
+static void segment_seal(struct eng_segments *set, struct eng_segment *segment)
+{
+        segment->sealed = true;
+        segment_note_quiet(set, segment);
+}
+
+int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_segment **out, uint64_t *offset)
+{
+        struct eng_segment *active = set->active;
+
+        assert(bytes > FMT_BLOCK && bytes <= FMT_BLOCK + FMT_UNIT_MAX && bytes % FMT_BLOCK == 0);
+        if (active != NULL && active->end + bytes > active->file_bytes) {
+                set->active = NULL;
+                segment_seal(set, active);
+                active = NULL;
+        }
+        if (active == NULL) {
+                if (set->next == NULL)
+                        return -EAGAIN;
+                active = set->active = set->next;
+                set->next = NULL;
+                segment_add(set, active);
+        }
+        *out = active;
+        *offset = active->end;
+        active->end += bytes;
+        active->writing++;
+        eng_segment_pin(active);
+        return 0;
+}
+
+void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, uint32_t bytes, bool ok)
+{
+        assert(segment->writing > 0);
+        segment->writing--;
+        if (ok) {
+                segment->live_frames++;
+                segment->live_bytes += bytes;
+                if (!segment->unsynced) {
+                        segment->unsynced = true;
+                        TAILQ_INSERT_TAIL(&set->unsynced, segment, unsynced_link);
+                }
+        }
+        eng_segment_unpin(set, segment);
+}
+
+unsigned eng_segments_take_unsynced(struct eng_segments *set, struct eng_segment **out, unsigned max)
+{
+        struct eng_segment *segment;
+        unsigned n = 0;
+
+        while (n < max && (segment = TAILQ_FIRST(&set->unsynced)) != NULL) {
+                TAILQ_REMOVE(&set->unsynced, segment, unsynced_link);
+                segment->unsynced = false;
+                eng_segment_pin(segment);
+                out[n++] = segment;
+        }
+        return n;
+}
+
+void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment)
+{
+        eng_segment_unpin(set, segment);
+}
+
+void eng_segment_dead(struct eng_segments *set, struct eng_segment *segment, uint64_t bytes)
+{
+        assert(segment->live_frames > 0 && segment->live_bytes >= bytes);
+        segment->live_frames--;
+        segment->live_bytes -= bytes;
+        segment_note_quiet(set, segment);
+}
+
+void eng_segment_set_indexed(struct eng_segment *segment, uint64_t indexed_to)
+{
+        if (indexed_to > segment->indexed_to)
+                segment->indexed_to = indexed_to;
+}
+
+/* ---- looking --------------------------------------------------------------------------------------- */
+
+struct eng_segment *eng_segment_find(struct eng_segments *set, uint64_t id)
+{
+        struct eng_segment key = {.id = id};
+
+        return RB_FIND(segment_tree, &set->by_id, &key);
+}
+
+void eng_segment_pin(struct eng_segment *segment)
+{
+        segment->pins++;
+}
+
+void eng_segment_unpin(struct eng_segments *set, struct eng_segment *segment)
+{
+        assert(segment->pins > 0);
+        segment->pins--;
+        segment_note_quiet(set, segment);
+}
+
+void eng_segments_set_live(struct eng_segments *set, uint64_t id, uint64_t live_frames, uint64_t live_bytes)
+{
+        struct eng_segment *segment = eng_segment_find(set, id);
+
+        if (segment == NULL)
+                return;
+        segment->live_frames = live_frames;
+        segment->live_bytes = live_bytes;
+        segment_note_quiet(set, segment);
+}
+
+void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out)
+{
+        memset(out, 0, sizeof(*out));
+        out->segment = segment->id;
+        out->generation = segment->generation;
+        out->sealed = segment->sealed;
+        out->end = segment->end;
+        out->indexed_to = segment->writing == 0 ? segment->end : segment->indexed_to;
+        out->live_frames = segment->live_frames;
+        out->live_bytes = segment->live_bytes;
+}
+
+struct eng_segment *eng_segments_each(struct eng_segments *set, struct eng_segment *after)
+{
+        return after == NULL ? RB_MIN(segment_tree, &set->by_id) : RB_NEXT(segment_tree, &set->by_id, after);
+}
+
+void eng_segments_info(const struct eng_segments *set, struct eng_segments_info *out)
+{
+        struct eng_segment *segment;
+
+        memset(out, 0, sizeof(*out));
+        RB_FOREACH(segment, segment_tree, (struct segment_tree *)&set->by_id)
+        {
+                out->segments++;
+                out->bytes += segment->file_bytes;
+                out->live_frames += segment->live_frames;
+                out->live_bytes += segment->live_bytes;
+                out->damaged += segment->damaged;
+        }
+        if (set->next != NULL)
+                out->bytes += set->next->file_bytes;
+}

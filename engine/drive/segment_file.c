@@ -1,0 +1,219 @@
+/*
+ * segment_file.c - files of segments: names, header blocks, and the blocking jobs (make ahead, truncate, unlink).
+ *
+ * The jobs run on the drive's background thread and touch nothing but the job and the file system. A file is made under another name and renamed when
+ * it is whole and durable, so a file of the right name always had a good header.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ec.h"
+#include "engine/drive/segment_priv.h"
+#include "loop.h"
+
+static const char *const segment_suffixes[] = {[SEGMENT_WHOLE] = ".seg", [SEGMENT_NEW] = ".new"};
+
+void segment_name(uint64_t id, enum segment_suffix suffix, char out[SEGMENT_NAME_MAX])
+{
+        snprintf(out, SEGMENT_NAME_MAX, "%016llx%s", (unsigned long long)id, segment_suffixes[suffix]);
+}
+
+int segment_name_parse(const char *name, uint64_t *id, enum segment_suffix *suffix)
+{
+        char again[SEGMENT_NAME_MAX];
+
+        *id = strtoull(name, NULL, 16);
+        for (*suffix = SEGMENT_WHOLE; *suffix <= SEGMENT_NEW; (*suffix)++) {
+                segment_name(*id, *suffix, again);
+                if (strcmp(name, again) == 0)
+                        return 0;
+        }
+        return -EINVAL;
+}
+
+static uint32_t header_crc(const struct fmt_segment_header *header)
+{
+        struct fmt_segment_header copy = *header;
+
+        copy.crc = 0;
+        return era_crc32c(0, &copy, sizeof(copy));
+}
+
+void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id, uint64_t generation)
+{
+        memset(header, 0, sizeof(*header));
+        header->magic = FMT_SEGMENT_MAGIC;
+        header->version = FMT_LAYOUT_VERSION;
+        memcpy(header->drive_id, drive_id, FMT_ID);
+        header->segment = id;
+        header->generation = generation;
+        header->crc = header_crc(header);
+}
+
+int segment_header_check(const struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id)
+{
+        if (header->magic != FMT_SEGMENT_MAGIC || header->crc != header_crc(header) || header->generation == 0)
+                return -EBADMSG;
+        if (header->version > FMT_LAYOUT_VERSION)
+                return -EPROTONOSUPPORT;
+        if (memcmp(header->drive_id, drive_id, FMT_ID) != 0 || header->segment != id)
+                return -ESTALE;
+        return 0;
+}
+
+int segment_read(int fd, void *buf, size_t len, uint64_t offset)
+{
+        size_t got = 0;
+        ssize_t n;
+
+        while (got < len) {
+                n = pread(fd, (uint8_t *)buf + got, len - got, (off_t)(offset + got));
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        return -ENODATA;
+                got += (size_t)n;
+        }
+        return 0;
+}
+
+/* ---- making ---------------------------------------------------------------------------------------- */
+
+/* Not every file system has O_DIRECT: there the page cache takes the writes, and fdatasync makes them durable all the same. */
+static int open_direct(int dir_fd, const char *name)
+{
+        int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0600);
+
+        if (fd < 0 && errno == EINVAL)
+                fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        return fd < 0 ? -errno : fd;
+}
+
+static int file_extend(int fd, uint64_t bytes)
+{
+        if (fallocate(fd, 0, 0, (off_t)bytes) == 0)
+                return 0;
+        if (errno != EOPNOTSUPP)
+                return -errno;
+        return ftruncate(fd, (off_t)bytes) == 0 ? 0 : -errno;
+}
+
+static int file_write_header(const struct eng_segment_job *job)
+{
+        void *block; /* aligned, for O_DIRECT */
+        ssize_t n;
+        int rv;
+
+        rv = posix_memalign(&block, FMT_BLOCK, sizeof(struct fmt_segment_header));
+        if (rv != 0)
+                return -rv;
+        segment_header_make(block, job->drive_id, job->id, job->generation);
+        do
+                n = pwrite(job->write_fd, block, sizeof(struct fmt_segment_header), 0);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                rv = -errno;
+        else if (n != sizeof(struct fmt_segment_header))
+                rv = -ENOSPC;
+        free(block);
+        return rv;
+}
+
+/* Never over a file that is there. */
+static int file_rename(int dir_fd, const char *from, const char *to)
+{
+        if (renameat2(dir_fd, from, dir_fd, to, RENAME_NOREPLACE) == 0)
+                return 0;
+        if (errno != EINVAL && errno != ENOSYS)
+                return -errno;
+        if (linkat(dir_fd, from, dir_fd, to, 0) != 0)
+                return -errno;
+        return unlinkat(dir_fd, from, 0) == 0 ? 0 : -errno;
+}
+
+static int folder_sync(int dir_fd)
+{
+        return fsync(dir_fd) == 0 ? 0 : -errno;
+}
+
+static int prepare_file(struct eng_segment_job *job, const char *fresh, const char *whole)
+{
+        int rv;
+
+        rv = file_extend(job->write_fd, job->bytes);
+        if (rv == 0)
+                rv = file_write_header(job);
+        if (rv == 0 && fsync(job->write_fd) != 0)
+                rv = -errno;
+        if (rv != 0)
+                return rv;
+        job->read_fd = openat(job->dir_fd, fresh, O_RDONLY | O_CLOEXEC);
+        if (job->read_fd < 0)
+                return -errno;
+        rv = file_rename(job->dir_fd, fresh, whole);
+        return rv != 0 ? rv : folder_sync(job->dir_fd);
+}
+
+void eng_segment_prepare_run(struct eng_segment_job *job)
+{
+        char fresh[SEGMENT_NAME_MAX], whole[SEGMENT_NAME_MAX];
+
+        segment_name(job->id, SEGMENT_NEW, fresh);
+        segment_name(job->id, SEGMENT_WHOLE, whole);
+        do
+                lp_random(&job->generation, sizeof(job->generation));
+        while (job->generation == 0);
+        job->write_fd = open_direct(job->dir_fd, fresh);
+        if (job->write_fd < 0) {
+                job->result = job->write_fd;
+                return;
+        }
+        job->result = prepare_file(job, fresh, whole);
+        if (job->result == 0)
+                return;
+        close(job->write_fd);
+        if (job->read_fd >= 0)
+                close(job->read_fd);
+        job->write_fd = job->read_fd = -1;
+        unlinkat(job->dir_fd, fresh, 0);
+}
+
+/* ---- giving back ----------------------------------------------------------------------------------- */
+
+void eng_segment_trim_run(struct eng_segment_job *job)
+{
+        char whole[SEGMENT_NAME_MAX];
+
+        if (job->write_fd < 0) { /* it was active when the process before this one ended */
+                segment_name(job->id, SEGMENT_WHOLE, whole);
+                job->write_fd = openat(job->dir_fd, whole, O_WRONLY | O_CLOEXEC);
+        }
+        if (job->write_fd < 0) {
+                job->result = -errno;
+                return;
+        }
+        job->result = ftruncate(job->write_fd, (off_t)job->end) == 0 ? 0 : -errno;
+        close(job->write_fd);
+        job->write_fd = -1;
+}
+
+void eng_segment_reap_run(struct eng_segment_job *job)
+{
+        char whole[SEGMENT_NAME_MAX];
+
+        segment_name(job->id, SEGMENT_WHOLE, whole);
+        if (job->write_fd >= 0)
+                close(job->write_fd);
+        close(job->read_fd);
+        job->write_fd = job->read_fd = -1;
+        job->result = unlinkat(job->dir_fd, whole, 0) == 0 || errno == ENOENT ? 0 : -errno;
+        if (job->result == 0)
+                job->result = folder_sync(job->dir_fd);
+}
