@@ -1,0 +1,44 @@
+/*
+ * buf.c - bytes that are handed from loop to loop by reference count.
+ *
+ * Answers of drives and bodies of records are such buffers: the engine's loops and the drives share them without copying. Any
+ * thread; the count is the only thing in them that changes once they are shared.
+ */
+#include "engine/drive.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct eng_buf *eng_buf_new(size_t len)
+{
+        struct eng_buf *buf;
+
+        if (len > UINT32_MAX)
+                return NULL;
+        buf = malloc(sizeof(*buf) + len);
+        if (buf == NULL)
+                return NULL;
+        atomic_init(&buf->refs, 1);
+        buf->len = (uint32_t)len;
+        return buf;
+}
+
+struct eng_buf *eng_buf_ref(struct eng_buf *buf)
+{
+        unsigned before = atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+
+        assert(before > 0);
+        return buf;
+}
+
+void eng_buf_unref(struct eng_buf *buf)
+{
+        unsigned before;
+
+        if (buf == NULL)
+                return;
+        before = atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel);
+        assert(before > 0);
+        if (before == 1)
+                free(buf);
+}

@@ -1,0 +1,24 @@
+/*
+ * identity.h - what makes a folder a drive: FORMAT and LOCK. Public part: eng_folder_probe(), eng_folder_format() in engine/drive.h.
+ * Blocking; any thread.
+ */
+#ifndef MILLRACE_ENGINE_DRIVE_IDENTITY_H
+#define MILLRACE_ENGINE_DRIVE_IDENTITY_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/drive.h"
+
+/* Takes DRIVE/LOCK; the lock lives as long as the descriptor. -EBUSY: another process (or another open of this one) has it. */
+int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error);
+
+/* FORMAT as text and back. parse: -EBADMSG, -EPROTONOSUPPORT. */
+size_t eng_identity_print(const struct eng_identity *identity, char *text, size_t cap);
+int eng_identity_parse(const char *text, size_t len, struct eng_identity *out);
+
+/* Sets error's text and returns rv, so that error paths stay one line. error may be NULL. */
+int eng_error_set(struct eng_error *error, int rv, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

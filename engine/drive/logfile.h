@@ -1,0 +1,74 @@
+/*
+ * logfile.h - the files of one drive's log: names, making them ahead, descriptors, what still lives in each.
+ */
+#ifndef MILLRACE_ENGINE_DRIVE_LOGFILE_H
+#define MILLRACE_ENGINE_DRIVE_LOGFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <bsd/sys/queue.h>
+#include <uthash.h>
+
+#include "engine/drive/rec.h"
+#include "engine/format.h"
+
+#define ENG_LOGFILE_FIRST_NAME "0000000000000001.log"
+#define ENG_LOGFILE_NAME_MAX   32u
+#define ENG_LOG_BYTES_DEFAULT  (64ull << 20)
+#define ENG_LOG_BYTES_MIN      (4ull << 20) /* a batch always fits */
+#define ENG_LOG_OPEN_MAX       256u         /* read descriptors kept open */
+
+/* One file of the log that has been begun. owner: the loop */
+struct eng_log_file {
+        uint64_t number, generation;
+        uint64_t bytes;               /* where the next batch goes; once closed: where it ended */
+        uint64_t capacity;            /* batches go in below this */
+        uint64_t live_names;          /* values in the index that name this file, as of the last index batch */
+        uint64_t tombstones;          /* records that say that something is gone, and must outlive what they hide */
+        unsigned epochs;              /* EPOCH records that the history needs */
+        unsigned pins;                /* reads under way */
+        int read_fd;                  /* -1: not open */
+        bool freeing;                 /* FREED is on its way to the log, or unlink is under way */
+        TAILQ_ENTRY(eng_log_file) order;
+        TAILQ_ENTRY(eng_log_file) opened;
+        UT_hash_handle by_number;
+};
+TAILQ_HEAD(eng_log_file_list, eng_log_file);
+
+/* owner: the loop */
+struct eng_log_files {
+        int dir_fd;                     /* the folder log/ */
+        uint8_t drive_id[FMT_ID];
+        struct eng_log_file_list list;  /* ascending */
+        struct eng_log_file_list open;  /* least recently used first */
+        unsigned count, open_count;
+        struct eng_log_file *by_number; /* uthash */
+        uint64_t bytes;
+};
+
+void eng_logfile_name(char name[ENG_LOGFILE_NAME_MAX], uint64_t number);
+/* False: not the name of a log file. */
+bool eng_logfile_number(const char *name, uint64_t *number);
+
+/* Blocking, any thread. The first file of a new drive: header and one EPOCH record, synced, and the folder too. */
+int eng_logfile_make_first(int dir_fd, const uint8_t drive_id[FMT_ID], const void *epoch_body, size_t epoch_len);
+/*
+ * Blocking, any thread. Makes file number of bytes full of zeroes, synced, the folder too, so that appends to it overwrite blocks that exist
+ * (twice as fast, see docs/design.md). Left from a crash: made anew. -ENOSPC: nothing is left behind.
+ */
+int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes);
+/* O_DIRECT where the file system has it. Returns the descriptor or a negative errno. */
+int eng_logfile_open_write(int dir_fd, uint64_t number);
+void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file, uint32_t prev_crc);
+
+/* Adds a file, in any order. NULL: no memory. */
+struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t number, uint64_t generation);
+struct eng_log_file *eng_log_files_find(struct eng_log_files *files, uint64_t number);
+/* Forgets it; closes its descriptor. */
+void eng_log_files_remove(struct eng_log_files *files, struct eng_log_file *file);
+/* A descriptor for reading, opened if need be (a path lookup in a folder that is in memory: short). Negative errno: -EMFILE, -ENOENT ... */
+int eng_log_file_read_fd(struct eng_log_files *files, struct eng_log_file *file);
+void eng_log_files_close(struct eng_log_files *files);
+
+#endif

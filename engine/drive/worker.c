@@ -1,0 +1,98 @@
+/*
+ * worker.c - the thread behind worker.h.
+ *
+ * A loop never blocks, so a drive hands its blocking work over here, one job after the other. The queue is bounded by the jobs a drive has
+ * as members (I9). The lock guards the queue's pointers only and is held for a few instructions, so the loop that takes it does
+ * not wait.
+ */
+#include "engine/drive/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+static void job_message(struct lp_msg *msg)
+{
+        struct eng_job *job = (struct eng_job *)((char *)msg - offsetof(struct eng_job, msg));
+
+        job->state = ENG_JOB_IDLE;
+        job->done(job);
+}
+
+/* The next job, or NULL when there is none and the worker is stopping. */
+static struct eng_job *take(struct eng_worker *worker)
+{
+        struct eng_job *job;
+
+        pthread_mutex_lock(&worker->lock);
+        while (worker->first == NULL && !worker->stopping)
+                pthread_cond_wait(&worker->wake, &worker->lock);
+        job = worker->first;
+        if (job != NULL) {
+                worker->first = job->next;
+                if (worker->first == NULL)
+                        worker->last = NULL;
+        }
+        pthread_mutex_unlock(&worker->lock);
+        return job;
+}
+
+static void *worker_main(void *arg)
+{
+        struct eng_worker *worker = arg;
+        struct eng_job *job;
+
+        while ((job = take(worker)) != NULL) {
+                job->run(job);
+                job->state = ENG_JOB_RAN;
+                job->msg.run = job_message;
+                lp_post(worker->loop, &job->msg);
+        }
+        return NULL;
+}
+
+int eng_worker_start(struct eng_worker *worker, struct lp_loop *loop, const char *name)
+{
+        int rv;
+
+        memset(worker, 0, sizeof(*worker));
+        worker->loop = loop;
+        pthread_mutex_init(&worker->lock, NULL);
+        pthread_cond_init(&worker->wake, NULL);
+        rv = pthread_create(&worker->thread, NULL, worker_main, worker);
+        if (rv != 0)
+                return -rv;
+        pthread_setname_np(worker->thread, name);
+        worker->started = true;
+        return 0;
+}
+
+void eng_worker_give(struct eng_worker *worker, struct eng_job *job)
+{
+        assert(job->state == ENG_JOB_IDLE);
+        job->state = ENG_JOB_QUEUED;
+        job->next = NULL;
+        pthread_mutex_lock(&worker->lock);
+        assert(!worker->stopping);
+        if (worker->last != NULL)
+                worker->last->next = job;
+        else
+                worker->first = job;
+        worker->last = job;
+        pthread_cond_signal(&worker->wake);
+        pthread_mutex_unlock(&worker->lock);
+}
+
+void eng_worker_stop(struct eng_worker *worker)
+{
+        if (!worker->started)
+                return;
+        pthread_mutex_lock(&worker->lock);
+        worker->stopping = true;
+        pthread_cond_signal(&worker->wake);
+        pthread_mutex_unlock(&worker->lock);
+        pthread_join(worker->thread, NULL);
+        pthread_cond_destroy(&worker->wake);
+        pthread_mutex_destroy(&worker->lock);
+        worker->started = false;
+}

@@ -1,0 +1,184 @@
+/*
+ * value.c - reading what format.h calls a value: the metadata of one object, upload, part or bucket.
+ *
+ * Called by drives (replay, index) and by the engine (reads, listings), on any thread; nothing is kept. A value comes from disk
+ * or from another machine, so its lengths are checked before anything in it is believed; a checksum says that bytes are what
+ * was written, not that they make sense.
+ */
+#include "engine/drive.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ec.h"
+
+/* ---- geometry of a part ---------------------------------------------------------------------------- */
+
+static uint64_t stripe_bytes(const struct fmt_part *part)
+{
+        return (uint64_t)part->k * part->unit;
+}
+
+uint32_t eng_part_stripes(const struct fmt_part *part)
+{
+        uint64_t stripe = stripe_bytes(part);
+
+        if (part->size == 0 || stripe == 0)
+                return 0;
+        return (uint32_t)((part->size + stripe - 1) / stripe);
+}
+
+uint32_t eng_part_unit(const struct fmt_part *part, uint32_t stripe)
+{
+        return stripe + 1 == eng_part_stripes(part) ? part->last_unit : part->unit;
+}
+
+static uint32_t stripes_per_run(const struct fmt_part *part)
+{
+        uint64_t stripe = stripe_bytes(part);
+
+        if (stripe == 0 || stripe > FMT_RUN_BYTES)
+                return 1;
+        return (uint32_t)(FMT_RUN_BYTES / stripe);
+}
+
+unsigned eng_part_drive(const struct eng_part *part, uint32_t stripe, unsigned shard)
+{
+        unsigned shards = (unsigned)part->head.k + part->head.m;
+        uint32_t run = stripe / stripes_per_run(&part->head);
+        const uint8_t *at;
+
+        if (run >= part->head.runs || shard >= shards)
+                return 0xffff;
+        at = part->drives + 2 * ((size_t)run * shards + shard);
+        return (unsigned)at[0] | (unsigned)at[1] << 8;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------------- */
+
+static bool unit_ok(uint32_t unit)
+{
+        return unit > 0 && unit <= FMT_UNIT_MAX && unit % FMT_BLOCK == 0;
+}
+
+static bool part_ok(const struct fmt_part *part)
+{
+        uint64_t stripes, before, per_run;
+
+        if (part->k < 1 || part->k > ERA_MAX_K || part->m > ERA_MAX_M || part->attrs_len > ENG_ATTRS_MAX ||
+            part->runs < 1 || part->number > ENG_PARTS_MAX)
+                return false;
+        if (part->size == 0)
+                return part->runs == 1;
+        if (!unit_ok(part->unit) || !unit_ok(part->last_unit) || part->last_unit > part->unit)
+                return false;
+        stripes = (part->size - 1) / stripe_bytes(part) + 1;
+        per_run = stripes_per_run(part);
+        if (stripes > UINT32_MAX || (stripes + per_run - 1) / per_run != part->runs)
+                return false;
+        before = (stripes - 1) * stripe_bytes(part);
+        return part->size - before <= (uint64_t)part->k * part->last_unit;
+}
+
+int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_part *out)
+{
+        const uint8_t *bytes = buf;
+        struct fmt_value value;
+        size_t left, drives;
+
+        if (*pos == 0) {
+                if (len < sizeof(value))
+                        return -EBADMSG;
+                memcpy(&value, bytes, sizeof(value));
+                *pos = sizeof(value) + value.attrs_len;
+        }
+        if (*pos == len)
+                return 0;
+        if (*pos > len || len - *pos < sizeof(out->head))
+                return -EBADMSG;
+        memcpy(&out->head, bytes + *pos, sizeof(out->head));
+        if (!part_ok(&out->head))
+                return -EBADMSG;
+        left = len - *pos - sizeof(out->head);
+        drives = 2 * (size_t)out->head.runs * ((size_t)out->head.k + out->head.m);
+        if (left < out->head.attrs_len + drives)
+                return -EBADMSG;
+        out->attrs = bytes + *pos + sizeof(out->head);
+        out->drives = out->attrs + out->head.attrs_len;
+        *pos += sizeof(out->head) + out->head.attrs_len + drives;
+        return 1;
+}
+
+static bool head_ok(const struct fmt_value *value)
+{
+        if (value->space < FMT_SPACE_CONFIG || value->space > FMT_SPACE_PART || value->attrs_len > ENG_ATTRS_MAX ||
+            value->parts > ENG_PARTS_MAX)
+                return false;
+        if ((value->flags & FMT_VALUE_INLINE) == 0)
+                return value->inline_len == 0;
+        return value->parts == 0 && value->inline_len <= ENG_INLINE_MAX && value->inline_len == value->size;
+}
+
+int eng_value_check(const void *buf, size_t len)
+{
+        struct fmt_value value;
+        struct eng_part part;
+        uint64_t size = 0;
+        uint32_t parts = 0;
+        size_t pos = 0;
+        int rv;
+
+        if (len < sizeof(value))
+                return -EBADMSG;
+        memcpy(&value, buf, sizeof(value));
+        if (!head_ok(&value))
+                return -EBADMSG;
+        while ((rv = eng_value_next_part(buf, len, &pos, &part)) == 1) {
+                if (part.head.size > UINT64_MAX - size)
+                        return -EBADMSG;
+                size += part.head.size;
+                parts++;
+        }
+        if (rv != 0 || parts != value.parts || (parts > 0 && size != value.size))
+                return -EBADMSG;
+        return 0;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------- */
+
+size_t eng_name_escape(uint8_t *dst, const void *src, size_t len)
+{
+        const uint8_t *from = src;
+        size_t i, n = 0;
+
+        for (i = 0; i < len; i++) {
+                dst[n++] = from[i];
+                if (from[i] == 0)
+                        dst[n++] = 0xff;
+        }
+        return n;
+}
+
+size_t eng_name_unescape(uint8_t *dst, const void *src, size_t len, size_t *consumed)
+{
+        const uint8_t *from = src;
+        size_t i = 0, n = 0;
+
+        while (i < len) {
+                if (from[i] != 0) {
+                        dst[n++] = from[i++];
+                        continue;
+                }
+                if (i + 1 >= len)
+                        break;
+                if (from[i + 1] == 0x01) {
+                        *consumed = i + 2;
+                        return n;
+                }
+                if (from[i + 1] != 0xff)
+                        break;
+                dst[n++] = 0;
+                i += 2;
+        }
+        return (size_t)-1;
+}
