@@ -192,6 +192,7 @@ static TARGET_512 uint64_t finish_wide(__m512i reg, const uint8_t *at, size_t le
         block = fold_block(block, by_block, _mm512_extracti32x4_epi32(reg, 1));
         block = fold_block(block, by_block, _mm512_extracti32x4_epi32(reg, 2));
         block = fold_block(block, by_block, _mm512_extracti32x4_epi32(reg, 3));
+        _mm256_zeroupper(); /* the compiler forgets it before a tail call; code after this would be slowed down */
         return finish_block(block, at, len);
 }
 
