@@ -143,7 +143,10 @@ void srv_access_log_add(struct srv_access_log *log, unsigned ring_index, const s
 
 void srv_access_log_callback(void *log, const struct gw_access *line)
 {
-        srv_access_log_add(log, lp_index(lp_self()), line);
+        const struct lp_loop *loop = lp_self();
+
+        /* Without a loop: requests that are given up at the end, by the main thread, after the loops have stopped. */
+        srv_access_log_add(log, loop != NULL ? lp_index(loop) : 0, line);
 }
 
 /* ---- the writer ----------------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ struct srv_ec {
         X(domain, STRING, "", 0, 0, "LIST",                                                                            \
           "Comma-separated domains under which BUCKET.DOMAIN addresses a bucket (virtual-host style).")                \
         X(loops, INT, "0", 1, 256, "N", "Event loops, one thread each. 0: one for each processor.")                    \
-        X(memory, SIZE, "0", 16ll << 20, 1ll << 42, "SIZE",                                                            \
+        X(memory, SIZE, "0", 32ll << 20, 1ll << 42, "SIZE",                                                            \
           "Memory for transfers of large objects, all loops together. 0: 160 MiB, or 40 MiB a loop where that is "     \
           "more.")                                                                                                     \
         X(cache, SIZE, "64MiB", 0, 1ll << 42, "SIZE", "Memory for the read cache of small objects.")                   \

@@ -1,0 +1,240 @@
+/*
+ * daemon.c - the order in which the process is put together and taken apart.
+ *
+ * The main thread. First what can fail without having touched anything (addresses), then the store, then who may use it, then the two
+ * sides that serve. Nothing runs until everything is bound and open: an error before that is exit status 2 and one line.
+ */
+#include "server/daemon.h"
+
+#include "server/log.h"
+#include "server/tls.h"
+
+#include "engine.h"
+#include "gateway.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- limits of the process ------------------------------------------------------------------------ */
+
+static void raise_limit(__rlimit_resource_t resource)
+{
+        struct rlimit limit;
+
+        if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+                return;
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(resource, &limit); /* what is not granted shows in process_max_fds */
+}
+
+static void raise_limits(const struct srv_settings *settings)
+{
+        struct rlimit limit;
+
+        raise_limit(RLIMIT_NOFILE);
+        raise_limit(RLIMIT_MEMLOCK); /* buffers registered with io_uring count */
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < settings->max_connections)
+                srv_log(SRV_LOG_WARNING, "the limit of open files (%llu) is below max_connections (%llu)",
+                        (unsigned long long)limit.rlim_cur, (unsigned long long)settings->max_connections);
+}
+
+/* ---- opening -------------------------------------------------------------------------------------- */
+
+static int open_listeners(struct srv_daemon *d, unsigned loop_count, struct srv_error *error)
+{
+        const struct srv_settings *s = d->settings;
+        int rv;
+
+        rv = srv_listener_open(&s->listen, "listen", loop_count, &d->listener, error);
+        if (rv == 0 && s->plain_listen.set)
+                rv = srv_listener_open(&s->plain_listen, "plain_listen", loop_count, &d->plain_listener, error);
+        if (rv == 0)
+                rv = srv_listener_open(&s->admin, "admin", 1, &d->admin_listener, error);
+        return rv;
+}
+
+static int open_store(struct srv_daemon *d, struct srv_error *error)
+{
+        const struct srv_settings *s = d->settings;
+        struct eng_error why = {""};
+        struct eng_options options = {
+                .drives = (const char *const *)s->drive.item,
+                .drive_count = s->drive.count,
+                .format = s->format,
+                .ec_k = s->ec.k,
+                .ec_m = s->ec.m,
+                .loops = d->loops.loops,
+                .loop_count = d->loops.count,
+                .cache_bytes = s->cache,
+                .log_file_bytes = s->log_file_size,
+                .segment_bytes = s->segment_size,
+                .tail_bytes = s->tail_size,
+                .full_reserve_bytes = s->full_reserve,
+                .faults = *s->test_faults != '\0' ? s->test_faults : NULL,
+        };
+        int rv;
+
+        rv = eng_store_open(&options, &d->store, &why);
+        return rv == 0 ? 0 : srv_fail(error, rv, "%s", *why.text != '\0' ? why.text : strerror(-rv));
+}
+
+/* Given --format, a start that was cut short between formatting and keeping credentials is completed by the next. */
+static int load_credentials(struct srv_daemon *d, struct srv_error *error)
+{
+        return srv_credentials_load(d->settings, eng_store_formatted(d->store) || d->settings->format, &d->credentials,
+                                    error);
+}
+
+static int set_gateway_credentials(struct gw_gateway *gateway, const struct srv_credentials *c)
+{
+        struct gw_credential one;
+        int rv;
+
+        memset(&one, 0, sizeof(one));
+        memcpy(one.access_key, c->access_key, sizeof(one.access_key));
+        memcpy(one.secret_key, c->secret_key, sizeof(one.secret_key));
+        rv = gw_credentials_set(gateway, &one, 1);
+        explicit_bzero(&one, sizeof(one));
+        return rv;
+}
+
+/* Gives each loop its socket of a listener. */
+static int hand_over(struct srv_daemon *d, struct srv_listener *listener, bool tls, struct srv_error *error)
+{
+        unsigned i;
+        int rv;
+
+        for (i = 0; i < listener->count; i++) {
+                rv = gw_listen(d->gateway, i, listener->fds[i], tls);
+                if (rv != 0)
+                        return srv_fail(error, rv, "cannot serve %s: %s", listener->text, strerror(-rv));
+                listener->fds[i] = -1;
+        }
+        return 0;
+}
+
+static int open_gateway(struct srv_daemon *d, struct srv_error *error)
+{
+        const struct srv_settings *s = d->settings;
+        bool tls = *s->tls_cert != '\0';
+        struct gw_options options = {
+                .store = d->store,
+                .loops = d->loops.loops,
+                .loop_count = d->loops.count,
+                .region = s->region,
+                .domains = s->domain,
+                .limits = {.connections = (unsigned)((s->max_connections + d->loops.count - 1) / d->loops.count),
+                           .idle_ms = s->idle_timeout,
+                           .request_ms = s->request_timeout,
+                           .min_rate = s->min_rate,
+                           .upload_memory = s->upload_memory},
+                .access = d->access_log != NULL ? srv_access_log_callback : NULL,
+                .access_arg = d->access_log,
+        };
+        int rv;
+
+        rv = gw_new(&options, &d->gateway);
+        if (rv == 0)
+                rv = set_gateway_credentials(d->gateway, &d->credentials);
+        if (rv != 0)
+                return srv_fail(error, rv, "cannot make the gateway: %s", strerror(-rv));
+        if (tls)
+                rv = srv_tls_load(s, d->gateway, error);
+        if (rv == 0)
+                rv = hand_over(d, &d->listener, tls, error);
+        if (rv == 0)
+                rv = hand_over(d, &d->plain_listener, false, error);
+        return rv;
+}
+
+static int open_admin(struct srv_daemon *d, struct srv_error *error)
+{
+        struct srv_admin_options options = {
+                .source = {.store = d->store,
+                           .gateway = d->gateway,
+                           .loops = d->loops.loops,
+                           .loop_count = d->loops.count,
+                           .access_log = d->access_log,
+                           .started_ms = d->started_ms},
+                .region = d->settings->region,
+                .fd = d->admin_listener.fds[0],
+        };
+        int rv;
+
+        rv = srv_admin_start(&options, &d->credentials, &d->admin);
+        if (rv != 0)
+                return srv_fail(error, rv, "cannot serve %s: %s", d->admin_listener.text, strerror(-rv));
+        d->admin_listener.fds[0] = -1;
+        return 0;
+}
+
+static int open_all(struct srv_daemon *d, struct srv_error *error)
+{
+        unsigned loop_count, slots;
+        int rv;
+
+        d->signal_fd = srv_signals_open();
+        if (d->signal_fd < 0)
+                return srv_fail(error, d->signal_fd, "cannot receive signals: %s", strerror(-d->signal_fd));
+        rv = srv_loops_plan(d->settings, &loop_count, &slots, error);
+        if (rv == 0)
+                rv = open_listeners(d, loop_count, error);
+        if (rv == 0 && *d->settings->access_log != '\0')
+                rv = srv_access_log_open(d->settings->access_log, loop_count, &d->access_log, error);
+        if (rv == 0)
+                rv = srv_loops_make(loop_count, slots, &d->loops, error);
+        if (rv == 0)
+                rv = open_store(d, error);
+        if (rv == 0)
+                rv = load_credentials(d, error);
+        if (rv == 0)
+                rv = open_gateway(d, error);
+        if (rv == 0)
+                rv = srv_loops_start(&d->loops, error);
+        if (rv != 0)
+                return rv;
+        eng_store_start(d->store);
+        return open_admin(d, error);
+}
+
+/* ---- closing -------------------------------------------------------------------------------------- */
+
+/* Whatever of it is open. What a loop may still hold (messages, operations on buffers) is freed after the loops. */
+static void close_all(struct srv_daemon *d)
+{
+        if (d->admin != NULL)
+                srv_admin_stop(d->admin);
+        srv_loops_stop(&d->loops);
+        if (d->store != NULL)
+                eng_store_close(d->store);
+        if (d->gateway != NULL)
+                gw_free(d->gateway);
+        srv_loops_free(&d->loops);
+        srv_admin_free(d->admin);
+        srv_access_log_close(d->access_log);
+        srv_listener_close(&d->listener);
+        srv_listener_close(&d->plain_listener);
+        srv_listener_close(&d->admin_listener);
+        explicit_bzero(&d->credentials, sizeof(d->credentials));
+        if (d->signal_fd >= 0)
+                close(d->signal_fd);
+}
+
+enum srv_exit srv_daemon_run(const struct srv_settings *settings)
+{
+        struct srv_daemon daemon = {.settings = settings, .signal_fd = -1, .started_ms = lp_wall_ms()};
+        enum srv_exit status = SRV_EXIT_NOT_STARTED;
+        struct srv_error error = {""};
+
+        signal(SIGPIPE, SIG_IGN);
+        raise_limits(settings);
+        if (open_all(&daemon, &error) != 0)
+                srv_log(SRV_LOG_ERROR, "%s", error.text);
+        else
+                status = srv_serve(&daemon);
+        close_all(&daemon);
+        return status;
+}

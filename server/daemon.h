@@ -1,0 +1,39 @@
+/*
+ * daemon.h - the whole process: everything opened in order, served, and closed in the opposite order.
+ */
+#ifndef MILLRACE_SERVER_DAEMON_H
+#define MILLRACE_SERVER_DAEMON_H
+
+#include "server/access_log.h"
+#include "server/admin.h"
+#include "server/credentials.h"
+#include "server/listeners.h"
+#include "server/loops.h"
+
+enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
+
+/* owner: the main thread */
+struct srv_daemon {
+        const struct srv_settings *settings;
+        struct srv_listener listener, plain_listener, admin_listener;
+        struct srv_loops loops;
+        struct eng_store *store;
+        struct srv_credentials credentials;
+        struct srv_access_log *access_log; /* NULL: none */
+        struct gw_gateway *gateway;
+        struct srv_admin *admin;
+        int signal_fd;
+        int64_t started_ms;
+};
+
+/* Opens, serves until told to end, closes. Returns the exit status; what went wrong has been said. */
+enum srv_exit srv_daemon_run(const struct srv_settings *settings);
+
+/* ---- serve.c ---- */
+
+/* A descriptor from which the signals come that the daemon waits for; blocks them in this thread and those made by it. Negative errno. */
+int srv_signals_open(void);
+/* From the first request to the last: waits for signals, watches health, reloads, and drains. */
+enum srv_exit srv_serve(struct srv_daemon *daemon);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * loops.c - a thread for each event loop.
+ *
+ * Called by the main thread. The loops are made before anything else is (the engine and the gateway hang themselves onto them), run
+ * when all of that is done, and are freed last.
+ */
+#include "server/loops.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_DEFAULT       (160ull << 20)
+#define MEMORY_EACH_DEFAULT  (40ull << 20)
+#define SLOTS_LEAST          24u /* a stripe of 8+3 in the share of uploads, twice */
+
+static unsigned processors(void)
+{
+        cpu_set_t set;
+
+        if (sched_getaffinity(0, sizeof(set), &set) != 0)
+                return 1;
+        return (unsigned)CPU_COUNT(&set);
+}
+
+int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigned *slots, struct srv_error *error)
+{
+        uint64_t memory = settings->memory, each;
+        char size[32];
+
+        *count = settings->loops != 0 ? (unsigned)settings->loops : processors();
+        if (memory == 0)
+                memory = *count * MEMORY_EACH_DEFAULT > MEMORY_DEFAULT ? *count * MEMORY_EACH_DEFAULT : MEMORY_DEFAULT;
+        each = memory / *count / LP_SLOT_SIZE;
+        if (each < SLOTS_LEAST) {
+                srv_format_size(memory, size, sizeof(size));
+                return srv_fail(error, -EINVAL, "memory: %s is too little for %u loops, which need %" PRIu64 "MiB", size,
+                                *count, ((uint64_t)*count * SLOTS_LEAST * LP_SLOT_SIZE >> 20) + 1);
+        }
+        *slots = each < UINT32_MAX / 128 ? (unsigned)each : UINT32_MAX / 128;
+        return 0;
+}
+
+int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error)
+{
+        struct lp_config config = {.slots = slots};
+        int rv;
+
+        memset(out, 0, sizeof(*out));
+        out->loops = calloc(count, sizeof(*out->loops));
+        out->threads = calloc(count, sizeof(*out->threads));
+        if (out->loops == NULL || out->threads == NULL)
+                return srv_fail(error, -ENOMEM, "loops: out of memory");
+        for (; out->count < count; out->count++) {
+                config.index = out->count;
+                rv = lp_loop_new(&config, &out->loops[out->count]);
+                if (rv != 0)
+                        return srv_fail(error, rv, "cannot make event loop %u of %u (io_uring, and memory of %u MiB): %s",
+                                        out->count, count, slots, strerror(-rv));
+                out->threads[out->count].loop = out->loops[out->count];
+        }
+        return 0;
+}
+
+static void *run_loop(void *arg)
+{
+        struct srv_loop_thread *thread = arg;
+
+        atomic_store(&thread->result, lp_loop_run(thread->loop));
+        return NULL;
+}
+
+int srv_loops_start(struct srv_loops *loops, struct srv_error *error)
+{
+        char name[16];
+        int rv;
+
+        for (; loops->running < loops->count; loops->running++) {
+                rv = -pthread_create(&loops->threads[loops->running].thread, NULL, run_loop,
+                                     &loops->threads[loops->running]);
+                if (rv != 0)
+                        return srv_fail(error, rv, "cannot start a thread: %s", strerror(-rv));
+                snprintf(name, sizeof(name), "loop-%u", loops->running);
+                pthread_setname_np(loops->threads[loops->running].thread, name);
+        }
+        return 0;
+}
+
+int srv_loops_failed(const struct srv_loops *loops)
+{
+        unsigned i;
+        int rv;
+
+        for (i = 0; i < loops->running; i++) {
+                rv = atomic_load(&loops->threads[i].result);
+                if (rv != 0)
+                        return rv;
+        }
+        return 0;
+}
+
+void srv_loops_stop(struct srv_loops *loops)
+{
+        unsigned i;
+
+        for (i = 0; i < loops->running; i++)
+                lp_loop_stop(loops->loops[i]);
+        for (i = 0; i < loops->running; i++)
+                pthread_join(loops->threads[i].thread, NULL);
+        loops->running = 0;
+}
+
+void srv_loops_free(struct srv_loops *loops)
+{
+        unsigned i;
+
+        for (i = 0; i < loops->count; i++)
+                lp_loop_free(loops->loops[i]);
+        free(loops->loops);
+        free(loops->threads);
+        memset(loops, 0, sizeof(*loops));
+}

@@ -1,0 +1,40 @@
+/*
+ * loops.h - the event loops and their threads.
+ */
+#ifndef MILLRACE_SERVER_LOOPS_H
+#define MILLRACE_SERVER_LOOPS_H
+
+#include "loop.h"
+#include "server/settings.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct srv_loop_thread {
+        struct lp_loop *loop;
+        pthread_t thread;
+        _Atomic int result; /* 0, or why lp_loop_run() ended by itself */
+};
+
+/* owner: the main thread, but for result */
+struct srv_loops {
+        unsigned count;   /* made */
+        unsigned running; /* threads started */
+        struct lp_loop **loops;
+        struct srv_loop_thread *threads;
+};
+
+/* Number of loops and of arena slots for each that the settings ask for. -EINVAL with a line: memory is too little for that many. */
+int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigned *slots, struct srv_error *error);
+
+/* Makes them; none runs yet. After an error srv_loops_free() is still to be called. */
+int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error);
+/* Starts a thread for each. Signals that the main thread waits for must be blocked by now. */
+int srv_loops_start(struct srv_loops *loops, struct srv_error *error);
+/* 0, or the error with which a loop ended that was not told to. Any thread. */
+int srv_loops_failed(const struct srv_loops *loops);
+/* Ends and joins the threads. */
+void srv_loops_stop(struct srv_loops *loops);
+void srv_loops_free(struct srv_loops *loops);
+
+#endif

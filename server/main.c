@@ -1,0 +1,44 @@
+/*
+ * main.c - millraced, the daemon.
+ */
+#include "server/daemon.h"
+#include "server/log.h"
+
+#include <stdio.h>
+
+static int print(enum srv_action action)
+{
+        if (action == SRV_HELP)
+                srv_print_help(stdout);
+        else if (action == SRV_VERSION)
+                printf("millraced %s\n", MILLRACE_VERSION);
+        else if (action == SRV_PRINT_SAMPLE_CONFIG)
+                srv_print_sample_config(stdout);
+        else if (action == SRV_PRINT_SETTINGS_MARKDOWN)
+                srv_print_settings_markdown(stdout);
+        else if (action == SRV_PRINT_SETTINGS_MAN)
+                srv_print_settings_man(stdout);
+        else if (action == SRV_PRINT_METRICS_MARKDOWN)
+                srv_print_metrics_markdown(stdout);
+        return fflush(stdout) == 0 ? 0 : SRV_EXIT_FAILED;
+}
+
+int main(int argc, char *argv[])
+{
+        struct srv_settings settings;
+        struct srv_error error = {"out of memory"};
+        enum srv_action action;
+        int status;
+
+        if (srv_settings_init(&settings) != 0 || srv_settings_load(&settings, argc, argv, &action, &error) != 0) {
+                srv_log(SRV_LOG_ERROR, "%s", error.text);
+                status = SRV_EXIT_NOT_STARTED;
+        } else if (action != SRV_RUN) {
+                status = print(action);
+        } else {
+                srv_log_set_level((enum srv_log_level)settings.log_level);
+                status = (int)srv_daemon_run(&settings);
+        }
+        srv_settings_free(&settings);
+        return status;
+}
