@@ -1,0 +1,297 @@
+/*
+ * test_timer.c - order, stop and restart of timers, also from inside callbacks; the heap against a plain list.
+ */
+#include "tests/unit/loop/fixture.h"
+
+/* Takes the place of libc's, so that the heap can fail to grow. */
+static bool out_of_memory;
+
+void *reallocarray(void *ptr, size_t count, size_t size)
+{
+        return out_of_memory ? NULL : realloc(ptr, count * size);
+}
+
+#define TIMERS 200
+
+struct probe {
+        struct lp_timer timer;
+        unsigned id, ran;
+};
+
+static struct lp_loop *loop;
+static struct probe probes[TIMERS];
+static unsigned order[4 * TIMERS], ran;
+
+static void note(struct lp_timer *timer)
+{
+        struct probe *probe = (struct probe *)timer;
+
+        assert_int_equal(timer->place, 0);
+        probe->ran++;
+        order[ran++] = probe->id;
+}
+
+static int make_loop(void **state)
+{
+        struct lp_config config = {0};
+        unsigned i;
+
+        memset(probes, 0, sizeof(probes));
+        for (i = 0; i < TIMERS; i++) {
+                probes[i].id = i;
+                probes[i].timer.expired = note;
+        }
+        ran = 0;
+        return lp_loop_new(&config, &loop);
+}
+
+static int free_loop(void **state)
+{
+        lp_loop_free(loop);
+        return 0;
+}
+
+static void start(unsigned i, uint64_t delay)
+{
+        assert_int_equal(lp_timer_start(loop, &probes[i].timer, delay), 0);
+}
+
+/* Runs what is due, as a round at that moment would. */
+static void at(uint64_t deadline)
+{
+        lp_timers_expire(&loop->timers, deadline);
+}
+
+/* ---- order ---------------------------------------------------------------------------------------- */
+
+static void test_order_of_deadlines(void **state)
+{
+        start(0, 30000 * MS);
+        start(1, 10000 * MS);
+        start(2, 20000 * MS);
+        assert_true(lp_timers_next(&loop->timers) == probes[1].timer.deadline);
+        at(probes[1].timer.deadline - 1);
+        assert_int_equal(ran, 0);
+        at(probes[2].timer.deadline);
+        assert_int_equal(ran, 2);
+        at(UINT64_MAX - 1);
+        assert_int_equal(ran, 3);
+        assert_int_equal(order[0], 1);
+        assert_int_equal(order[1], 2);
+        assert_int_equal(order[2], 0);
+        assert_true(lp_timers_next(&loop->timers) == UINT64_MAX);
+        at(UINT64_MAX);
+        assert_int_equal(ran, 3);
+}
+
+static void test_same_deadline_in_order_of_start(void **state)
+{
+        unsigned i;
+
+        for (i = 0; i < TIMERS; i++)
+                start(i, UINT64_MAX); /* too far for the clock: clipped, not wrapped */
+        at(UINT64_MAX - 1);
+        assert_int_equal(ran, 0);
+        at(UINT64_MAX);
+        assert_int_equal(ran, TIMERS);
+        for (i = 0; i < TIMERS; i++)
+                assert_int_equal(order[i], i);
+}
+
+/* ---- stop and restart ----------------------------------------------------------------------------- */
+
+static void test_stop_and_restart(void **state)
+{
+        lp_timer_stop(loop, &probes[0].timer); /* never started */
+        start(0, 1000 * MS);
+        start(1, 2000 * MS);
+        start(2, 3000 * MS);
+        lp_timer_stop(loop, &probes[1].timer);
+        lp_timer_stop(loop, &probes[1].timer);
+        start(0, 9000 * MS); /* later than it was */
+        start(2, 500 * MS);  /* sooner */
+        at(UINT64_MAX - 1);
+        assert_int_equal(ran, 2);
+        assert_int_equal(order[0], 2);
+        assert_int_equal(order[1], 0);
+        start(1, 0);
+        at(UINT64_MAX - 1);
+        assert_int_equal(order[2], 1);
+}
+
+static void restart_and_note(struct lp_timer *timer)
+{
+        note(timer);
+        assert_int_equal(lp_timer_start(loop, timer, 0), 0);
+}
+
+/* A timer that starts itself without delay runs once a round. */
+static void test_restart_in_callback_waits_for_next_round(void **state)
+{
+        probes[0].timer.expired = restart_and_note;
+        start(0, 0);
+        start(1, 0);
+        at(lp_now(loop));
+        assert_int_equal(ran, 2);
+        at(lp_now(loop));
+        assert_int_equal(ran, 3);
+        lp_timer_stop(loop, &probes[0].timer);
+}
+
+static void stop_others(struct lp_timer *timer)
+{
+        note(timer);
+        lp_timer_stop(loop, timer); /* itself: harmless */
+        lp_timer_stop(loop, &probes[1].timer);
+        lp_timer_stop(loop, &probes[2].timer);
+        start(3, 3600 * 1000 * MS);
+}
+
+/* Two that are due as well are stopped, one is put off. */
+static void test_stop_in_callback(void **state)
+{
+        unsigned i;
+
+        probes[0].timer.expired = stop_others;
+        for (i = 0; i < 5; i++)
+                start(i, i);
+        at(lp_now(loop) + 1000 * MS);
+        assert_int_equal(ran, 2);
+        assert_int_equal(order[0], 0);
+        assert_int_equal(order[1], 4);
+        assert_int_equal(probes[3].ran, 0);
+        assert_int_not_equal(probes[3].timer.place, 0);
+}
+
+/* ---- the heap against a plain list ---------------------------------------------------------------- */
+
+static void check_heap(void)
+{
+        const struct lp_timers *t = &loop->timers;
+        uint32_t i;
+
+        for (i = 0; i < t->count; i++) {
+                assert_int_equal(t->heap[i].timer->place, i + 1);
+                assert_true(t->heap[i].deadline == t->heap[i].timer->deadline);
+                assert_true(i == 0 || t->heap[(i - 1) / 2].deadline <= t->heap[i].deadline);
+        }
+}
+
+static void test_random_starts_and_stops(void **state)
+{
+        const char *given = getenv("MILLRACE_TEST_SEED");
+        unsigned seed = given != NULL ? (unsigned)atoi(given) : (unsigned)time(NULL);
+        unsigned step, i, armed = 0;
+
+        printf("MILLRACE_TEST_SEED=%u\n", seed);
+        for (step = 0; step < 20000; step++) {
+                i = (unsigned)rand_r(&seed) % TIMERS;
+                if (rand_r(&seed) % 3 == 0)
+                        lp_timer_stop(loop, &probes[i].timer);
+                else
+                        start(i, (unsigned)rand_r(&seed) % 1000 * MS);
+                if (step % 64 == 0)
+                        check_heap();
+        }
+        for (i = 0; i < TIMERS; i++)
+                armed += probes[i].timer.place != 0;
+        assert_int_equal(armed, loop->timers.count);
+        at(UINT64_MAX - 1);
+        assert_int_equal(ran, armed);
+        for (i = 1; i < ran; i++)
+                assert_true(probes[order[i - 1]].timer.deadline <= probes[order[i]].timer.deadline);
+}
+
+static void test_out_of_memory(void **state)
+{
+        unsigned i;
+
+        for (i = 0; i < 64; i++)
+                start(i, i);
+        out_of_memory = true;
+        assert_int_equal(lp_timer_start(loop, &probes[64].timer, 0), -ENOMEM);
+        assert_int_equal(probes[64].timer.place, 0);
+        start(3, 5); /* one that is armed needs no memory */
+        out_of_memory = false;
+        start(64, 0);
+        at(UINT64_MAX - 1);
+        assert_int_equal(ran, 65);
+}
+
+/* ---- on a running loop ---------------------------------------------------------------------------- */
+
+static struct {
+        struct lp_timer timer;
+        uint64_t started, expired;
+        sem_t done;
+} real;
+
+static uint64_t clock_ns(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
+}
+
+static void real_expired(struct lp_timer *timer)
+{
+        real.expired = clock_ns();
+        assert_true(lp_now(lp_self()) >= timer->deadline);
+        sem_post(&real.done);
+}
+
+static void real_start(struct lp_loop *on, void *arg)
+{
+        real.started = lp_now(on);
+        assert_int_equal(lp_timer_start(on, &real.timer, 20 * MS), 0);
+}
+
+static void test_running(void **state)
+{
+        struct lp_stats before, after;
+        struct fixture f;
+
+        real.timer.expired = real_expired;
+        sem_init(&real.done, 0, 0);
+        fixture_start(&f, 0, 0);
+        fixture_call(&f, real_start, NULL);
+        lp_stats_read(f.loop, &before);
+        fixture_wait(&real.done, 30);
+        lp_stats_read(f.loop, &after);
+        assert_true(real.expired - real.started >= 20 * MS);
+        assert_true(after.rounds - before.rounds <= 4); /* it slept */
+        fixture_stop(&f);
+}
+
+/* Started before the loop runs, counted from then. */
+static void test_started_before_run(void **state)
+{
+        struct fixture f;
+
+        real.timer.expired = real_expired;
+        sem_init(&real.done, 0, 0);
+        fixture_make(&f, 0, 0, LP_RING_DEFERRED);
+        usleep(20000);
+        real_start(f.loop, NULL);
+        fixture_run(&f);
+        fixture_wait(&real.done, 30);
+        assert_true(real.expired - real.started >= 20 * MS);
+        fixture_stop(&f);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_order_of_deadlines, make_loop, free_loop),
+                cmocka_unit_test_setup_teardown(test_same_deadline_in_order_of_start, make_loop, free_loop),
+                cmocka_unit_test_setup_teardown(test_stop_and_restart, make_loop, free_loop),
+                cmocka_unit_test_setup_teardown(test_restart_in_callback_waits_for_next_round, make_loop, free_loop),
+                cmocka_unit_test_setup_teardown(test_stop_in_callback, make_loop, free_loop),
+                cmocka_unit_test_setup_teardown(test_random_starts_and_stops, make_loop, free_loop),
+                cmocka_unit_test_setup_teardown(test_out_of_memory, make_loop, free_loop),
+                cmocka_unit_test(test_running),
+                cmocka_unit_test(test_started_before_run),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
