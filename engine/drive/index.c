@@ -30,6 +30,8 @@ int index_error(int mdb_rv)
 {
         if (mdb_rv == 0)
                 return 0;
+        if (mdb_rv == EFBIG || mdb_rv == EDQUOT)
+                return -ENOSPC; /* a limit of the file system or the user; -EFBIG means the map */
         if (mdb_rv > 0)
                 return -mdb_rv;
         switch (mdb_rv) {
