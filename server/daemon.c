@@ -88,7 +88,7 @@ static int load_credentials(struct srv_daemon *d, struct srv_error *error)
                                     error);
 }
 
-static int set_gateway_credentials(struct gw_gateway *gateway, const struct srv_credentials *c)
+int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_credentials *c)
 {
         struct gw_credential one;
         int rv;
@@ -138,7 +138,7 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
 
         rv = gw_new(&options, &d->gateway);
         if (rv == 0)
-                rv = set_gateway_credentials(d->gateway, &d->credentials);
+                rv = srv_gateway_credentials_set(d->gateway, &d->credentials);
         if (rv != 0)
                 return srv_fail(error, rv, "cannot make the gateway: %s", strerror(-rv));
         if (tls)

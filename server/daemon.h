@@ -29,6 +29,9 @@ struct srv_daemon {
 /* Opens, serves until told to end, closes. Returns the exit status; what went wrong has been said. */
 enum srv_exit srv_daemon_run(const struct srv_settings *settings);
 
+/* Main thread. 0 or -ENOMEM. */
+int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_credentials *credentials);
+
 /* ---- serve.c ---- */
 
 /* A descriptor from which the signals come that the daemon waits for; blocks them in this thread and those made by it. Negative errno. */

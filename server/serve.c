@@ -131,23 +131,18 @@ static void watch_health(struct srv_daemon *d, struct watch *w)
 static void reload_credentials(struct srv_daemon *d)
 {
         struct srv_credentials fresh;
-        struct gw_credential one;
         struct srv_error error;
 
         if (srv_credentials_load(d->settings, false, &fresh, &error) != 0) {
                 srv_log(SRV_LOG_ERROR, "credentials stay as they are: %s", error.text);
                 return;
         }
-        memset(&one, 0, sizeof(one));
-        memcpy(one.access_key, fresh.access_key, sizeof(one.access_key));
-        memcpy(one.secret_key, fresh.secret_key, sizeof(one.secret_key));
-        if (gw_credentials_set(d->gateway, &one, 1) == 0) {
+        if (srv_gateway_credentials_set(d->gateway, &fresh) == 0) {
                 srv_admin_credentials_set(d->admin, &fresh);
                 d->credentials = fresh;
         } else {
                 srv_log(SRV_LOG_ERROR, "credentials stay as they are: out of memory");
         }
-        explicit_bzero(&one, sizeof(one));
         explicit_bzero(&fresh, sizeof(fresh));
 }
 
