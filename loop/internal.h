@@ -80,13 +80,13 @@ uint64_t lp_timers_next(const struct lp_timers *timers);
 
 /* ---- arena.c -------------------------------------------------------------------------------------- */
 
-#define LP_LINE_MAX 1024u     /* reservations in line per share (I9) */
-#define LP_GET_PERCENT 45u    /* of the slots; at least one */
-#define LP_PUT_PERCENT 45u    /* the same; the rest, at least one, is LP_SHARE_INTERNAL's */
+#define LP_LINE_MAX    1024u /* reservations in line per share (I9) */
+#define LP_GET_PERCENT 45u   /* of the slots; at least one */
+#define LP_PUT_PERCENT 45u   /* the same; the rest, at least one, is LP_SHARE_INTERNAL's */
 
 /* Slots to one registered buffer: the kernel takes at most 1 GiB in each. */
 #define LP_GROUP_SLOTS ((unsigned)((1ull << 30) / LP_SLOT_SIZE))
-#define LP_GROUP_SIZE ((size_t)LP_GROUP_SLOTS * LP_SLOT_SIZE)
+#define LP_GROUP_SIZE  ((size_t)LP_GROUP_SLOTS * LP_SLOT_SIZE)
 
 struct lp_share_line {
         unsigned slots, reserved, waiting;
@@ -97,8 +97,8 @@ struct lp_arena {
         char *base;
         size_t size;
         unsigned slots, used;
-        void **idle;  /* stack of slots - used pointers: the slot put back last is drawn next, it is warm */
-        bool *drawn;  /* by slot number */
+        void **idle; /* stack of slots - used pointers: the slot put back last is drawn next, it is warm */
+        bool *drawn; /* by slot number */
         struct lp_share_line shares[LP_SHARES];
 };
 
@@ -120,8 +120,8 @@ enum lp_ring_mode {
 struct lp_ring {
         struct io_uring uring;
         enum lp_ring_mode mode;
-        bool fixed;      /* the arena is registered */
-        bool known;      /* to the kernel as a ring of this thread, by a number instead of a descriptor */
+        bool fixed;                   /* the arena is registered */
+        bool known;                   /* to the kernel as a ring of this thread, by a number instead of a descriptor */
         unsigned capacity, in_flight; /* never more in flight than the completion queue holds */
         struct lp_io *first, *last;   /* started, not yet in the ring */
         uint64_t waiting;

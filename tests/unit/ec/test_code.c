@@ -3,6 +3,20 @@
  */
 #include "tests/unit/ec/fixture.h"
 
+/* Takes the place of libc's, so that it can fail. */
+static bool out_of_memory;
+
+void *calloc(size_t count, size_t size)
+{
+        size_t all;
+        void *ptr;
+
+        if (out_of_memory || __builtin_mul_overflow(count, size, &all))
+                return NULL;
+        ptr = malloc(all);
+        return ptr == NULL ? NULL : memset(ptr, 0, all);
+}
+
 #define LEN_MAX 4096u
 
 struct stripe {
@@ -224,6 +238,9 @@ static void test_errors(void **state)
         assert_int_equal(era_code_new(0, 2, &code), -EINVAL);
         assert_int_equal(era_code_new(ERA_MAX_K + 1, 2, &code), -EINVAL);
         assert_int_equal(era_code_new(4, ERA_MAX_M + 1, &code), -EINVAL);
+        out_of_memory = true;
+        assert_int_equal(era_code_new(4, 2, &code), -ENOMEM);
+        out_of_memory = false;
         stripe_make(&s, 4, 2, 64);
         assert_int_equal(era_rebuild(s.code, 64, (const uint8_t *const *)s.shards, present, want, 1, s.shards + 1),
                          -EINVAL); /* three are not enough */

@@ -3,6 +3,8 @@
  */
 #include "tests/unit/ec/fixture.h"
 
+#include <pthread.h>
+
 #define BUF_LEN 20000u
 
 static uint8_t buf[BUF_LEN];
@@ -65,6 +67,32 @@ static uint64_t slow_of(const struct kind *kind, uint64_t crc, const uint8_t *at
 }
 
 /* ---- tests ---------------------------------------------------------------------------------------- */
+
+static void *first_call(void *arg)
+{
+        const struct kind *kind;
+
+        for (kind = kinds; kind < kinds + KINDS; kind++)
+                if (kind->of(0, "123456789", 9) != kind->check ||
+                    kind->join(kind->of(0, "1234", 4), kind->of(0, "56789", 5), 5) != kind->check)
+                        return arg;
+        return NULL;
+}
+
+/* What is made by the first call is made once, whichever threads come first. Runs before all other tests. */
+static void test_first_calls_of_many_threads(void **state)
+{
+        pthread_t threads[4];
+        void *failed;
+        unsigned i;
+
+        for (i = 0; i < 4; i++)
+                assert_int_equal(pthread_create(&threads[i], NULL, first_call, threads), 0);
+        for (i = 0; i < 4; i++) {
+                assert_int_equal(pthread_join(threads[i], &failed), 0);
+                assert_null(failed);
+        }
+}
 
 static void test_known_values(void **state)
 {
@@ -199,6 +227,7 @@ static void test_combine_of_many_parts(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_first_calls_of_many_threads),
                 cmocka_unit_test(test_known_values),
                 cmocka_unit_test(test_short_lengths),
                 cmocka_unit_test(test_random_lengths_and_continuation),

@@ -3,6 +3,35 @@
  */
 #include "tests/unit/ec/fixture.h"
 
+#include <dlfcn.h>
+#include <openssl/evp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* These take the place of OpenSSL's, so that they can fail. */
+static bool no_algorithm, no_context, no_init;
+
+EVP_MD *EVP_MD_fetch(OSSL_LIB_CTX *ctx, const char *algorithm, const char *properties)
+{
+        EVP_MD *(*real)(OSSL_LIB_CTX *, const char *, const char *) = dlsym(RTLD_NEXT, "EVP_MD_fetch");
+
+        return no_algorithm ? NULL : real(ctx, algorithm, properties);
+}
+
+EVP_MD_CTX *EVP_MD_CTX_new(void)
+{
+        EVP_MD_CTX *(*real)(void) = dlsym(RTLD_NEXT, "EVP_MD_CTX_new");
+
+        return no_context ? NULL : real();
+}
+
+int EVP_DigestInit_ex(EVP_MD_CTX *ctx, const EVP_MD *type, ENGINE *impl)
+{
+        int (*real)(EVP_MD_CTX *, const EVP_MD *, ENGINE *) = dlsym(RTLD_NEXT, "EVP_DigestInit_ex");
+
+        return no_init ? 0 : real(ctx, type, impl);
+}
+
 static const struct known {
         enum era_digest_kind kind;
         const char *text, *hex;
@@ -92,12 +121,44 @@ static void test_long_input_in_pieces(void **state)
         }
 }
 
+/* ---- what fails ----------------------------------------------------------------------------------- */
+
+static void test_no_memory(void **state)
+{
+        struct era_digest *digest;
+
+        no_context = true;
+        assert_int_equal(era_digest_new(ERA_MD5, &digest), -ENOMEM);
+        no_context = false;
+        no_init = true;
+        assert_int_equal(era_digest_new(ERA_MD5, &digest), -ENOMEM);
+        no_init = false;
+}
+
+/* An OpenSSL that has no MD5. In a child, as algorithms are looked up once. Runs before all other tests. */
+static void test_no_such_algorithm(void **state)
+{
+        struct era_digest *digest;
+        int status = 0;
+        pid_t pid;
+
+        pid = fork();
+        if (pid == 0) {
+                no_algorithm = true;
+                _exit(era_digest_new(ERA_MD5, &digest) == -ENOTSUP ? 0 : 1);
+        }
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_known_values),
-                cmocka_unit_test(test_in_pieces_and_again),
-                cmocka_unit_test(test_long_input_in_pieces),
+                cmocka_unit_test(test_no_such_algorithm),   cmocka_unit_test(test_known_values),
+                cmocka_unit_test(test_in_pieces_and_again), cmocka_unit_test(test_long_input_in_pieces),
+                cmocka_unit_test(test_no_memory),
         };
 
         random_seed();

@@ -325,6 +325,82 @@ static void test_chain(void **state)
         close(chain.fd);
 }
 
+/* ---- completions of every kind meet a loop that falls asleep --------------------------------------- */
+
+#define RUNNERS 48u /* more than the kernel posts at one time when it is asked */
+#define STEPS   40u
+
+/* Writes, reads and flushes of a file without the page cache, side by side: each completion comes from elsewhere. */
+static struct runner {
+        struct lp_io io;
+        unsigned step;
+        char *block;
+} runners[RUNNERS];
+
+static struct {
+        struct lp_loop *loop;
+        char *blocks;
+        int fd, wrong;
+        sem_t done;
+} race;
+
+static void runner_next(struct runner *r)
+{
+        uint64_t offset = (uint64_t)(r - runners) * BLOCK;
+
+        if (r->step == STEPS)
+                sem_post(&race.done);
+        else if (r->step % 8 == 7 && r < runners + 2) /* a flush is slow: few of them */
+                lp_fdatasync(race.loop, &r->io, race.fd);
+        else if (r->step % 2 == 0)
+                lp_write(race.loop, &r->io, race.fd, r->block, BLOCK, offset, 0);
+        else
+                lp_read(race.loop, &r->io, race.fd, r->block, BLOCK, offset);
+}
+
+static void runner_done(struct lp_io *io, int res)
+{
+        struct runner *r = (struct runner *)io;
+
+        race.wrong += res != (r->step % 8 == 7 && r < runners + 2 ? 0 : (int)BLOCK);
+        r->step++;
+        runner_next(r);
+}
+
+static void start_runners(struct lp_loop *loop, void *arg)
+{
+        unsigned i;
+
+        for (i = 0; i < RUNNERS; i++) {
+                runners[i] = (struct runner){.io.done = runner_done, .block = race.blocks + i * BLOCK};
+                runner_next(&runners[i]);
+        }
+}
+
+static void test_completions_wake_the_loop(void **state)
+{
+        struct fixture f;
+        unsigned i;
+
+        race.fd = open_file(O_DIRECT);
+        if (race.fd < 0)
+                skip();
+        race.wrong = 0;
+        race.blocks = aligned_alloc(BLOCK, RUNNERS * BLOCK);
+        assert_non_null(race.blocks);
+        memset(race.blocks, 'r', RUNNERS * BLOCK);
+        sem_init(&race.done, 0, 0);
+        start(&f, 0, 0);
+        race.loop = f.loop;
+        fixture_call(&f, start_runners, NULL);
+        for (i = 0; i < RUNNERS; i++)
+                fixture_wait(&race.done, 60);
+        fixture_stop(&f);
+        assert_int_equal(race.wrong, 0);
+        free(race.blocks);
+        close(race.fd);
+}
+
 /* ---- the end of the loop -------------------------------------------------------------------------- */
 
 static struct {
@@ -393,7 +469,7 @@ int main(void)
                 cmocka_unit_test(test_write_sync_read),           cmocka_unit_test(test_errors),
                 cmocka_unit_test(test_direct_from_slot),          cmocka_unit_test(test_slot_unregistered),
                 cmocka_unit_test(test_more_than_the_ring_holds),  cmocka_unit_test(test_chain),
-                cmocka_unit_test(test_stop_waits_for_the_kernel),
+                cmocka_unit_test(test_completions_wake_the_loop), cmocka_unit_test(test_stop_waits_for_the_kernel),
         };
         return both_modes(tests, sizeof(tests) / sizeof(tests[0]));
 }
