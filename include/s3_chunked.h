@@ -21,13 +21,14 @@ struct s3_chunked;
 struct s3_chunked_params {
         enum s3_payload form;               /* SIGNED, SIGNED_TRAILER, UNSIGNED_TRAILER; UNSIGNED or SHA256: plain
                                              * aws-chunked, whose chunk extensions are ignored */
-        const struct s3_chunk_chain *chain; /* the signed forms: copied */
+        const struct s3_chunk_chain *chain; /* the signed forms: copied; else NULL */
         uint64_t decoded_length;            /* x-amz-decoded-content-length, or S3_LENGTH_UNKNOWN */
         struct s3_str trailers;             /* value of x-amz-trailer: names that may and must come; absent: none */
         bool any_chunk_size;                /* do not insist on S3_CHUNK_MIN */
 };
 
-/* INVALID_REQUEST: the x-amz-trailer value is malformed or unsupported for this form; INTERNAL_ERROR: no memory. */
+/* INVALID_REQUEST: the x-amz-trailer value is malformed or unsupported for this form; ACCESS_DENIED: a signed form without a chain
+ * (an anonymous request); INTERNAL_ERROR: no memory. */
 enum s3_error s3_chunked_new(const struct s3_chunked_params *params, struct s3_chunked **out);
 void s3_chunked_free(struct s3_chunked *dec); /* NULL is allowed */
 
@@ -65,9 +66,9 @@ uint64_t s3_chunked_encoded_length(enum s3_payload form, uint64_t decoded_length
  */
 size_t s3_chunk_head(struct s3_chunk_chain *chain, uint64_t len, const uint8_t sha256[S3_SHA256_LEN],
                      char out[S3_CHUNK_HEAD_MAX]);
-/* Writes all from the final zero chunk on: its line, the trailer if name is not NULL, the trailer's signature if there is a
- * chain, the empty line. Returns the length or -ENOBUFS. */
-int s3_chunk_tail(struct s3_chunk_chain *chain, const char *trailer_name, const char *trailer_value, char *out,
-                  size_t cap);
+/* Writes all from the final zero chunk on: its line, the trailer if name is not NULL, the trailer's signature if sign_trailer
+ * (the SIGNED_TRAILER form), the empty line. Name in lower case. Returns the length or -ENOBUFS. */
+int s3_chunk_tail(struct s3_chunk_chain *chain, bool sign_trailer, const char *trailer_name, const char *trailer_value,
+                  char *out, size_t cap);
 
 #endif

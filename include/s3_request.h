@@ -21,8 +21,7 @@ struct s3_range {
 struct s3_range s3_range_parse(struct s3_str value);
 /* Places it in an object of that size: 0 with offset and length (NONE: all), or INVALID_RANGE. */
 enum s3_error s3_range_resolve(const struct s3_range *range, uint64_t size, uint64_t *offset, uint64_t *len);
-/* x-amz-copy-source-range: "bytes=first-last" within the source, else INVALID_ARGUMENT (syntax) or INVALID_RANGE
- * (first beyond the source; last beyond it: INVALID_ARGUMENT as AWS answers). */
+/* x-amz-copy-source-range: "bytes=first-last" that lies within the source, else INVALID_ARGUMENT. */
 enum s3_error s3_copy_range_parse(struct s3_str value, struct s3_range *out);
 enum s3_error s3_copy_range_resolve(const struct s3_range *range, uint64_t size, uint64_t *offset, uint64_t *len);
 

@@ -33,7 +33,10 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
 
 /* Why a request is refused: name, error, message (NULL: the error's default one). */
 #define S3_AUTH_REASONS(X)                                                                                             \
-        X(BOTH_FORMS, INVALID_ARGUMENT, "Only one auth mechanism allowed")                                             \
+        X(BOTH_FORMS, INVALID_ARGUMENT,                                                                                \
+          "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string "         \
+          "parameter or the Authorization header should be specified")                                                 \
+        X(NO_SPACE, INVALID_ARGUMENT, "Authorization header is invalid -- one and only one ' ' (space) required.")     \
         X(UNSUPPORTED_TYPE, INVALID_ARGUMENT, "Unsupported Authorization Type")                                        \
         X(UNSUPPORTED_VERSION, INVALID_REQUEST,                                                                        \
           "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")              \
@@ -106,7 +109,6 @@ enum s3_auth_reason {
         S3_AUTH_REASON_COUNT
 };
 
-/* Both WRONG_REGION reasons want <Region>expected</Region> in the answer and their message ends with "; expecting 'REGION'". */
 enum s3_error s3_auth_error(enum s3_auth_reason reason);
 const char *s3_auth_message(enum s3_auth_reason reason); /* never NULL */
 
@@ -139,8 +141,14 @@ struct s3_auth {
         char signed_headers[2048];              /* "a;b;c" as given */
 };
 
-/* S3_AUTH_OK (kind may be ANONYMOUS) or the reason why it is malformed. */
+/* S3_AUTH_OK (kind may be ANONYMOUS) or the reason why it is malformed. *out is whole either way: what was not found is empty. */
 enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_auth *out);
+
+/* True for both WRONG_REGION reasons, whose answer also has <Region>expected</Region>. */
+bool s3_auth_wants_region(enum s3_auth_reason reason);
+/* The message with what is particular to this request (regions named). Returns buf, or a text of static life. */
+const char *s3_auth_describe(enum s3_auth_reason reason, const struct s3_auth *auth, const char *region, char *buf,
+                             size_t cap);
 
 /* HMAC key of one secret, day, region and service: may be cached by (access key, scope_date, region) and shared between threads. */
 struct s3_signing_key {

@@ -1,0 +1,101 @@
+/*
+ * Base64 and hexadecimal, strict: a checksum or signature has exactly one spelling. Pure; any thread.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+size_t s3_base64_encode(const void *in, size_t len, char *out)
+{
+        const uint8_t *p = in;
+        size_t used = 0;
+
+        for (size_t i = 0; i < len; i += 3) {
+                size_t n = len - i < 3 ? len - i : 3;
+                uint32_t group = (uint32_t)p[i] << 16;
+
+                if (n > 1)
+                        group |= (uint32_t)p[i + 1] << 8;
+                if (n > 2)
+                        group |= p[i + 2];
+                out[used++] = base64_digits[group >> 18];
+                out[used++] = base64_digits[group >> 12 & 63];
+                out[used++] = n > 1 ? base64_digits[group >> 6 & 63] : '=';
+                out[used++] = n > 2 ? base64_digits[group & 63] : '=';
+        }
+        out[used] = '\0';
+        return used;
+}
+
+static int base64_value(char c)
+{
+        if (c >= 'A' && c <= 'Z')
+                return c - 'A';
+        if (c >= 'a' && c <= 'z')
+                return c - 'a' + 26;
+        if (s3_is_digit(c))
+                return c - '0' + 52;
+        return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+int s3_base64_decode(struct s3_str in, void *out, size_t len)
+{
+        uint8_t *p = out;
+        size_t padding = (3 - len % 3) % 3;
+        uint32_t bits = 0;
+        size_t at = 0;
+
+        if (in.len != (len + 2) / 3 * 4)
+                return -EINVAL;
+        for (size_t i = 0; i < in.len - padding; i++) {
+                int value = base64_value(in.data[i]);
+
+                if (value < 0)
+                        return -EINVAL;
+                bits = bits << 6 | (uint32_t)value;
+                if (i % 4 != 0)
+                        p[at++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
+        }
+        /* With padding the last digit has spare bits, which must be zero. */
+        if (padding > 0 && (bits & ((1u << (2 * padding)) - 1)) != 0)
+                return -EINVAL;
+        for (size_t i = in.len - padding; i < in.len; i++)
+                if (in.data[i] != '=')
+                        return -EINVAL;
+        return 0;
+}
+
+void s3_hex_encode(const void *in, size_t len, char *out)
+{
+        static const char digits[] = "0123456789abcdef";
+        const uint8_t *p = in;
+
+        for (size_t i = 0; i < len; i++) {
+                out[2 * i] = digits[p[i] >> 4];
+                out[2 * i + 1] = digits[p[i] & 15];
+        }
+        out[2 * len] = '\0';
+}
+
+int s3_hex_decode(struct s3_str in, void *out, size_t len)
+{
+        uint8_t *p = out;
+
+        if (in.len != 2 * len)
+                return -EINVAL;
+        for (size_t i = 0; i < len; i++) {
+                int high = s3_hex_value(in.data[2 * i]), low = s3_hex_value(in.data[2 * i + 1]);
+
+                if (high < 0 || low < 0)
+                        return -EINVAL;
+                p[i] = (uint8_t)(high << 4 | low);
+        }
+        return 0;
+}
+
+int s3_content_md5_parse(struct s3_str value, uint8_t md5[16])
+{
+        return s3_base64_decode(s3_str_trim(value), md5, 16);
+}

@@ -1,0 +1,394 @@
+/*
+ * The XML documents clients send: CompleteMultipartUpload, Delete, CreateBucketConfiguration. Read as they arrive, into
+ * tables bounded by S3's own limits; what an element of ours does not know is refused rather than ignored, since it may
+ * be a condition. Called by the gateway for the request that owns the document.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define BLOCK_SIZE (32u << 10) /* larger than any text of S3_XML_TEXT_MAX */
+
+struct block {
+        struct block *next;
+        size_t used;
+        char bytes[BLOCK_SIZE];
+};
+
+/* owner: the document. */
+struct s3_doc_private {
+        struct s3_xml_reader *reader;
+        struct block *blocks;      /* text and checksums the tables point to; bounded by the body's size */
+        bool any_input;
+        unsigned capacity;         /* of the table in use */
+        unsigned item_fields;      /* bits of enum field seen in the present Part or Object */
+        struct s3_complete_part part;
+        struct s3_delete_object object;
+};
+
+enum field {
+        FIELD_NUMBER = 1u << 0,
+        FIELD_ETAG = 1u << 1,
+        FIELD_CHECKSUM = 1u << 2,
+        FIELD_KEY = 1u << 3,
+        FIELD_VERSION = 1u << 4,
+        FIELD_TIME = 1u << 5,
+        FIELD_SIZE = 1u << 6,
+        FIELD_QUIET = 1u << 7,
+        FIELD_LOCATION = 1u << 8,
+};
+
+/* ---- memory -------------------------------------------------------------------------------------- */
+
+static void *keep(struct s3_doc *doc, const void *bytes, size_t len)
+{
+        struct block *block = doc->priv->blocks;
+        char *at;
+
+        if (block == NULL || BLOCK_SIZE - block->used < len + 1) {
+                block = malloc(sizeof(*block));
+                if (block == NULL)
+                        return NULL;
+                block->next = doc->priv->blocks;
+                block->used = 0;
+                doc->priv->blocks = block;
+        }
+        at = block->bytes + block->used;
+        if (len > 0)
+                memcpy(at, bytes, len);
+        at[len] = '\0';
+        block->used += len + 1;
+        return at;
+}
+
+static enum s3_error keep_str(struct s3_doc *doc, struct s3_str text, struct s3_str *out)
+{
+        out->data = keep(doc, text.data, text.len);
+        out->len = text.len;
+        return out->data != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
+}
+
+/* Makes room for one more item in a table of at most max. */
+static enum s3_error grow(struct s3_doc *doc, void **table, unsigned count, size_t item_size, unsigned max)
+{
+        unsigned capacity = doc->priv->capacity;
+        void *grown;
+
+        if (count == max)
+                return S3_ERR_MALFORMED_XML;
+        if (count < capacity)
+                return S3_OK;
+        capacity = capacity == 0 ? 16 : capacity * 2 < max ? capacity * 2 : max;
+        grown = realloc(*table, capacity * item_size);
+        if (grown == NULL)
+                return S3_ERR_INTERNAL_ERROR;
+        *table = grown;
+        doc->priv->capacity = capacity;
+        return S3_OK;
+}
+
+/* ---- values -------------------------------------------------------------------------------------- */
+
+/* XML white space around a number or word. Never used on keys. */
+static struct s3_str trim_xml(struct s3_str s)
+{
+        while (s.len > 0 && strchr(" \t\r\n", s.data[0]) != NULL) {
+                s.data++;
+                s.len--;
+        }
+        while (s.len > 0 && strchr(" \t\r\n", s.data[s.len - 1]) != NULL)
+                s.len--;
+        return s;
+}
+
+static enum s3_error refuse(struct s3_doc *doc, enum s3_error error, const char *message)
+{
+        doc->message = message;
+        return error;
+}
+
+/* Marks a field of the present item as seen; a second one of the same is no valid document. */
+static bool first_of(struct s3_doc *doc, enum field field)
+{
+        if (doc->priv->item_fields & field)
+                return false;
+        doc->priv->item_fields |= field;
+        return true;
+}
+
+/* ---- CompleteMultipartUpload --------------------------------------------------------------------- */
+
+static enum s3_error part_number(struct s3_doc *doc, struct s3_str text)
+{
+        uint64_t number;
+
+        text = trim_xml(text);
+        if (text.len > 1 && text.data[0] == '-' &&
+            s3_parse_uint((struct s3_str){text.data + 1, text.len - 1}, UINT64_MAX, &number) != -EINVAL)
+                return refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
+        switch (s3_parse_uint(text, S3_PARTS_MAX, &number)) {
+        case 0:
+                break;
+        case -ERANGE:
+                return refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                              "Part number must be an integer between 1 and 10000, inclusive");
+        default:
+                return S3_ERR_MALFORMED_XML;
+        }
+        if (number == 0)
+                return refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
+        doc->priv->part.number = (uint16_t)number;
+        return S3_OK;
+}
+
+static enum s3_error part_checksum(struct s3_doc *doc, enum s3_checksum kind, struct s3_str text)
+{
+        struct s3_complete_part *part = &doc->priv->part;
+        uint8_t value[S3_CHECKSUM_MAX];
+
+        if (!first_of(doc, FIELD_CHECKSUM) || s3_checksum_parse(kind, trim_xml(text), value) != 0)
+                return refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                              "Invalid Base64 or multiple checksums present in request");
+        part->checksum[kind] = keep(doc, value, s3_checksum_info(kind)->len);
+        part->checksum_mask |= (uint8_t)S3_CHECKSUM_BIT(kind);
+        return part->checksum[kind] != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
+}
+
+static enum s3_error part_field(struct s3_doc *doc, struct s3_str name, struct s3_str text)
+{
+        struct s3_complete_part *part = &doc->priv->part;
+        enum s3_checksum kind;
+        unsigned parts;
+
+        if (s3_str_eq(name, S3_STR("PartNumber")))
+                return first_of(doc, FIELD_NUMBER) ? part_number(doc, text) : S3_ERR_MALFORMED_XML;
+        if (s3_str_eq(name, S3_STR("ETag"))) {
+                /* A part is never multipart itself, so "md5-n" names none. */
+                part->etag_known = s3_etag_parse(trim_xml(text), part->md5, &parts) == 0 && parts == 0;
+                return first_of(doc, FIELD_ETAG) ? S3_OK : S3_ERR_MALFORMED_XML;
+        }
+        if (s3_checksum_by_element(name, &kind) == 0)
+                return part_checksum(doc, kind, text);
+        if (s3_str_starts(name, S3_STR("Checksum")))
+                return S3_ERR_NOT_IMPLEMENTED;
+        return S3_ERR_MALFORMED_XML;
+}
+
+static enum s3_error part_end(struct s3_doc *doc)
+{
+        const unsigned needed = FIELD_NUMBER | FIELD_ETAG;
+        enum s3_error error;
+
+        if ((doc->priv->item_fields & needed) != needed)
+                return S3_ERR_MALFORMED_XML;
+        if (doc->part_count > 0 && doc->parts[doc->part_count - 1].number >= doc->priv->part.number)
+                return S3_ERR_INVALID_PART_ORDER;
+        error = grow(doc, (void **)&doc->parts, doc->part_count, sizeof(doc->parts[0]), S3_PARTS_MAX);
+        if (error == S3_OK)
+                doc->parts[doc->part_count++] = doc->priv->part;
+        return error;
+}
+
+/* ---- Delete -------------------------------------------------------------------------------------- */
+
+static enum s3_error object_key(struct s3_doc *doc, struct s3_str text)
+{
+        if (text.len == 0)
+                return S3_ERR_MALFORMED_XML;
+        if (text.len > S3_KEY_MAX)
+                return S3_ERR_KEY_TOO_LONG;
+        return keep_str(doc, text, &doc->priv->object.key);
+}
+
+static enum s3_error object_time(struct s3_doc *doc, struct s3_str text)
+{
+        struct s3_delete_object *object = &doc->priv->object;
+
+        text = trim_xml(text);
+        object->has_time = true;
+        if (s3_date_parse_http(text, &object->time_ms) != 0 && s3_date_parse_iso(text, &object->time_ms) != 0)
+                return S3_ERR_MALFORMED_XML;
+        return S3_OK;
+}
+
+static enum s3_error object_size(struct s3_doc *doc, struct s3_str text)
+{
+        doc->priv->object.has_size = true;
+        return s3_parse_uint(trim_xml(text), INT64_MAX, &doc->priv->object.size) == 0 ? S3_OK : S3_ERR_MALFORMED_XML;
+}
+
+static enum s3_error object_field(struct s3_doc *doc, struct s3_str name, struct s3_str text)
+{
+        struct s3_delete_object *object = &doc->priv->object;
+
+        if (s3_str_eq(name, S3_STR("Key")))
+                return first_of(doc, FIELD_KEY) ? object_key(doc, text) : S3_ERR_MALFORMED_XML;
+        if (s3_str_eq(name, S3_STR("VersionId")))
+                return first_of(doc, FIELD_VERSION) ? keep_str(doc, trim_xml(text), &object->version_id)
+                                                    : S3_ERR_MALFORMED_XML;
+        if (s3_str_eq(name, S3_STR("ETag")))
+                return first_of(doc, FIELD_ETAG) ? keep_str(doc, trim_xml(text), &object->etag) : S3_ERR_MALFORMED_XML;
+        if (s3_str_eq(name, S3_STR("LastModifiedTime")))
+                return first_of(doc, FIELD_TIME) ? object_time(doc, text) : S3_ERR_MALFORMED_XML;
+        if (s3_str_eq(name, S3_STR("Size")))
+                return first_of(doc, FIELD_SIZE) ? object_size(doc, text) : S3_ERR_MALFORMED_XML;
+        return S3_ERR_MALFORMED_XML;
+}
+
+static enum s3_error object_end(struct s3_doc *doc)
+{
+        enum s3_error error;
+
+        if ((doc->priv->item_fields & FIELD_KEY) == 0)
+                return S3_ERR_MALFORMED_XML;
+        error = grow(doc, (void **)&doc->objects, doc->object_count, sizeof(doc->objects[0]), S3_DELETE_MAX);
+        if (error == S3_OK)
+                doc->objects[doc->object_count++] = doc->priv->object;
+        return error;
+}
+
+static enum s3_error delete_quiet(struct s3_doc *doc, struct s3_str text)
+{
+        text = trim_xml(text);
+        doc->quiet = s3_str_eq_nocase(text, S3_STR("true"));
+        return doc->quiet || s3_str_eq_nocase(text, S3_STR("false")) ? S3_OK : S3_ERR_MALFORMED_XML;
+}
+
+/* ---- CreateBucketConfiguration ------------------------------------------------------------------- */
+
+static enum s3_error bucket_open(struct s3_str name)
+{
+        if (s3_str_eq(name, S3_STR("LocationConstraint")))
+                return S3_OK;
+        /* Directory buckets and tags: they would change what is made. */
+        if (s3_str_eq(name, S3_STR("Location")) || s3_str_eq(name, S3_STR("Bucket")) ||
+            s3_str_eq(name, S3_STR("Tags")))
+                return S3_ERR_NOT_IMPLEMENTED;
+        return S3_ERR_MALFORMED_XML;
+}
+
+static enum s3_error bucket_location(struct s3_doc *doc, struct s3_str text)
+{
+        if (!first_of(doc, FIELD_LOCATION))
+                return S3_ERR_MALFORMED_XML;
+        return keep_str(doc, trim_xml(text), &doc->location);
+}
+
+/* ---- events -------------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *root, *item; /* item: the element at depth 1 that has fields; NULL: none */
+} shapes[] = {
+        [S3_DOC_COMPLETE_UPLOAD] = {"CompleteMultipartUpload", "Part"},
+        [S3_DOC_DELETE] = {"Delete", "Object"},
+        [S3_DOC_CREATE_BUCKET] = {"CreateBucketConfiguration", NULL},
+};
+
+static bool is_item(const struct s3_doc *doc, struct s3_str name)
+{
+        const char *item = shapes[doc->kind].item;
+
+        return item != NULL && s3_str_eq(name, s3_str_of(item));
+}
+
+static enum s3_error on_open(void *arg, unsigned depth, struct s3_str name)
+{
+        struct s3_doc *doc = arg;
+        struct s3_doc_private *priv = doc->priv;
+
+        if (depth == 0)
+                return s3_str_eq(name, s3_str_of(shapes[doc->kind].root)) ? S3_OK : S3_ERR_MALFORMED_XML;
+        if (depth == 1 && is_item(doc, name)) {
+                priv->item_fields &= FIELD_QUIET;
+                priv->part = (struct s3_complete_part){0};
+                priv->object = (struct s3_delete_object){0};
+                return S3_OK;
+        }
+        if (depth == 1 && doc->kind == S3_DOC_DELETE && s3_str_eq(name, S3_STR("Quiet")))
+                return first_of(doc, FIELD_QUIET) ? S3_OK : S3_ERR_MALFORMED_XML;
+        if (depth == 1 && doc->kind == S3_DOC_CREATE_BUCKET)
+                return bucket_open(name);
+        /* Fields of items are checked when they end; nothing goes deeper. */
+        return depth == 2 && doc->kind != S3_DOC_CREATE_BUCKET ? S3_OK : S3_ERR_MALFORMED_XML;
+}
+
+static enum s3_error on_close(void *arg, unsigned depth, struct s3_str name, struct s3_str text)
+{
+        struct s3_doc *doc = arg;
+
+        switch (doc->kind) {
+        case S3_DOC_COMPLETE_UPLOAD:
+                return depth == 2 ? part_field(doc, name, text) : depth == 1 ? part_end(doc) : S3_OK;
+        case S3_DOC_DELETE:
+                if (depth == 2)
+                        return object_field(doc, name, text);
+                if (depth == 1)
+                        return is_item(doc, name) ? object_end(doc) : delete_quiet(doc, text);
+                return S3_OK;
+        case S3_DOC_CREATE_BUCKET:
+                return depth == 1 ? bucket_location(doc, text) : S3_OK;
+        }
+        return S3_ERR_INTERNAL_ERROR;
+}
+
+static const struct s3_xml_events doc_events = {.open = on_open, .close = on_close};
+
+/* ---- outside ------------------------------------------------------------------------------------- */
+
+int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out)
+{
+        struct s3_doc *doc = calloc(1, sizeof(*doc));
+
+        if (doc == NULL)
+                return -ENOMEM;
+        doc->kind = kind;
+        doc->priv = calloc(1, sizeof(*doc->priv));
+        if (doc->priv == NULL || s3_xml_reader_new(&doc_events, doc, S3_XML_BODY_MAX, &doc->priv->reader) != 0) {
+                s3_doc_free(doc);
+                return -ENOMEM;
+        }
+        *out = doc;
+        return 0;
+}
+
+void s3_doc_free(struct s3_doc *doc)
+{
+        if (doc == NULL)
+                return;
+        if (doc->priv != NULL) {
+                s3_xml_reader_free(doc->priv->reader);
+                while (doc->priv->blocks != NULL) {
+                        struct block *next = doc->priv->blocks->next;
+
+                        free(doc->priv->blocks);
+                        doc->priv->blocks = next;
+                }
+        }
+        free(doc->priv);
+        free(doc->parts);
+        free(doc->objects);
+        free(doc);
+}
+
+enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len)
+{
+        doc->priv->any_input = doc->priv->any_input || len > 0;
+        return s3_xml_reader_feed(doc->priv->reader, data, len);
+}
+
+enum s3_error s3_doc_finish(struct s3_doc *doc)
+{
+        enum s3_error error;
+
+        if (!doc->priv->any_input && doc->kind == S3_DOC_CREATE_BUCKET)
+                return S3_OK;
+        error = s3_xml_reader_finish(doc->priv->reader);
+        if (error != S3_OK)
+                return error;
+        if (doc->kind == S3_DOC_COMPLETE_UPLOAD && doc->part_count == 0)
+                return refuse(doc, S3_ERR_INVALID_REQUEST, "You must specify at least one part");
+        if (doc->kind == S3_DOC_DELETE && doc->object_count == 0)
+                return S3_ERR_MALFORMED_XML;
+        return S3_OK;
+}

@@ -1,0 +1,61 @@
+/*
+ * Query parameters, decoded once per request into a buffer of the caller's. Order and duplicates are kept: the gateway
+ * decides what a repeated parameter means.
+ */
+#include "internal.h"
+
+/* Decodes one name or value behind what buf holds already. */
+static bool decode_piece(struct s3_str raw, char *buf, size_t cap, size_t *used, struct s3_str *out)
+{
+        int n = s3_percent_decode(raw, true, buf + *used, cap - *used);
+
+        if (n < 0)
+                return false;
+        *out = (struct s3_str){buf + *used, (size_t)n};
+        *used += (size_t)n;
+        return s3_utf8_valid(*out);
+}
+
+enum s3_error s3_query_parse(struct s3_str raw, char *buf, size_t cap, struct s3_query *out)
+{
+        size_t used = 0;
+
+        out->count = 0;
+        while (raw.len > 0) {
+                struct s3_str piece = s3_str_cut(raw, '&', &raw), name, value;
+                struct s3_query_param *param;
+
+                if (piece.len == 0)
+                        continue;
+                if (out->count == S3_QUERY_PARAMS_MAX)
+                        return S3_ERR_INVALID_ARGUMENT;
+                param = &out->param[out->count];
+                name = s3_str_cut(piece, '=', &value);
+                param->has_value = value.data != NULL;
+                if (!decode_piece(name, buf, cap, &used, &param->name) ||
+                    !decode_piece(value, buf, cap, &used, &param->value))
+                        return S3_ERR_INVALID_URI;
+                out->count++;
+        }
+        return S3_OK;
+}
+
+const struct s3_query_param *s3_query_find(const struct s3_query *query, const char *name)
+{
+        struct s3_str wanted = s3_str_of(name);
+
+        for (unsigned i = 0; i < query->count; i++)
+                if (s3_str_eq(query->param[i].name, wanted))
+                        return &query->param[i];
+        return NULL;
+}
+
+unsigned s3_query_count(const struct s3_query *query, const char *name)
+{
+        struct s3_str wanted = s3_str_of(name);
+        unsigned count = 0;
+
+        for (unsigned i = 0; i < query->count; i++)
+                count += s3_str_eq(query->param[i].name, wanted);
+        return count;
+}

@@ -1,0 +1,180 @@
+/*
+ * SigV4: keys, string to sign, signature, and the tables of reasons. Called by the gateway's authentication (on its loops)
+ * and by clients that sign. Keys are never compared or logged here.
+ */
+#include "sigv4_internal.h" /* first: it includes OpenSSL its own way */
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <openssl/crypto.h>
+
+/* ---- reasons ------------------------------------------------------------------------------------- */
+
+static const struct {
+        enum s3_error error;
+        const char *message;
+} reason_table[S3_AUTH_REASON_COUNT] = {
+        [S3_AUTH_OK] = {S3_OK, ""},
+#define S3_AUTH_ROW(name, error, message) [S3_AUTH_##name] = {S3_ERR_##error, message},
+        S3_AUTH_REASONS(S3_AUTH_ROW)
+#undef S3_AUTH_ROW
+};
+
+enum s3_error s3_auth_error(enum s3_auth_reason reason)
+{
+        return (unsigned)reason < S3_AUTH_REASON_COUNT ? reason_table[reason].error : S3_ERR_INTERNAL_ERROR;
+}
+
+const char *s3_auth_message(enum s3_auth_reason reason)
+{
+        if ((unsigned)reason < S3_AUTH_REASON_COUNT && reason_table[reason].message != NULL)
+                return reason_table[reason].message;
+        return s3_error_info(s3_auth_error(reason))->message;
+}
+
+bool s3_auth_wants_region(enum s3_auth_reason reason)
+{
+        return reason == S3_AUTH_WRONG_REGION || reason == S3_AUTH_Q_WRONG_REGION;
+}
+
+const char *s3_auth_describe(enum s3_auth_reason reason, const struct s3_auth *auth, const char *region, char *buf,
+                             size_t cap)
+{
+        const char *where = reason == S3_AUTH_WRONG_REGION ? "The authorization header is malformed"
+                                                           : "Error parsing the X-Amz-Credential parameter";
+
+        if (!s3_auth_wants_region(reason) || cap == 0)
+                return s3_auth_message(reason);
+        snprintf(buf, cap, "%s; the region '%s' is wrong; expecting '%s'", where, auth->region, region);
+        return buf;
+}
+
+/* ---- keys ---------------------------------------------------------------------------------------- */
+
+static void hmac_text(const uint8_t *key, size_t key_len, const char *text, uint8_t out[S3_SHA256_LEN])
+{
+        s3_hmac_sha256(key, key_len, text, strlen(text), out);
+}
+
+void s3_signing_key_derive(struct s3_str secret, const char *scope_date, const char *region, const char *service,
+                           struct s3_signing_key *out)
+{
+        uint8_t start[256 + 4] = "AWS4", hash[S3_SHA256_LEN];
+        size_t len = secret.len < 256 ? secret.len : 256;
+
+        /* Secrets longer than that do not exist (the gateway's limit is 128); cutting one would only make it not match. */
+        if (len > 0)
+                memcpy(start + 4, secret.data, len);
+        hmac_text(start, 4 + len, scope_date, hash);
+        hmac_text(hash, sizeof(hash), region, hash);
+        hmac_text(hash, sizeof(hash), service, hash);
+        hmac_text(hash, sizeof(hash), "aws4_request", out->bytes);
+        OPENSSL_cleanse(start, sizeof(start));
+        OPENSSL_cleanse(hash, sizeof(hash));
+}
+
+/* ---- signatures ---------------------------------------------------------------------------------- */
+
+size_t s3_scope_format(const struct s3_auth *auth, char out[S3_SCOPE_SIZE])
+{
+        return (size_t)snprintf(out, S3_SCOPE_SIZE, "%s/%s/%s/aws4_request", auth->scope_date, auth->region,
+                                auth->service);
+}
+
+int s3_canonical_request(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap)
+{
+        struct s3_sink sink = {.out = out, .cap = cap > 0 ? cap - 1 : 0};
+        int rv = s3_canonical_emit(request, auth, &sink);
+
+        if (rv != 0)
+                return rv;
+        if (sink.overflow || cap == 0)
+                return -ENOBUFS;
+        out[sink.len] = '\0';
+        return (int)sink.len;
+}
+
+int s3_string_to_sign(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap)
+{
+        uint8_t digest[S3_SHA256_LEN];
+        char hex[2 * S3_SHA256_LEN + 1], scope[S3_SCOPE_SIZE];
+        SHA256_CTX hash;
+        struct s3_sink sink = {.hash = &hash};
+        int n, rv;
+
+        SHA256_Init(&hash);
+        rv = s3_canonical_emit(request, auth, &sink);
+        if (rv != 0)
+                return rv;
+        SHA256_Final(digest, &hash);
+        s3_hex_encode(digest, sizeof(digest), hex);
+        s3_scope_format(auth, scope);
+        n = snprintf(out, cap, "AWS4-HMAC-SHA256\n%s\n%s\n%s", auth->amz_date, scope, hex);
+        return n >= 0 && (size_t)n < cap ? n : -ENOBUFS;
+}
+
+int s3_auth_signature(const struct s3_request *request, const struct s3_auth *auth, const struct s3_signing_key *key,
+                      char out[S3_SIGNATURE_LEN + 1])
+{
+        char text[32 + S3_DATE_AMZ_SIZE + S3_SCOPE_SIZE + 2 * S3_SHA256_LEN];
+        uint8_t mac[S3_SHA256_LEN];
+        int n = s3_string_to_sign(request, auth, text, sizeof(text));
+
+        if (n < 0)
+                return n;
+        s3_hmac_sha256(key->bytes, sizeof(key->bytes), text, (size_t)n, mac);
+        s3_hex_encode(mac, sizeof(mac), out);
+        return 0;
+}
+
+/* ---- chunk signatures ---------------------------------------------------------------------------- */
+
+void s3_chunk_chain_of_auth(struct s3_chunk_chain *chain, const struct s3_auth *auth, const struct s3_signing_key *key)
+{
+        _Static_assert(sizeof(chain->scope) >= S3_SCOPE_SIZE, "a scope fits");
+        chain->key = *key;
+        memcpy(chain->amz_date, auth->amz_date, sizeof(chain->amz_date));
+        s3_scope_format(auth, chain->scope);
+        memcpy(chain->previous, auth->signature, sizeof(chain->previous));
+}
+
+int s3_chunk_chain_of_signer(struct s3_chunk_chain *chain, const struct s3_signer *signer, int64_t time_ms,
+                             const char seed[S3_SIGNATURE_LEN + 1])
+{
+        int n;
+
+        chain->key = signer->key;
+        s3_date_format_amz(time_ms, chain->amz_date);
+        n = snprintf(chain->scope, sizeof(chain->scope), "%.8s/%s/%s/aws4_request", chain->amz_date, signer->region,
+                     signer->service);
+        if (n < 0 || (size_t)n >= sizeof(chain->scope) || strlen(seed) != S3_SIGNATURE_LEN)
+                return -EINVAL;
+        memcpy(chain->previous, seed, sizeof(chain->previous));
+        return 0;
+}
+
+/* Signs "algorithm\ndate\nscope\nprevious\n[empty\n]hash" and makes the result the new previous signature. */
+static void chain_sign(struct s3_chunk_chain *chain, const char *algorithm, const char *empty,
+                       const uint8_t sha256[S3_SHA256_LEN])
+{
+        char hex[2 * S3_SHA256_LEN + 1], text[512];
+        uint8_t mac[S3_SHA256_LEN];
+        int n;
+
+        s3_hex_encode(sha256, S3_SHA256_LEN, hex);
+        n = snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n%s%s", algorithm, chain->amz_date, chain->scope,
+                     chain->previous, empty, hex);
+        s3_hmac_sha256(chain->key.bytes, sizeof(chain->key.bytes), text, (size_t)n, mac);
+        s3_hex_encode(mac, sizeof(mac), chain->previous);
+}
+
+void s3_chunk_sign(struct s3_chunk_chain *chain, const uint8_t sha256[S3_SHA256_LEN])
+{
+        chain_sign(chain, "AWS4-HMAC-SHA256-PAYLOAD", S3_EMPTY_SHA256 "\n", sha256);
+}
+
+void s3_trailer_sign(struct s3_chunk_chain *chain, const uint8_t sha256[S3_SHA256_LEN])
+{
+        chain_sign(chain, "AWS4-HMAC-SHA256-TRAILER", "", sha256);
+}
