@@ -12,7 +12,6 @@
  */
 #include "ec/internal.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -60,7 +59,7 @@ static void make_table(void)
                 }
 }
 
-static struct fold make_fold(unsigned bytes)
+static struct fold make_fold(size_t bytes)
 {
         return (struct fold){
                 .front = era_field_power(&crc64.field, 8 * bytes + 63),

@@ -24,7 +24,7 @@ struct lp_loop;
 struct lp_config {
         unsigned index;         /* number of this loop, 0-based; shown in names and figures */
         unsigned ring_entries;  /* submission entries of the io_uring; 0: 512 */
-        unsigned slots;         /* arena slots of LP_SLOT_SIZE bytes; 0: none */
+        unsigned slots;         /* arena slots of LP_SLOT_SIZE bytes; 0: none; else at least LP_SHARES */
 };
 
 /* Makes a loop. No thread is started: the caller makes one that calls lp_loop_run(). */
@@ -33,7 +33,10 @@ int lp_loop_new(const struct lp_config *config, struct lp_loop **out);
 /* Runs until lp_loop_stop(). Sets lp_self() for the calling thread. 0, or the errno that ended it. */
 int lp_loop_run(struct lp_loop *loop);
 
-/* Any thread. The loop returns from lp_loop_run() after its present round. */
+/*
+ * Any thread. The loop returns from lp_loop_run() after its present round, once the kernel has finished the I/O it has (I7);
+ * operations that did not reach the kernel yet, and later ones, end with -ECANCELED. A loop runs once.
+ */
 void lp_loop_stop(struct lp_loop *loop);
 
 /* After lp_loop_run() has returned: frees it. Messages still in the mailbox are run first. NULL is allowed. */
