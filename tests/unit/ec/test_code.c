@@ -8,13 +8,14 @@ static bool out_of_memory;
 
 void *calloc(size_t count, size_t size)
 {
+        void *ptr = NULL;
         size_t all;
-        void *ptr;
 
         if (out_of_memory || __builtin_mul_overflow(count, size, &all))
                 return NULL;
-        ptr = malloc(all);
-        return ptr == NULL ? NULL : memset(ptr, 0, all);
+        if (posix_memalign(&ptr, 16, all) != 0) /* of malloc() and memset() the compiler would make a calloc() */
+                return NULL;
+        return memset(ptr, 0, all);
 }
 
 #define LEN_MAX 4096u

@@ -25,13 +25,14 @@ void *aligned_alloc(size_t alignment, size_t size)
 #ifndef __SANITIZE_THREAD__ /* it calls calloc() for threads it does not know yet */
 void *calloc(size_t count, size_t size)
 {
+        void *ptr = NULL;
         size_t all;
-        void *ptr;
 
         if (fails() || __builtin_mul_overflow(count, size, &all))
                 return NULL;
-        ptr = malloc(all);
-        return ptr == NULL ? NULL : memset(ptr, 0, all);
+        if (posix_memalign(&ptr, 16, all) != 0) /* of malloc() and memset() the compiler would make a calloc() */
+                return NULL;
+        return memset(ptr, 0, all);
 }
 #endif
 
