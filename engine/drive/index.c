@@ -62,6 +62,18 @@ int index_sync_folder(int dir_fd)
         return fsync(dir_fd) == 0 ? 0 : -errno;
 }
 
+int index_cursor_open(struct eng_index_txn *txn, enum index_db db, MDB_cursor **out)
+{
+        MDB_stat stat;
+        int rv;
+
+        /* Reads the database's root now: a fault inside mdb_cursor_open would lose the memory it has taken. */
+        rv = mdb_stat(txn->mdb, txn->index->dbi[db], &stat);
+        if (rv == 0)
+                rv = mdb_cursor_open(txn->mdb, txn->index->dbi[db], out);
+        return index_error(rv);
+}
+
 /* ---- opening --------------------------------------------------------------------------------------- */
 
 static void index_asserted(MDB_env *env, const char *text)
@@ -73,6 +85,8 @@ static void index_asserted(MDB_env *env, const char *text)
 
 static void index_free(struct eng_index *index)
 {
+        if (index->opening != NULL)
+                mdb_txn_abort(index->opening);
         if (index->env != NULL)
                 mdb_env_close(index->env);
         if (index->dir_fd >= 0)
@@ -153,18 +167,18 @@ static int index_length(struct eng_index *index, bool pad)
 }
 
 /* Opens the databases (makes them in a write transaction) and keeps their handles. */
-static int index_open_dbs(struct eng_index *index, MDB_txn *mdb, unsigned flags)
+static int index_open_dbs(struct eng_index *index, unsigned flags)
 {
         int rv = 0;
 
         for (unsigned i = 0; i < INDEX_DB_COUNT && rv == 0; i++)
-                rv = mdb_dbi_open(mdb, index_db_names[i], flags, &index->dbi[i]);
+                rv = mdb_dbi_open(index->opening, index_db_names[i], flags, &index->dbi[i]);
         return index_error(rv);
 }
 
-static int index_check_identity(struct eng_index *index, MDB_txn *mdb)
+static int index_check_identity(struct eng_index *index)
 {
-        struct eng_index_txn txn = {.index = index, .mdb = mdb};
+        struct eng_index_txn txn = {.index = index, .mdb = index->opening};
         struct fmt_index_identity identity;
         size_t len;
         int rv;
@@ -179,28 +193,30 @@ static int index_check_identity(struct eng_index *index, MDB_txn *mdb)
         return 0;
 }
 
+/* Handles opened in a transaction live on only if it commits, one that reads included. */
+static int index_keep_dbs(struct eng_index *index)
+{
+        MDB_txn *mdb = index->opening;
+
+        index->opening = NULL;
+        return index_error(mdb_txn_commit(mdb));
+}
+
 static int index_recognise(struct eng_index *index)
 {
-        MDB_txn *mdb;
         int rv;
 
         rv = index_length(index, false);
-        if (rv != 0)
-                return rv;
-        rv = index_error(mdb_txn_begin(index->env, NULL, MDB_RDONLY, &mdb));
-        if (rv != 0)
-                return rv;
-        rv = index_open_dbs(index, mdb, 0);
         if (rv == 0)
-                rv = index_check_identity(index, mdb);
-        else if (rv == -ENOENT)
+                rv = index_error(mdb_txn_begin(index->env, NULL, MDB_RDONLY, &index->opening));
+        if (rv != 0)
+                return rv;
+        rv = index_open_dbs(index, 0);
+        if (rv == -ENOENT)
                 rv = -EBADMSG; /* its making did not finish */
-        /* Handles opened in a read transaction live on only if it commits. */
         if (rv == 0)
-                rv = index_error(mdb_txn_commit(mdb));
-        else
-                mdb_txn_abort(mdb);
-        return rv;
+                rv = index_check_identity(index);
+        return rv != 0 ? rv : index_keep_dbs(index);
 }
 
 static int index_recognise_guarded(struct eng_index *index)
@@ -255,20 +271,15 @@ static int index_make(struct eng_index *index)
         int rv;
 
         memcpy(identity.drive_id, index->drive_id, FMT_ID);
-        rv = index_error(mdb_txn_begin(index->env, NULL, 0, &txn.mdb));
-        if (rv != 0)
-                return rv;
-        rv = index_open_dbs(index, txn.mdb, MDB_CREATE);
+        rv = index_error(mdb_txn_begin(index->env, NULL, 0, &index->opening));
+        if (rv == 0)
+                rv = index_open_dbs(index, MDB_CREATE);
+        txn.mdb = index->opening;
         if (rv == 0)
                 rv = index_meta_write(&txn, INDEX_META_IDENTITY, &identity, sizeof(identity));
-        if (rv != 0) {
-                mdb_txn_abort(txn.mdb);
-                return rv;
-        }
-        rv = index_error(mdb_txn_commit(txn.mdb));
         if (rv == 0)
-                rv = index_length(index, true);
-        return rv;
+                rv = index_keep_dbs(index);
+        return rv != 0 ? rv : index_length(index, true);
 }
 
 static int index_make_guarded(struct eng_index *index)

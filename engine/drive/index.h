@@ -12,7 +12,7 @@
  *   -EFBIG    the map is full: abort, end all readers, eng_index_grow(), repeat the transaction
  *   -E2BIG    the transaction has grown too large: abort, make it smaller
  *   -ENOMEM
- * What LMDB could not survive (SIGBUS, a failed assertion of its own) is caught, and the index answers that error from then on.
+ * What LMDB could not survive (SIGBUS, an assertion of its own, a wild pointer) is caught, and the index answers that error from then on.
  * After any error but -ENOENT and -EINVAL a write transaction can only be aborted.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_INDEX_H

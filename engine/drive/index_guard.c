@@ -1,12 +1,13 @@
 /*
  * index_guard.c - a guarded call ends with an error where the process would have died.
  *
- * LMDB reads its pages through a memory map. A page that the drive fails to read comes as SIGBUS on the reading thread, and LMDB's answer to a
- * page that makes no sense is abort(). Both concern one drive, not the process (DESIGN: "SIGBUS inside the map is a failure of that drive").
- * The index calls LMDB inside a guard: a jump buffer of the calling thread. The signal handler and the assertion hook jump to it; the index
- * then counts as broken, and LMDB is not called for it again but to let go. Any thread; the guards of threads do not touch.
+ * LMDB reads its pages through a memory map and trusts them. A page that the drive fails to read comes as SIGBUS on the reading thread; on a page whose
+ * bytes changed LMDB aborts, or follows a pointer to nowhere. All this concerns one drive, not the process (DESIGN: "SIGBUS inside the map
+ * is a failure of that drive"). The index calls LMDB inside a guard: a jump buffer of the calling thread. The signal handler and the
+ * assertion hook jump to it; the index then counts as broken, and LMDB is not called for it again but to let go. Any thread; the guards of
+ * threads do not touch.
  *
- * A SIGBUS outside any guard goes to whoever handled it before (by default: the process ends).
+ * A signal outside any guard, or sent by somebody, goes to whoever handled it before (by default: the process ends).
  */
 #include "engine/drive/index_guard.h"
 
@@ -15,47 +16,73 @@
 #include <signal.h>
 #include <string.h>
 
-enum guard_code { GUARD_BUS = 1, GUARD_ASSERT = 2 };
+#define GUARD_ASSERT -1 /* the other codes are signal numbers */
+
+/* Signals by which a bad page shows; what each means for the index. */
+static struct {
+        int signal, error;
+        struct sigaction before; /* written under guard_lock before our handler can run */
+} guard_signals[] = {
+        {.signal = SIGBUS, .error = -EIO},
+        {.signal = SIGSEGV, .error = -EBADMSG},
+        {.signal = SIGFPE, .error = -EBADMSG},
+};
+#define GUARD_SIGNALS (sizeof(guard_signals) / sizeof(guard_signals[0]))
 
 static _Thread_local struct eng_guard *guard_now;
-static struct sigaction guard_before;
-static pthread_once_t guard_once = PTHREAD_ONCE_INIT;
-static int guard_installed;
+static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void guard_on_bus(int sig, siginfo_t *info, void *context)
+static void guard_pass_on(int sig, siginfo_t *info, void *context)
 {
-        if (guard_now != NULL)
-                siglongjmp(guard_now->jump, GUARD_BUS);
-        if ((guard_before.sa_flags & SA_SIGINFO) != 0) {
-                guard_before.sa_sigaction(sig, info, context);
+        const struct sigaction *before = NULL;
+
+        for (unsigned i = 0; i < GUARD_SIGNALS; i++)
+                if (guard_signals[i].signal == sig)
+                        before = &guard_signals[i].before;
+        if (before != NULL && (before->sa_flags & SA_SIGINFO) != 0) {
+                before->sa_sigaction(sig, info, context);
                 return;
         }
-        if (guard_before.sa_handler != SIG_DFL && guard_before.sa_handler != SIG_IGN) {
-                guard_before.sa_handler(sig);
+        if (before != NULL && before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
+                before->sa_handler(sig);
                 return;
         }
-        /* The faulting instruction runs again and meets the default action. */
         signal(sig, SIG_DFL);
+        /* A fault happens again on return and meets the default; a signal that was sent does not. */
+        if (info->si_code <= 0)
+                raise(sig);
 }
 
-static void guard_install_once(void)
+static void guard_on_signal(int sig, siginfo_t *info, void *context)
 {
-        struct sigaction action;
-
-        memset(&action, 0, sizeof(action));
-        action.sa_sigaction = guard_on_bus;
-        /* SA_NODEFER: the handler is left by a jump, which restores no mask. */
-        action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-        sigemptyset(&action.sa_mask);
-        if (sigaction(SIGBUS, &action, &guard_before) != 0)
-                guard_installed = -errno;
+        /* si_code <= 0: sent by kill() and the like, no matter where this thread was. */
+        if (guard_now != NULL && info->si_code > 0)
+                siglongjmp(guard_now->jump, sig);
+        guard_pass_on(sig, info, context);
 }
 
 int eng_guard_install(void)
 {
-        int rv = pthread_once(&guard_once, guard_install_once);
+        struct sigaction action, now;
+        int rv = 0;
 
-        return rv != 0 ? -rv : guard_installed;
+        memset(&action, 0, sizeof(action));
+        action.sa_sigaction = guard_on_signal;
+        /* SA_NODEFER: the handler is left by a jump, which restores no mask. */
+        action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        sigemptyset(&action.sa_mask);
+        pthread_mutex_lock(&guard_lock);
+        for (unsigned i = 0; i < GUARD_SIGNALS && rv == 0; i++) {
+                if (sigaction(guard_signals[i].signal, NULL, &now) != 0)
+                        rv = -errno;
+                if (rv != 0 || ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == guard_on_signal))
+                        continue;
+                guard_signals[i].before = now;
+                if (sigaction(guard_signals[i].signal, &action, NULL) != 0)
+                        rv = -errno;
+        }
+        pthread_mutex_unlock(&guard_lock);
+        return rv;
 }
 
 sigjmp_buf *eng_guard_enter(struct eng_guard *guard, _Atomic int *broken)
@@ -73,8 +100,11 @@ void eng_guard_leave(struct eng_guard *guard)
 
 int eng_guard_caught(struct eng_guard *guard, int code)
 {
-        int rv = code == GUARD_BUS ? -EIO : -EBADMSG;
+        int rv = -EBADMSG;
 
+        for (unsigned i = 0; i < GUARD_SIGNALS; i++)
+                if (guard_signals[i].signal == code)
+                        rv = guard_signals[i].error;
         eng_guard_leave(guard);
         atomic_store_explicit(guard->broken, rv, memory_order_relaxed);
         return rv;

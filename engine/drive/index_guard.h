@@ -1,6 +1,6 @@
 /*
- * index_guard.h - survives what reading a memory map can do to a process: SIGBUS (the drive fails to read a page, or the file was cut short),
- * and LMDB's own assertions on pages that make no sense.
+ * index_guard.h - survives what reading a memory map can do to a process: SIGBUS (the drive fails to read a page, or the file was cut short), and what
+ * LMDB does on pages that make no sense: assertions, and pointers to nowhere.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_INDEX_GUARD_H
 #define MILLRACE_ENGINE_DRIVE_INDEX_GUARD_H
@@ -15,7 +15,7 @@ struct eng_guard {
         _Atomic int *broken;
 };
 
-/* Once per process is enough; more is harmless. 0 or negative errno. */
+/* Puts the handlers in place unless they are there. For the whole process; any thread. 0 or negative errno. */
 int eng_guard_install(void);
 
 /* broken receives the error when one is caught. */

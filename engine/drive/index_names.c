@@ -87,8 +87,8 @@ int index_edit_open(struct eng_index_txn *txn)
 
         for (unsigned i = 0; i < 2 && rv == 0; i++)
                 if (txn->edit[i] == NULL)
-                        rv = mdb_cursor_open(txn->mdb, txn->index->dbi[i == 0 ? INDEX_NAMES : INDEX_TAILS], &txn->edit[i]);
-        return index_error(rv);
+                        rv = index_cursor_open(txn, i == 0 ? INDEX_NAMES : INDEX_TAILS, &txn->edit[i]);
+        return rv;
 }
 
 /* Follows the pieces of a name. pieces[level] is the id its level stands under; the key of its end is made in *key. -ENOENT at a missing
@@ -153,8 +153,16 @@ void index_cursor_forget(struct eng_index_txn *txn)
         txn->placed = false;
 }
 
+void index_walk_close(struct eng_index_txn *txn)
+{
+        if (txn->walk != NULL)
+                mdb_cursor_close(txn->walk);
+        txn->walk = NULL;
+}
+
 void index_cursor_close(struct eng_index_txn *txn)
 {
+        index_walk_close(txn);
         for (unsigned i = 0; i < FMT_INDEX_LEVELS; i++) {
                 if (txn->level[i].cursor != NULL)
                         mdb_cursor_close(txn->level[i].cursor);
@@ -174,13 +182,13 @@ static int level_ready(struct eng_index_txn *txn, unsigned level)
         int rv;
 
         if (at->cursor == NULL)
-                rv = mdb_cursor_open(txn->mdb, txn->index->dbi[level == 0 ? INDEX_NAMES : INDEX_TAILS], &at->cursor);
+                rv = index_cursor_open(txn, level == 0 ? INDEX_NAMES : INDEX_TAILS, &at->cursor);
         else if (!at->renewed && !txn->write)
-                rv = mdb_cursor_renew(txn->mdb, at->cursor);
+                rv = index_error(mdb_cursor_renew(txn->mdb, at->cursor));
         else
                 rv = 0;
         at->renewed = rv == 0;
-        return index_error(rv);
+        return rv;
 }
 
 static int bytes_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)

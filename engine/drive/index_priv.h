@@ -32,6 +32,7 @@ enum index_db {
 struct eng_index {
         MDB_env *env;
         MDB_dbi dbi[INDEX_DB_COUNT];
+        MDB_txn *opening;        /* while opening and making; here, so that a caught fault does not lose it */
         int dir_fd;
         uint8_t drive_id[FMT_ID];
         _Atomic int broken;      /* what a guard caught; every call answers it from then on */
@@ -70,6 +71,7 @@ struct eng_index_txn {
         uint8_t *value;          /* copy of the value last answered */
         size_t value_cap;
 
+        MDB_cursor *walk;        /* of one step over places or rows; here, so that a caught fault does not lose it */
         MDB_cursor *edit[2];     /* write: on names, on tails; sorted changes stay on one page */
         uint64_t next_piece;     /* write: 0: not read yet */
         struct index_counts counts;
@@ -79,6 +81,7 @@ struct eng_index_txn {
 int index_error(int mdb_rv);                               /* LMDB's or errno's number as our negative errno */
 uint32_t index_crc(const void *key, size_t key_len, const void *value, size_t len); /* of key, then of value behind its first 4 bytes */
 int index_sync_folder(int dir_fd);
+int index_cursor_open(struct eng_index_txn *txn, enum index_db db, MDB_cursor **out);
 
 /* ---- names (index_names.c, index_change.c) ---- */
 
@@ -135,6 +138,7 @@ int index_piece_read(const MDB_val *key, const MDB_val *data, uint64_t *id);
 int index_value_check(const uint8_t *name, size_t name_len, const MDB_val *data, struct fmt_value *head);
 void index_cursor_forget(struct eng_index_txn *txn);       /* the snapshot goes: cursors are not usable until renewed */
 void index_cursor_close(struct eng_index_txn *txn);
+void index_walk_close(struct eng_index_txn *txn);
 int index_pieces_save(struct eng_index_txn *txn);          /* before commit */
 
 /* index_rows.c */

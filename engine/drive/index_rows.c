@@ -265,15 +265,14 @@ static int discard_step(struct eng_index_txn *txn, const uint8_t *object_id, str
 {
         struct fmt_index_place row;
         uint8_t key[PLACE_KEY];
-        MDB_cursor *cursor;
         MDB_val mkey = {.mv_size = FMT_ID, .mv_data = (void *)object_id}, data;
         bool damaged;
         int rv;
 
-        rv = index_error(mdb_cursor_open(txn->mdb, txn->index->dbi[INDEX_PLACES], &cursor));
+        rv = index_cursor_open(txn, INDEX_PLACES, &txn->walk);
         if (rv != 0)
                 return rv;
-        rv = index_error(mdb_cursor_get(cursor, &mkey, &data, MDB_SET_RANGE));
+        rv = index_error(mdb_cursor_get(txn->walk, &mkey, &data, MDB_SET_RANGE));
         if (rv != 0)
                 goto out;
         rv = mkey.mv_size < FMT_ID || memcmp(mkey.mv_data, object_id, FMT_ID) != 0 ? -ENOENT : 0;
@@ -288,11 +287,11 @@ static int discard_step(struct eng_index_txn *txn, const uint8_t *object_id, str
                 rv = place_count(txn, out, -1);
         }
         if (rv == 0)
-                rv = index_error(mdb_cursor_del(cursor, 0));
+                rv = index_error(mdb_cursor_del(txn->walk, 0));
         if (rv == 0)
                 rv = damaged;
 out:
-        mdb_cursor_close(cursor);
+        index_walk_close(txn);
         return rv;
 }
 
@@ -324,16 +323,15 @@ static int rows_step(struct eng_index_txn *txn, enum index_db db, size_t width, 
 {
         uint64_t be = htobe64(*number);
         MDB_val mkey = {.mv_size = width, .mv_data = (uint8_t *)&be + sizeof(be) - width}, data;
-        MDB_cursor *cursor;
         uint64_t got = 0;
         int rv;
 
         rv = index_counts_save(txn);
         if (rv == 0)
-                rv = index_error(mdb_cursor_open(txn->mdb, txn->index->dbi[db], &cursor));
+                rv = index_cursor_open(txn, db, &txn->walk);
         if (rv != 0)
                 return rv;
-        rv = index_error(mdb_cursor_get(cursor, &mkey, &data, MDB_SET_RANGE));
+        rv = index_error(mdb_cursor_get(txn->walk, &mkey, &data, MDB_SET_RANGE));
         if (rv == 0 && mkey.mv_size != width)
                 rv = -EBADMSG;
         if (rv == 0)
@@ -344,7 +342,7 @@ static int rows_step(struct eng_index_txn *txn, enum index_db db, size_t width, 
                 rv = got < *number ? -EBADMSG : 0;
                 *number = got;
         }
-        mdb_cursor_close(cursor);
+        index_walk_close(txn);
         return rv;
 }
 

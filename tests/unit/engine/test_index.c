@@ -2,6 +2,8 @@
  * test_index.c - life of the index: making, recognising, refusing what is not this drive's whole index, growing, snapshots, meta.
  */
 #include <lmdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "test_index_fixture.h"
 
@@ -186,6 +188,60 @@ static void test_snapshots(void **state)
         eng_index_close(NULL);
 }
 
+struct watcher {
+        struct fixture *f;
+        atomic_bool stop;
+        unsigned torn, looks;
+};
+
+/* Two names are always changed together: a snapshot has both or neither. */
+static void *watch(void *arg)
+{
+        struct watcher *watcher = arg;
+        struct eng_index_entry entry;
+        struct eng_index_txn *txn;
+        uint8_t first[FMT_ID];
+        int a, b;
+
+        if (eng_index_reader_new(watcher->f->index, &txn) != 0)
+                return NULL;
+        while (!atomic_load(&watcher->stop)) {
+                if (eng_index_read_begin(txn) != 0)
+                        break;
+                a = eng_index_get(txn, "a", 1, &entry);
+                if (a == 0)
+                        memcpy(first, entry.value + offsetof(struct fmt_value, id), FMT_ID);
+                b = eng_index_seek(txn, "b", 1, false, &entry);
+                if (a != b || (a == 0 && memcmp(first, entry.value + offsetof(struct fmt_value, id), FMT_ID) != 0))
+                        watcher->torn++;
+                watcher->looks += a == 0;
+                eng_index_read_end(txn);
+        }
+        eng_index_reader_free(txn);
+        return NULL;
+}
+
+static void test_reader_beside_writer(void **state)
+{
+        struct watcher watcher = {.f = *state};
+        struct fmt_value value = {.log_file = 1};
+        struct eng_index_txn *txn;
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, watch, &watcher), 0);
+        for (unsigned i = 0; i < 300; i++) {
+                txn = fixture_write(*state);
+                memcpy(value.id, &i, sizeof(i));
+                assert_int_equal(eng_index_put(txn, "a", 1, &value, sizeof(value)), 0);
+                assert_int_equal(eng_index_put(txn, "b", 1, &value, sizeof(value)), 0);
+                assert_int_equal(eng_index_write_commit(txn), 0);
+        }
+        atomic_store(&watcher.stop, true);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(watcher.torn, 0);
+        assert_true(watcher.looks > 0);
+}
+
 static void test_meta(void **state)
 {
         struct fixture *f = *state;
@@ -306,7 +362,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
                 TEST(test_made_once), TEST(test_none),      TEST(test_foreign), TEST(test_condemned), TEST(test_cut_short),
-                TEST(test_not_an_index), TEST(test_no_identity), TEST(test_snapshots), TEST(test_meta), TEST(test_growth),
+                TEST(test_not_an_index), TEST(test_no_identity), TEST(test_snapshots), TEST(test_reader_beside_writer), TEST(test_meta), TEST(test_growth),
                 TEST(test_bad_arguments),
         };
 
