@@ -283,29 +283,37 @@ static int read_places(struct places *places, struct srv_credentials *out, struc
         return 0;
 }
 
-/* Writes the places that have none. Returns how many have them then; *error tells of the last that could not be written. */
-static unsigned write_places(struct places *places, const struct srv_credentials *credentials, struct srv_error *error)
+/* Writes the places that have none. 0 if one of all has them then; what could not be written is told, or in *error if nothing could. */
+static int write_places(struct places *places, const struct srv_credentials *credentials, struct srv_error *error)
 {
-        unsigned i, good = 0;
+        unsigned i, good = 0, failed = 0;
+        int rv, last = 0;
 
         for (i = 0; i < places->count; i++) {
-                if (!places->has[i] && srv_credentials_write(places->path[i], credentials, error) != 0) {
-                        srv_log(SRV_LOG_WARNING, "%s", error->text);
-                        continue;
-                }
-                places->has[i] = true;
-                good++;
+                rv = places->has[i] ? 0 : srv_credentials_write(places->path[i], credentials, error);
+                places->has[i] = rv == 0;
+                good += rv == 0;
+                failed += rv != 0;
+                last = rv != 0 ? rv : last;
         }
-        return good;
+        if (good == 0)
+                return last;
+        if (failed > 0)
+                srv_log(SRV_LOG_WARNING, "%u of %u copies of the root credentials are missing: %s", failed, places->count,
+                        error->text);
+        return 0;
 }
 
 static int generate(struct places *places, struct srv_credentials *out, struct srv_error *error)
 {
+        int rv;
+
         srv_credentials_generate(out);
         if (places->count == 0)
                 return srv_fail(error, -ENOENT, "no drive to keep root credentials on");
-        if (write_places(places, out, error) == 0)
-                return -EIO;
+        rv = write_places(places, out, error);
+        if (rv != 0)
+                return rv;
         srv_log(SRV_LOG_ALWAYS, "new root credentials, shown only now and kept in %s%s", places->path[0],
                 places->count > 1 ? " and on the other drives" : "");
         srv_log(SRV_LOG_ALWAYS, "access key: %s", out->access_key);

@@ -310,7 +310,7 @@ static int split_option(const char *arg, char *name, size_t size, const char **v
 }
 
 /* Takes the option at argv[*i], and its value; *i is then the last one taken. */
-static int take_option(struct command_line *line, int argc, char *const argv[], int *i, struct srv_error *error)
+static int take_option(struct command_line *line, int argc, const char *const argv[], int *i, struct srv_error *error)
 {
         char name[64], shown_as[80];
         const char *option = argv[*i], *value;
@@ -341,7 +341,7 @@ static int take_option(struct command_line *line, int argc, char *const argv[], 
         return 0;
 }
 
-static int take_arguments(struct command_line *line, int argc, char *const argv[], struct srv_error *error)
+static int take_arguments(struct command_line *line, int argc, const char *const argv[], struct srv_error *error)
 {
         int i, rv;
 
@@ -355,7 +355,7 @@ static int take_arguments(struct command_line *line, int argc, char *const argv[
         return 0;
 }
 
-int srv_settings_load(struct srv_settings *settings, int argc, char *const argv[], enum srv_action *action,
+int srv_settings_load(struct srv_settings *settings, int argc, const char *const argv[], enum srv_action *action,
                       struct srv_error *error)
 {
         struct command_line line = {.action = SRV_RUN};

@@ -182,7 +182,7 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
 int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error);
 
 /* The file that the command line names, then the command line. *action other than SRV_RUN: settings are not to be used. 0, -EINVAL, -ENOMEM, or of the file. */
-int srv_settings_load(struct srv_settings *settings, int argc, char *const argv[], enum srv_action *action,
+int srv_settings_load(struct srv_settings *settings, int argc, const char *const argv[], enum srv_action *action,
                       struct srv_error *error);
 
 /* ---- settings_value.c ---------------------------------------------------------------------------- */

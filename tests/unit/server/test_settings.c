@@ -14,7 +14,7 @@
 #define ARGC(argv) ((int)(sizeof(argv) / sizeof((argv)[0])))
 #define LOAD(f, ...)                                                                                                   \
         ({                                                                                                             \
-                char *argv_[] = {"millraced", __VA_ARGS__};                                                            \
+                const char *argv_[] = {"millraced", __VA_ARGS__};                                                            \
                 load(f, ARGC(argv_), argv_);                                                                           \
         })
 
@@ -50,7 +50,7 @@ static int teardown(void **state)
 }
 
 /* Settings as of a new start. */
-static int load(struct fixture *f, int argc, char *argv[])
+static int load(struct fixture *f, int argc, const char *const argv[])
 {
         srv_settings_free(&f->settings);
         assert_int_equal(srv_settings_init(&f->settings), 0);
@@ -282,7 +282,8 @@ static void test_command_line_refusals(void **state)
 static void test_too_many_and_too_long(void **state)
 {
         struct fixture *f = *state;
-        char *argv[2 * SRV_LIST_MAX + 3], *longest;
+        const char *argv[2 * SRV_LIST_MAX + 3];
+        char *longest;
         int i;
 
         argv[0] = "millraced";
