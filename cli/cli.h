@@ -1,0 +1,128 @@
+/* cli.h - one run of the program `millrace`: what was asked for, and the commands that answer. Private to this folder. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "client.h"
+#include "path.h"
+#include "progress.h"
+
+/* Exit statuses. */
+#define CLI_OK     0
+#define CLI_FAILED 1
+#define CLI_USAGE  2
+
+#define CLI_META_MAX   16
+#define CLI_DRIVES_MAX 64
+
+/* Options: id, letter ("" for none), long name, name of its argument ("" for none), help. A command names those it takes by id. */
+#define CLI_OPTIONS(X)                                                                                                 \
+        X(RECURSIVE, "r", "recursive", "", "folders and everything below a prefix")                                    \
+        X(QUIET, "q", "quiet", "", "print nothing but errors")                                                         \
+        X(PROGRESS, "", "progress", "", "show progress, as plain lines where standard error is no terminal")           \
+        X(NO_PROGRESS, "", "no-progress", "", "show no progress on a terminal either")                                 \
+        X(CONTENT_TYPE, "", "content-type", "TYPE", "media type to store (default: by the name's ending)")             \
+        X(META, "m", "meta", "NAME=VALUE", "user metadata to store; may be given several times")                       \
+        X(NO_CLOBBER, "n", "no-clobber", "", "do not replace what is there")                                           \
+        X(HUMAN, "H", "human", "", "sizes in KiB, MiB, ...")                                                           \
+        X(FORCE, "f", "force", "", "delete what the bucket holds first")                                               \
+        X(JSON, "", "json", "", "print the daemon's answer as it is")                                                  \
+        X(OLDER, "", "older", "HOURS", "only uploads begun more than HOURS ago")                                       \
+        X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
+        X(PARALLEL, "j", "parallel", "N", "requests at once (default 8)")                                              \
+        X(PART_SIZE, "", "part-size", "SIZE", "size of parts and ranges, e.g. 16M")                                    \
+        X(CHECKSUM, "", "checksum", "KIND", "checksum of uploads: crc64nvme, crc32c, crc32 or none")                   \
+        X(ENDPOINT, "e", "endpoint", "URL", "S3 endpoint (default http://127.0.0.1:9000)")                             \
+        X(ADMIN, "a", "admin", "URL", "admin listener (default http://127.0.0.1:9001)")                                \
+        X(REGION, "", "region", "NAME", "region that requests are signed for (default us-east-1)")                     \
+        X(CA_FILE, "", "ca-file", "FILE", "PEM file of the authorities that TLS trusts")                               \
+        X(CONFIG, "c", "config", "FILE", "configuration file (default ~/.config/millrace/config)")                     \
+        X(HELP, "h", "help", "", "print this help")                                                                    \
+        X(VERSION, "", "version", "", "print the version")
+
+enum cli_option_id {
+#define CLI_OPTION_ID(id, letter, name, argument, help) CLI_OPT_##id,
+        CLI_OPTIONS(CLI_OPTION_ID)
+#undef CLI_OPTION_ID
+        CLI_OPTION_COUNT
+};
+
+#define CLI_HAS(id) (1u << CLI_OPT_##id)
+/* What every command takes that talks to an endpoint. */
+#define CLI_HAS_ENDPOINT                                                                                               \
+        (CLI_HAS(ENDPOINT) | CLI_HAS(REGION) | CLI_HAS(CA_FILE) | CLI_HAS(CONFIG) | CLI_HAS(PARALLEL) | CLI_HAS(HELP))
+#define CLI_HAS_TRANSFER                                                                                               \
+        (CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS) |           \
+         CLI_HAS(PART_SIZE))
+
+struct cli_call;
+
+struct cli_command {
+        const char *name;      /* "put", "admin info" */
+        const char *arguments; /* "FILE... s3://BUCKET[/KEY]" */
+        const char *summary;   /* half a line */
+        const char *details;   /* paragraphs for --help, each line ending in \n */
+        unsigned options;      /* of CLI_HAS() */
+        int min_args, max_args; /* max_args -1: any number */
+        int (*run)(struct cli_call *call);
+};
+
+/* One run of a command. owner: the main thread; commands give their worker threads const access */
+struct cli_call {
+        const struct cli_command *command;
+        struct mr_settings settings;
+        struct mr_client *client;
+        int argc; /* what is left after the options */
+        char **argv;
+        bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version;
+        const char *content_type;
+        struct mr_header meta[CLI_META_MAX];
+        unsigned meta_count;
+        const char *drives[CLI_DRIVES_MAX];
+        unsigned drive_count;
+        unsigned older_hours;
+        const char *config;
+};
+
+extern const struct cli_command cli_commands[]; /* ends with a name of NULL */
+
+/*
+ * Finds the command, reads options into call (zeroed by the callee) and loads settings. -1: go on; else the exit status to end with, everything
+ * having been said.
+ */
+int cli_call_parse(int argc, char **argv, struct cli_call *call);
+void cli_help(FILE *out, const struct cli_command *command); /* NULL: of the program */
+
+/* One line on standard error, "millrace: ...". Any thread. */
+void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for a failed request: what it was about, what went wrong. Any thread. Returns CLI_FAILED. */
+int cli_failed(const char *what, const struct mr_error *err);
+/* A usage error: the line, and where help is. Returns CLI_USAGE. */
+int cli_usage(const struct cli_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Parses an argument as s3://; says what is wrong with it. with_key: a key must be there. 0 or CLI_USAGE. */
+int cli_path_arg(const struct cli_call *call, const char *text, bool with_key, struct cli_path *out);
+
+enum cli_progress_style cli_progress_wanted(const struct cli_call *call);
+
+/* Control bytes of a name become "?" where it goes to a terminal. Returns out. */
+const char *cli_printable(FILE *to, const char *name, char *out, size_t size);
+/* "2026-01-31 12:00:00", local time; blanks for 0. */
+void cli_format_when(char *out, size_t size, int64_t seconds);
+
+int cli_put(struct cli_call *call);
+int cli_get(struct cli_call *call);
+int cli_cat(struct cli_call *call);
+int cli_ls(struct cli_call *call);
+int cli_stat(struct cli_call *call);
+int cli_rm(struct cli_call *call);
+int cli_mb(struct cli_call *call);
+int cli_rb(struct cli_call *call);
+int cli_admin_info(struct cli_call *call);
+int cli_admin_verify(struct cli_call *call);
+int cli_admin_uploads_ls(struct cli_call *call);
+int cli_admin_uploads_abort(struct cli_call *call);
+int cli_doctor(struct cli_call *call);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * commands.c - the table of commands: what --help, the dispatcher and the manual go by. Read by every run, on the main thread.
+ */
+#include "cli.h"
+
+const struct cli_command cli_commands[] = {
+        {"put", "FILE... s3://BUCKET[/KEY]", "store files", "FILE may be - for standard input, which then needs a KEY.\n"
+         "One file goes to KEY; if KEY is empty or ends in /, or there are several files,\n"
+         "each goes below it under its own name. With -r everything below a folder goes\n"
+         "below KEY. Large files go in parts, in parallel.\n",
+         CLI_HAS_TRANSFER | CLI_HAS(CONTENT_TYPE) | CLI_HAS(META) | CLI_HAS(NO_CLOBBER) | CLI_HAS(CHECKSUM), 2, -1,
+         cli_put},
+        {"get", "s3://BUCKET/KEY... [FILE|DIR]", "fetch objects into files",
+         "Into the current folder if no place is given; - is standard output.\n"
+         "A file appears under its name when it is whole and its checksum was right.\n"
+         "With -r everything below KEY/ (below the bucket, if KEY is empty) goes below DIR.\n",
+         CLI_HAS_TRANSFER, 1, -1, cli_get},
+        {"ls", "[s3://[BUCKET[/PREFIX]]]", "list buckets or objects",
+         "Without -r names are cut at the next / and common prefixes are shown once.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(HUMAN), 0, 1, cli_ls},
+        {"rm", "s3://BUCKET/KEY...", "delete objects",
+         "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET), 1, -1, cli_rm},
+        {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE), 1, -1, cli_cat},
+        {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,
+         cli_stat},
+        {"mb", "s3://BUCKET...", "make buckets", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, -1, cli_mb},
+        {"rb", "s3://BUCKET...", "remove buckets",
+         "A bucket must be empty, unless -f deletes its objects and unfinished uploads first.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FORCE), 1, -1, cli_rb},
+        {"admin info", "", "show drives, usage and health of a daemon",
+         "Exit status 1 if the store is not ready, not writable, or a drive is not in use.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_info},
+        {"admin verify", "", "read everything a daemon stores and report damage",
+         "Starts a verification, or joins the one that runs, and waits for its end.\n"
+         "Interrupting the command does not stop the verification.\n"
+         "Exit status 1 if anything was damaged, missing or unreadable.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS) | CLI_HAS(JSON),
+         0, 0, cli_admin_verify},
+        {"admin uploads ls", "s3://BUCKET[/PREFIX]", "list unfinished multipart uploads", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(OLDER), 1, 1, cli_admin_uploads_ls},
+        {"admin uploads abort", "s3://BUCKET/KEY UPLOAD-ID | -r s3://BUCKET[/PREFIX]",
+         "abort unfinished multipart uploads", "With -r all uploads below PREFIX.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(OLDER), 1, 2, cli_admin_uploads_abort},
+        {"doctor", "", "examine this machine and the endpoint, and say what to mend",
+         "Looks at the kernel, io_uring, limits, RDMA devices, the clock, the endpoint, the\n"
+         "admin listener, and each folder given with --drive, in which it makes and deletes\n"
+         "one file. Exit status 1 if something must be mended.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(DRIVE), 0, 0, cli_doctor},
+        {NULL, NULL, NULL, NULL, 0, 0, 0, NULL},
+};

@@ -1,0 +1,340 @@
+/*
+ * options.c - from argv to a struct cli_call: finds the command, reads its options, loads settings, prints help. Main thread only.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+        const char *letter, *name, *argument, *help;
+} options[] = {
+#define CLI_OPTION_ROW(id, letter, name, argument, help) {letter, name, argument, help},
+        CLI_OPTIONS(CLI_OPTION_ROW)
+#undef CLI_OPTION_ROW
+};
+
+/* ---- help ---------------------------------------------------------------------------------------- */
+
+static void help_option(FILE *out, unsigned id)
+{
+        char left[64];
+
+        snprintf(left, sizeof(left), "%s%s%s--%s%s%s", options[id].letter[0] != '\0' ? "-" : "   ", options[id].letter,
+                 options[id].letter[0] != '\0' ? ", " : " ", options[id].name, options[id].argument[0] != '\0' ? " " : "",
+                 options[id].argument);
+        fprintf(out, "  %-27s %s\n", left, options[id].help);
+}
+
+static void help_program(FILE *out)
+{
+        fputs("Usage: millrace COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n", out);
+        for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
+                fprintf(out, "  %-20s %s\n", c->name, c->summary);
+        fputs("\n`millrace COMMAND --help` says more of each; `millrace --version` prints the version.\n\n"
+              "Settings, from the configuration file (name = value) or the environment:\n",
+              out);
+        for (unsigned i = 0; mr_setting_info(i) != NULL; i++) {
+                const struct mr_setting_info *info = mr_setting_info(i);
+
+                fprintf(out, "  %-16s %s\n  %-16s   %s\n", info->name, info->help, "", info->environment);
+        }
+        fputs("\nExit status: 0 done, 1 something failed, 2 wrong usage.\n", out);
+}
+
+void cli_help(FILE *out, const struct cli_command *command)
+{
+        if (command == NULL) {
+                help_program(out);
+                return;
+        }
+        fprintf(out, "Usage: millrace %s [OPTION]...%s%s\n\n%c%s.\n%s%s\nOptions:\n", command->name,
+                command->arguments[0] != '\0' ? " " : "", command->arguments, command->summary[0] - 'a' + 'A',
+                command->summary + 1, command->details[0] != '\0' ? "\n" : "", command->details);
+        for (unsigned id = 0; id < CLI_OPTION_COUNT; id++)
+                if ((command->options & 1u << id) != 0)
+                        help_option(out, id);
+}
+
+/* ---- the command --------------------------------------------------------------------------------- */
+
+/* Matches as many words of argv as the command's name has. The number of words, or 0. */
+static int match(const struct cli_command *command, int argc, char **argv)
+{
+        const char *at = command->name;
+        int words = 0;
+
+        while (*at != '\0') {
+                size_t len = strcspn(at, " ");
+
+                if (words >= argc || strlen(argv[words]) != len || strncmp(argv[words], at, len) != 0)
+                        return 0;
+                words++;
+                at += len + (at[len] == ' ');
+        }
+        return words;
+}
+
+static const struct cli_command *find_command(int argc, char **argv, int *words)
+{
+        for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
+                *words = match(c, argc, argv);
+                if (*words != 0)
+                        return c;
+        }
+        return NULL;
+}
+
+/* "admin" alone, "admin --help": the commands that begin so. */
+static bool help_group(const char *word, FILE *out)
+{
+        size_t len = strlen(word);
+        bool found = false;
+
+        for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
+                if (strncmp(c->name, word, len) != 0 || c->name[len] != ' ')
+                        continue;
+                if (!found)
+                        fprintf(out, "Usage: millrace %s COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n", word);
+                found = true;
+                fprintf(out, "  %-20s %s\n", c->name, c->summary);
+        }
+        return found;
+}
+
+/* Everything that is no command: help, version, mistakes. An exit status. */
+static int no_command(int argc, char **argv)
+{
+        const struct cli_command *command;
+        int words;
+
+        if (argc < 1) {
+                cli_help(stderr, NULL);
+                return CLI_USAGE;
+        }
+        if (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "version") == 0) {
+                printf("millrace %s\n", MILLRACE_VERSION);
+                return CLI_OK;
+        }
+        if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "help") == 0) {
+                command = argc > 1 ? find_command(argc - 1, argv + 1, &words) : NULL;
+                if (command != NULL || argc == 1) {
+                        cli_help(stdout, command);
+                        return CLI_OK;
+                }
+                if (help_group(argv[1], stdout))
+                        return CLI_OK;
+                argv++;
+        } else if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) &&
+                   help_group(argv[0], stdout)) {
+                return CLI_OK;
+        } else if (argc == 1 && help_group(argv[0], stderr)) {
+                return CLI_USAGE;
+        }
+        cli_error("unknown command: %s (see millrace --help)", argv[0]);
+        return CLI_USAGE;
+}
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+/* getopt's tables for what this command takes. Codes are the ids, from 256 on. */
+static void getopt_tables(const struct cli_command *command, struct option longs[CLI_OPTION_COUNT + 1], char *shorts)
+{
+        unsigned count = 0;
+
+        *shorts++ = ':';
+        for (unsigned id = 0; id < CLI_OPTION_COUNT; id++) {
+                bool argument = options[id].argument[0] != '\0';
+
+                if ((command->options & 1u << id) == 0)
+                        continue;
+                longs[count++] = (struct option){options[id].name, argument ? required_argument : no_argument, NULL,
+                                                 256 + (int)id};
+                if (options[id].letter[0] != '\0') {
+                        *shorts++ = options[id].letter[0];
+                        if (argument)
+                                *shorts++ = ':';
+                }
+        }
+        longs[count] = (struct option){NULL, 0, NULL, 0};
+        *shorts = '\0';
+}
+
+static int id_of(int code)
+{
+        if (code >= 256)
+                return code - 256;
+        for (int id = 0; id < CLI_OPTION_COUNT; id++)
+                if (options[id].letter[0] == code)
+                        return id;
+        return -1;
+}
+
+static int add_meta(struct cli_call *call, char *text)
+{
+        char *equals = strchr(text, '=');
+
+        if (equals == NULL || equals == text || call->meta_count == CLI_META_MAX || strpbrk(text, "\r\n") != NULL)
+                return cli_usage(call, "--meta takes NAME=VALUE, up to %d times: %s", CLI_META_MAX, text);
+        *equals = '\0';
+        if (strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != strlen(text))
+                return cli_usage(call, "--meta: a name is made of letters, digits, - _ and .: %s", text);
+        for (char *c = text; *c != '\0'; c++)
+                if (*c >= 'A' && *c <= 'Z')
+                        *c = (char)(*c - 'A' + 'a');
+        call->meta[call->meta_count++] = (struct mr_header){text, equals + 1};
+        return -1;
+}
+
+static int add_drive(struct cli_call *call, const char *folder)
+{
+        if (call->drive_count == CLI_DRIVES_MAX)
+                return cli_usage(call, "more than %d drives", CLI_DRIVES_MAX);
+        call->drives[call->drive_count++] = folder;
+        return -1;
+}
+
+static int set_older(struct cli_call *call, const char *text)
+{
+        char *end;
+        unsigned long hours = strtoul(text, &end, 10);
+
+        if (*text < '0' || *text > '9' || *end != '\0' || hours > 1000000)
+                return cli_usage(call, "--older takes a number of hours: %s", text);
+        call->older_hours = (unsigned)hours;
+        return -1;
+}
+
+/* -1 or an exit status. Settings are noted by set_settings(), later, over file and environment. */
+static int take_option(struct cli_call *call, int id, char *value)
+{
+        switch (id) {
+        case CLI_OPT_RECURSIVE:
+                call->recursive = true;
+                return -1;
+        case CLI_OPT_QUIET:
+                call->quiet = true;
+                return -1;
+        case CLI_OPT_PROGRESS:
+                call->progress = true;
+                return -1;
+        case CLI_OPT_NO_PROGRESS:
+                call->no_progress = true;
+                return -1;
+        case CLI_OPT_NO_CLOBBER:
+                call->no_clobber = true;
+                return -1;
+        case CLI_OPT_HUMAN:
+                call->human = true;
+                return -1;
+        case CLI_OPT_FORCE:
+                call->force = true;
+                return -1;
+        case CLI_OPT_JSON:
+                call->json = true;
+                return -1;
+        case CLI_OPT_HELP:
+                call->help = true;
+                return -1;
+        case CLI_OPT_CONTENT_TYPE:
+                call->content_type = value;
+                return strpbrk(value, "\r\n") == NULL ? -1 : cli_usage(call, "--content-type takes one line");
+        case CLI_OPT_META:
+                return add_meta(call, value);
+        case CLI_OPT_OLDER:
+                return set_older(call, value);
+        case CLI_OPT_DRIVE:
+                return add_drive(call, value);
+        case CLI_OPT_CONFIG:
+                call->config = value;
+                return -1;
+        default:
+                return -1;
+        }
+}
+
+/* An option that stands for a setting: its name in the file. */
+static const char *setting_of(int id)
+{
+        switch (id) {
+        case CLI_OPT_PARALLEL:
+                return "parallel";
+        case CLI_OPT_PART_SIZE:
+                return "part_size";
+        case CLI_OPT_CHECKSUM:
+                return "checksum";
+        case CLI_OPT_ENDPOINT:
+                return "endpoint";
+        case CLI_OPT_ADMIN:
+                return "admin";
+        case CLI_OPT_REGION:
+                return "region";
+        case CLI_OPT_CA_FILE:
+                return "ca_file";
+        default:
+                return NULL;
+        }
+}
+
+static int set_settings(struct cli_call *call, char *const values[CLI_OPTION_COUNT])
+{
+        char why[512];
+
+        if (mr_settings_load(call->config, &call->settings, why, sizeof(why)) != 0) {
+                cli_error("%s", why);
+                return CLI_USAGE;
+        }
+        for (int id = 0; id < CLI_OPTION_COUNT; id++) {
+                if (values[id] == NULL || setting_of(id) == NULL)
+                        continue;
+                if (mr_settings_set(&call->settings, setting_of(id), values[id], why, sizeof(why)) != 0)
+                        return cli_usage(call, "--%s: %s", options[id].name, why);
+        }
+        return -1;
+}
+
+static int read_options(struct cli_call *call, int argc, char **argv)
+{
+        struct option longs[CLI_OPTION_COUNT + 1];
+        char shorts[2 * CLI_OPTION_COUNT + 2];
+        char *values[CLI_OPTION_COUNT] = {NULL};
+        int code, rv, id;
+
+        getopt_tables(call->command, longs, shorts);
+        optind = 0; /* glibc: start afresh */
+        opterr = 0;
+        while ((code = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+                if (code == '?' || code == ':')
+                        return cli_usage(call, code == ':' ? "option needs a value: %s" : "unknown option: %s",
+                                         argv[optind - 1]);
+                id = id_of(code);
+                values[id] = optarg;
+                rv = take_option(call, id, optarg);
+                if (rv != -1)
+                        return rv;
+        }
+        call->argc = argc - optind;
+        call->argv = argv + optind;
+        if (call->help) {
+                cli_help(stdout, call->command);
+                return CLI_OK;
+        }
+        if (call->argc < call->command->min_args)
+                return cli_usage(call, "too few arguments");
+        if (call->command->max_args >= 0 && call->argc > call->command->max_args)
+                return cli_usage(call, "too many arguments: %s", call->argv[call->command->max_args]);
+        return set_settings(call, values);
+}
+
+int cli_call_parse(int argc, char **argv, struct cli_call *call)
+{
+        int words = 0;
+
+        memset(call, 0, sizeof(*call));
+        call->command = find_command(argc - 1, argv + 1, &words);
+        if (call->command == NULL)
+                return no_command(argc - 1, argv + 1);
+        return read_options(call, argc - words, argv + words);
+}
