@@ -1,0 +1,128 @@
+/*
+ * lookup.c - reads the value of a name through the primary of its key, and pins what it names.
+ *
+ * Going through the primary is what makes the pin safe: discards of dead shards come to the same loop, wait a grace time longer than any lookup, and
+ * are held back while an id is pinned (reap.c). A member that does not answer or is damaged is passed over for the next.
+ */
+#include "engine/store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKUP_OF(m, field) ((struct eng_lookup *)((char *)(m) - offsetof(struct eng_lookup, field)))
+
+static void try_next(struct eng_lookup *lookup, int why);
+
+static void answer(struct lp_msg *msg)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+
+        lookup->done(lookup);
+}
+
+static void finish(struct eng_lookup *lookup, int result)
+{
+        lookup->result = result;
+        lookup->msg.run = answer;
+        lp_post(lookup->home->loop, &lookup->msg);
+}
+
+static int pin(struct eng_lookup *lookup)
+{
+        const struct fmt_value *v = eng_value_head(lookup->value->data);
+        struct eng_loop *el = lookup->at;
+        struct eng_pin *p;
+
+        HASH_FIND(hh, el->pins, v->id, FMT_ID, p);
+        if (p == NULL) {
+                p = calloc(1, sizeof(*p));
+                if (p == NULL)
+                        return -ENOMEM;
+                memcpy(p->id, v->id, FMT_ID);
+                HASH_ADD(hh, el->pins, id, FMT_ID, p);
+        }
+        p->count++;
+        lookup->pinned = true;
+        return 0;
+}
+
+static void found(struct eng_op *op)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(op, op);
+        int rv = op->result;
+
+        if (rv == 0) {
+                lookup->value = op->lookup.value;
+                lookup->bytes = op->lookup.bytes;
+                if (lookup->pin && eng_value_has_shards(eng_value_head(lookup->value->data)))
+                        rv = pin(lookup);
+                finish(lookup, rv);
+        } else if (rv == -ENOENT) {
+                finish(lookup, rv);
+        } else {
+                try_next(lookup, rv);
+        }
+}
+
+static void try_next(struct eng_lookup *lookup, int why)
+{
+        struct eng_op *op = &lookup->op;
+
+        lookup->slot = eng_pg_reader(lookup->at, lookup->pg, lookup->tried);
+        if (lookup->slot < 0) {
+                finish(lookup, why == -EBADMSG ? -EIO : -EHOSTDOWN);
+                return;
+        }
+        lookup->tried |= eng_bit((unsigned)lookup->slot);
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = lookup->flags;
+        op->epoch = lookup->at->view.epoch;
+        op->done = found;
+        op->lookup.name = lookup->name.data;
+        op->lookup.name_len = lookup->name.len;
+        eng_drive_submit(lookup->store->members[lookup->slot].drive, op);
+}
+
+static void arrive(struct lp_msg *msg)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+
+        if (!lookup->at->view.ready)
+                finish(lookup, -EHOSTDOWN);
+        else
+                try_next(lookup, 0);
+}
+
+void eng_lookup_start(struct eng_lookup *lookup)
+{
+        lookup->home = eng_here(lookup->store);
+        lookup->at = eng_primary(lookup->store, lookup->pg);
+        lookup->tried = 0;
+        lookup->msg.run = arrive;
+        lp_post(lookup->at->loop, &lookup->msg);
+}
+
+
+static void unpin(struct lp_msg *msg)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+        const struct fmt_value *v = eng_value_head(lookup->value->data);
+        struct eng_pin *p;
+
+        HASH_FIND(hh, lookup->at->pins, v->id, FMT_ID, p);
+        if (--p->count == 0) {
+                HASH_DEL(lookup->at->pins, p);
+                free(p);
+        }
+        lookup->done(lookup);
+}
+
+void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup))
+{
+        lookup->pinned = false;
+        lookup->done = free_it;
+        lookup->msg.run = unpin;
+        lp_post(lookup->at->loop, &lookup->msg);
+}

@@ -1,0 +1,404 @@
+/*
+ * merge.c - one ordered list out of scans of several drives: a smallest set of drives that covers all PGs, each asked for the PGs it
+ * stands for, merged on the loop of the request.
+ *
+ * Answers are values, so nothing on a drive is held while a listing goes on; a drive that fails meanwhile makes the merge begin again over
+ * those that are left.
+ */
+#include "engine/store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRIES 40u
+#define RETRY_NS (50ull * 1000 * 1000)
+
+/* ---- the cover ------------------------------------------------------------------------------------------ */
+
+static unsigned covers(const struct eng_store *store, unsigned slot, const uint64_t *open)
+{
+        unsigned pg, n = 0;
+
+        for (pg = 0; pg < store->pg_count; pg++)
+                if ((open[pg / 64] >> (pg % 64) & 1) && (store->pgs[pg].members & eng_bit(slot)))
+                        n++;
+        return n;
+}
+
+static void take(const struct eng_store *store, unsigned slot, uint64_t *open, uint64_t *taken)
+{
+        unsigned pg;
+
+        for (pg = 0; pg < store->pg_count; pg++)
+                if ((open[pg / 64] >> (pg % 64) & 1) && (store->pgs[pg].members & eng_bit(slot))) {
+                        open[pg / 64] &= ~(1ull << (pg % 64));
+                        taken[pg / 64] |= 1ull << (pg % 64);
+                }
+}
+
+/* Greedy: the drive that covers most of what is open, until nothing is. */
+static int make_cover(struct eng_loop *el)
+{
+        struct eng_store *store = el->store;
+        size_t words = store->pg_words;
+        uint64_t *open = calloc(words, 8);
+        eng_mask fit = el->view.in & el->view.up;
+        unsigned left = store->pg_count, i;
+        int rv = -ENOMEM;
+
+        free(el->cover_pgs);
+        el->cover_pgs = calloc(words * store->drive_count, 8);
+        el->cover_count = 0;
+        if (open == NULL || el->cover_pgs == NULL)
+                goto out;
+        for (i = 0; i < store->pg_count; i++)
+                open[i / 64] |= 1ull << (i % 64);
+        while (left > 0) {
+                unsigned best = 0, best_n = 0;
+
+                for (i = 0; i < store->drive_count; i++) {
+                        unsigned n = fit & eng_bit(i) ? covers(store, i, open) : 0;
+
+                        if (n > best_n) {
+                                best = i;
+                                best_n = n;
+                        }
+                }
+                rv = -EHOSTDOWN;
+                if (best_n == 0)
+                        goto out;
+                take(store, best, open, el->cover_pgs + words * el->cover_count);
+                el->cover_drive[el->cover_count++] = (uint16_t)best;
+                fit &= ~eng_bit(best);
+                left -= best_n;
+        }
+        rv = 0;
+out:
+        free(open);
+        return rv;
+}
+
+int eng_cover(struct eng_loop *el)
+{
+        eng_mask fit = el->view.in & el->view.up;
+        int rv;
+
+        if (el->cover_valid && el->cover_in == fit)
+                return 0;
+        rv = make_cover(el);
+        el->cover_valid = rv == 0;
+        el->cover_in = fit;
+        return rv;
+}
+
+/* ---- the merge -------------------------------------------------------------------------------------------- */
+
+/* One drive's part of a merge. owner: the loop of the request; op: the drive while out */
+struct source {
+        struct eng_merge *merge;
+        unsigned slot;
+        struct eng_op op;
+        struct eng_name from;
+        bool after, more;
+        const uint8_t *next;           /* entry to be merged next */
+        unsigned left;                 /* entries from there */
+        uint64_t *pgs;
+};
+
+struct eng_merge {
+        struct eng_loop *el;
+        struct eng_name from, to;
+        bool after;
+        unsigned prefix_len, flags, max;
+        uint8_t *delimiter;
+        size_t delimiter_len;
+        eng_merge_done done;
+        void *arg;
+        unsigned source_count, out, retries;
+        struct source *sources;
+        int rv;
+        struct eng_buf **kept;         /* answers the entries point into */
+        unsigned kept_count, kept_cap;
+        struct eng_merge_entry *entries;
+        unsigned count;
+        struct lp_timer retry;
+        struct lp_msg msg;
+};
+
+static void begin(struct eng_merge *merge);
+
+static void drop_answers(struct eng_merge *merge)
+{
+        unsigned i;
+
+        for (i = 0; i < merge->kept_count; i++)
+                eng_buf_unref(merge->kept[i]);
+        merge->kept_count = 0;
+        merge->count = 0;
+        for (i = 0; i < merge->source_count; i++)
+                free(merge->sources[i].pgs);
+        free(merge->sources);
+        merge->sources = NULL;
+        merge->source_count = 0;
+}
+
+static void finish(struct eng_merge *merge, int rv, bool more)
+{
+        merge->done(merge->arg, rv, merge->entries, rv == 0 ? merge->count : 0, more);
+        drop_answers(merge);
+        free(merge->kept);
+        free(merge->entries);
+        free(merge->delimiter);
+        free(merge);
+}
+
+static void retry(struct lp_timer *timer)
+{
+        begin((struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry)));
+}
+
+/* All scans are back and one failed: again a little later, when the view may have changed. */
+static void fail(struct eng_merge *merge, int rv)
+{
+        drop_answers(merge);
+        merge->rv = 0;
+        if (++merge->retries > RETRIES || lp_timer_start(merge->el->loop, &merge->retry, RETRY_NS) != 0)
+                finish(merge, rv == -EBADMSG ? -EIO : -EHOSTDOWN, false);
+}
+
+static int keep(struct eng_merge *merge, struct eng_buf *buf)
+{
+        if (merge->kept_count == merge->kept_cap) {
+                unsigned cap = merge->kept_cap * 2 + 8;
+                struct eng_buf **grown = realloc(merge->kept, cap * sizeof(*grown));
+
+                if (grown == NULL)
+                        return -ENOMEM;
+                merge->kept = grown;
+                merge->kept_cap = cap;
+        }
+        merge->kept[merge->kept_count++] = buf;
+        return 0;
+}
+
+static void merge_on(struct eng_merge *merge);
+
+static void scanned(struct eng_op *op)
+{
+        struct source *src = (struct source *)((char *)op - offsetof(struct source, op));
+        struct eng_merge *merge = src->merge;
+        int rv = op->result;
+
+        merge->out--;
+        if (rv == 0 && op->scan.entries != NULL) {
+                rv = keep(merge, op->scan.entries);
+                if (rv != 0)
+                        eng_buf_unref(op->scan.entries);
+        }
+        if (rv == 0) {
+                src->next = op->scan.count == 0 ? NULL : op->scan.entries->data;
+                src->left = op->scan.count;
+                src->more = op->scan.more && op->scan.count > 0;
+        } else if (merge->rv == 0) {
+                merge->rv = rv;
+        }
+        if (merge->out > 0)
+                return;
+        if (merge->rv != 0)
+                fail(merge, merge->rv);
+        else
+                merge_on(merge);
+}
+
+static void scan(struct source *src)
+{
+        struct eng_merge *merge = src->merge;
+        struct eng_op *op = &src->op;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_SCAN;
+        op->flags = merge->flags;
+        op->epoch = merge->el->view.epoch;
+        op->done = scanned;
+        op->scan.from = src->from.data;
+        op->scan.from_len = src->from.len;
+        op->scan.after = src->after;
+        op->scan.to = merge->to.data;
+        op->scan.to_len = merge->to.len;
+        op->scan.prefix_len = (uint16_t)merge->prefix_len;
+        op->scan.delimiter = merge->delimiter_len == 0 ? NULL : merge->delimiter;
+        op->scan.delimiter_len = (uint16_t)merge->delimiter_len;
+        op->scan.max = merge->max + 1;
+        op->scan.pgs = src->pgs;
+        merge->out++;
+        eng_drive_submit(merge->el->store->members[src->slot].drive, op);
+}
+
+static int compare(const struct eng_scan_entry *a, const struct eng_scan_entry *b)
+{
+        unsigned n = a->name_len < b->name_len ? a->name_len : b->name_len;
+        int c = memcmp(a + 1, b + 1, n);
+
+        return c != 0 ? c : (int)a->name_len - (int)b->name_len;
+}
+
+static struct source *least(struct eng_merge *merge)
+{
+        struct source *best = NULL;
+        unsigned i;
+
+        for (i = 0; i < merge->source_count; i++) {
+                struct source *src = &merge->sources[i];
+
+                if (src->left > 0 && (best == NULL || compare((const struct eng_scan_entry *)src->next,
+                                                              (const struct eng_scan_entry *)best->next) < 0))
+                        best = src;
+        }
+        return best;
+}
+
+static bool same_as_last(const struct eng_merge *merge, const struct eng_scan_entry *e)
+{
+        const struct eng_merge_entry *last = merge->count == 0 ? NULL : &merge->entries[merge->count - 1];
+
+        return last != NULL && last->name_len == e->name_len && memcmp(last->name, e + 1, e->name_len) == 0;
+}
+
+static void emit(struct eng_merge *merge, const struct eng_scan_entry *e)
+{
+        struct eng_merge_entry *out = &merge->entries[merge->count++];
+
+        out->name = (const uint8_t *)(e + 1);
+        out->name_len = e->name_len;
+        out->is_prefix = (e->flags & 1) != 0;
+        out->value = out->name + e->name_len;
+        out->value_len = e->value_len;
+}
+
+/* The source's entries are used up but its drive has more: it goes on behind the last one. */
+static void refill(struct source *src, const struct eng_scan_entry *last)
+{
+        src->from.len = last->name_len;
+        memcpy(src->from.data, last + 1, last->name_len);
+        src->after = true;
+        if (last->flags & 1) {
+                eng_name_successor(&src->from);
+                src->after = false;
+        }
+        scan(src);
+}
+
+static void merge_on(struct eng_merge *merge)
+{
+        struct source *src;
+
+        while ((src = least(merge)) != NULL) {
+                const struct eng_scan_entry *e = (const struct eng_scan_entry *)src->next;
+
+                if (!same_as_last(merge, e)) {
+                        if (merge->count == merge->max) {
+                                finish(merge, 0, true);
+                                return;
+                        }
+                        emit(merge, e);
+                }
+                src->next += e->size;
+                if (--src->left == 0 && src->more) {
+                        refill(src, e);
+                        return;
+                }
+        }
+        finish(merge, 0, false);
+}
+
+static void begin(struct eng_merge *merge)
+{
+        struct eng_loop *el = merge->el;
+        size_t words = el->store->pg_words;
+        unsigned i;
+        int rv = el->view.ready ? eng_cover(el) : -EHOSTDOWN;
+
+        if (rv == 0) {
+                merge->sources = calloc(el->cover_count, sizeof(merge->sources[0]));
+                rv = merge->sources == NULL ? -ENOMEM : 0;
+        }
+        for (i = 0; rv == 0 && i < el->cover_count; i++) {
+                struct source *src = &merge->sources[i];
+
+                merge->source_count++;
+                src->merge = merge;
+                src->slot = el->cover_drive[i];
+                src->from = merge->from;
+                src->after = merge->after;
+                src->pgs = malloc(words * 8);
+                if (src->pgs == NULL)
+                        rv = -ENOMEM;
+                else
+                        memcpy(src->pgs, el->cover_pgs + words * i, words * 8);
+        }
+        if (rv != 0) {
+                finish(merge, rv, false);
+                return;
+        }
+        for (i = 0; i < merge->source_count; i++)
+                scan(&merge->sources[i]);
+}
+
+static void begin_from_message(struct lp_msg *msg)
+{
+        begin((struct eng_merge *)((char *)msg - offsetof(struct eng_merge, msg)));
+}
+
+/* No memory to begin with. */
+struct refusal {
+        struct lp_msg msg;
+        eng_merge_done done;
+        void *arg;
+};
+
+static void refuse(struct lp_msg *msg)
+{
+        struct refusal *r = (struct refusal *)msg;
+
+        r->done(r->arg, -ENOMEM, NULL, 0, false);
+        free(r);
+}
+
+void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg)
+{
+        struct eng_merge *merge = calloc(1, sizeof(*merge));
+
+        if (merge != NULL) {
+                merge->entries = calloc(params->max + 1, sizeof(merge->entries[0]));
+                merge->delimiter = malloc(params->delimiter_len + 1);
+        }
+        if (merge == NULL || merge->entries == NULL || merge->delimiter == NULL) {
+                struct refusal *r = malloc(sizeof(*r));
+
+                if (merge != NULL) {
+                        free(merge->entries);
+                        free(merge->delimiter);
+                        free(merge);
+                }
+                if (r == NULL)
+                        abort(); /* not even a message: the process is beyond answering */
+                *r = (struct refusal){.msg.run = refuse, .done = done, .arg = arg};
+                lp_post(el->loop, &r->msg);
+                return;
+        }
+        merge->el = el;
+        merge->from = *params->from;
+        merge->to = *params->to;
+        merge->after = params->after;
+        merge->prefix_len = params->prefix_len;
+        merge->flags = params->flags;
+        merge->max = params->max;
+        memcpy(merge->delimiter, params->delimiter, params->delimiter_len);
+        merge->delimiter_len = params->delimiter_len;
+        merge->done = done;
+        merge->arg = arg;
+        merge->retry.expired = retry;
+        merge->msg.run = begin_from_message;
+        lp_post(el->loop, &merge->msg);
+}

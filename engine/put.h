@@ -1,0 +1,70 @@
+/*
+ * put.h - one upload in progress (private to put.c; unit tests look inside).
+ */
+#ifndef MILLRACE_ENGINE_PUT_H
+#define MILLRACE_ENGINE_PUT_H
+
+#include "engine/store.h"
+#include "engine/stripe.h"
+
+enum put_state {
+        PUT_BODY,   /* bytes arrive */
+        PUT_FLUSH,  /* the last units and parity are on their way */
+        PUT_SYNC,   /* shards are being made durable */
+        PUT_RECORD, /* the record is with the key's primary */
+        PUT_ABORT,  /* waits for its I/O to come back */
+        PUT_DONE
+};
+
+/* A frame on its way to a drive. owner: home loop; op: the drive while out */
+struct put_write {
+        struct eng_op op;
+        struct eng_put *put;
+        unsigned slot_no;              /* drive */
+        unsigned retries;
+        struct lp_timer retry;
+};
+
+struct put_sync {
+        struct eng_op op;
+        struct eng_put *put;
+        unsigned slot_no;
+};
+
+/* owner: home loop */
+struct eng_put {
+        struct eng_store *store;
+        struct eng_loop *el;
+        struct eng_put_params params;
+        char key[ENG_KEY_MAX];
+        enum put_state state;
+        int error;                     /* the first; ends the put */
+        bool striped, waiting;
+        uint64_t taken;                /* bytes */
+        uint8_t id[FMT_ID];
+
+        uint8_t *head;                 /* bytes before (or instead of) the first stripe */
+        size_t head_len, head_cap, head_at;
+
+        struct lp_reserve reserve;
+        bool granted;
+        unsigned used;                 /* slots drawn from the reservation */
+        unsigned k, m, need;           /* need: shards of a run that must be stable */
+        const struct era_code *code;
+        uint32_t unit, stripe_unit, last_unit, fill, stripe;
+        unsigned unit_no;
+        bool in_stripe;
+        void *current, *parity[ERA_MAX_M];
+        uint16_t *drives;              /* runs x (k+m) */
+        unsigned runs, in_flight;
+        eng_mask touched;              /* drives that were sent something */
+        struct put_sync *syncs;
+
+        struct eng_put_commit commit;
+        uint8_t *commit_attrs;
+        eng_put_done done;
+        void *done_arg;
+        struct lp_msg msg;
+};
+
+#endif

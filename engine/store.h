@@ -1,0 +1,420 @@
+/*
+ * store.h - the inside of the store: what the loops own and how the files of engine/ call each other.
+ *
+ *   home loop (a request)          primary loop (of the key's PG)              drives (owner loops)
+ *   eng_put_*  ---- frames --------------------------------------------------> WRITE, SYNC
+ *      | eng_txn ----------------> lock key, check conditions, number it ----> APPEND to every member
+ *      |                            all stable: COMMIT ----------------------> visible
+ *      <---- result --------------- unlock key
+ *   eng_get_*  ---- lookup ------> LOOKUP one member, pin the object id
+ *      |  <---- value ------------
+ *      `---------- units -----------------------------------------------------> READ
+ *   eng_list   ---- smallest set of drives that covers all PGs --------------> SCAN, merged at home
+ *
+ * A PG belongs to one loop for the life of the process (primary). Configuration (buckets, epochs) belongs to loop 0, the coordinator;
+ * every loop has its own copy, changed by message.
+ */
+#ifndef MILLRACE_ENGINE_STORE_H
+#define MILLRACE_ENGINE_STORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <bsd/sys/queue.h>
+#include <uthash.h>
+
+#include "drive.h"
+#include "ec.h"
+#include "engine.h"
+#include "format.h"
+#include "loop.h"
+
+#define ENG_PG_COUNT 4096u             /* of new stores; the number of the CONFIG PG is the count itself */
+#define ENG_NO_DRIVE 0xffffu
+#define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
+#define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
+
+typedef uint64_t eng_mask;             /* a set of drive slots */
+
+/* ---- placement (place.c): functions over values --------------------------------------------------- */
+
+uint64_t eng_hash(const void *data, size_t len, uint64_t seed);
+/* PG of everything that belongs to one key of one bucket. */
+uint32_t eng_pg_of_key(uint32_t pg_count, uint64_t bucket, const void *key, size_t len);
+/* PG that places one run of an object id's stripes. */
+uint32_t eng_pg_of_run(uint32_t pg_count, const uint8_t id[FMT_ID], uint32_t run);
+/* All drives in the order in which they are preferred for a PG (rendezvous hashing). order has count entries. */
+void eng_place_order(uint32_t pg, const uint8_t (*drive_ids)[FMT_ID], unsigned count, uint16_t *order);
+/* Drives for the shards of a run: the first k+m of order that are in the mask; where there are fewer, the last shards are ENG_NO_DRIVE. Returns how
+ * many shards have a drive. */
+unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, unsigned shards, uint16_t *out);
+/* Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). */
+bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned k, unsigned m);
+
+/* ---- views ------------------------------------------------------------------------------------------ */
+
+/* What a loop believes about the membership. Copied to every loop by message. */
+struct eng_view {
+        uint64_t epoch;                /* in force */
+        eng_mask in;                   /* members of the epoch */
+        eng_mask up;                   /* drives that answer: reads use in & up */
+        bool ready;                    /* recovery is over */
+        bool writable;                 /* the write quorum is held */
+        bool paused;                   /* an epoch change is under way: appends wait */
+};
+
+struct eng_config_bucket {             /* owner: the loop whose copy it is */
+        struct eng_bucket bucket;
+        bool closing;                  /* being deleted: changes are refused */
+        UT_hash_handle hh;             /* by bucket.id */
+};
+
+/* ---- placement groups -------------------------------------------------------------------------------- */
+
+struct eng_txn;
+TAILQ_HEAD(eng_txn_list, eng_txn);
+
+/* owner: its primary loop */
+struct eng_pg {
+        uint32_t number;
+        uint64_t next_seq;
+        uint64_t committed;
+        eng_mask members;              /* metadata members by placement, whether in or not */
+        uint16_t order[9];             /* members, most preferred first (all drives for CONFIG: not used) */
+        struct eng_txn_list inflight;  /* appended, in seq order */
+};
+
+/* One key with changes under way; they run one after the other. owner: primary loop */
+struct eng_key_lock {
+        UT_hash_handle hh;
+        struct eng_txn_list waiting;   /* the head holds the lock */
+        unsigned count;
+        uint16_t name_len;
+        uint8_t name[];                /* pg-key: bucket id and key */
+};
+
+struct eng_pin {                       /* owner: primary loop of the PG of the name it was looked up by */
+        UT_hash_handle hh;
+        uint8_t id[FMT_ID];
+        unsigned count;
+};
+
+/* ---- per loop ------------------------------------------------------------------------------------------ */
+
+struct eng_reap;
+STAILQ_HEAD(eng_reap_list, eng_reap);
+
+/* owner: the loop */
+struct eng_loop {
+        struct eng_store *store;
+        struct lp_loop *loop;
+        unsigned index;
+        struct eng_view view;
+        uint64_t id_counter;
+        struct eng_config_bucket **buckets;     /* sorted by name */
+        unsigned bucket_count, bucket_cap;
+        struct eng_config_bucket *buckets_by_id; /* uthash */
+        struct eng_key_lock *locks;        /* uthash */
+        struct eng_pin *pins;              /* uthash */
+        unsigned txns;
+        struct eng_txn_list appended;      /* all txns with appends or commits in flight, oldest first */
+        struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
+        struct eng_reap_list reaps;        /* discards waiting for their grace time */
+        unsigned reap_count;
+        struct lp_timer reap_timer;
+        eng_mask cover_in;                 /* the view the cover below was made for */
+        bool cover_valid;
+        unsigned cover_count;
+        uint16_t cover_drive[ENG_DRIVES_MAX];
+        uint64_t *cover_pgs;               /* cover_count bitmaps of pg_words words */
+};
+
+/* ---- the store ----------------------------------------------------------------------------------------- */
+
+struct eng_member {
+        uint8_t id[FMT_ID];
+        char path[256];                /* "" while missing */
+        struct eng_drive *drive;       /* outermost of the stack of filters, or NULL */
+        struct eng_drive *local;
+        enum eng_drive_state state;    /* owner: coordinator; read under health_lock */
+        char reason[160];
+        struct eng_identity identity;
+        bool found;
+        int lock_result;
+};
+
+struct eng_coord;                      /* start.c, epoch.c: owner loop 0 */
+
+struct eng_store {
+        /* set before the loops run, constant then */
+        struct eng_options options;
+        uint8_t store_id[FMT_ID];
+        unsigned k, m;
+        unsigned pg_count, pg_words;   /* words of a bitmap of pg_count + 1 bits */
+        unsigned meta_replicas;        /* m + 1 */
+        unsigned drive_count;          /* size of the drive map */
+        struct eng_member *members;    /* by slot */
+        struct era_code *code;
+        uint16_t *orders;              /* pg_count x drive_count: placement order of each PG */
+        uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
+        struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
+        struct eng_loop *loops;
+        unsigned loop_count;
+        bool formatted;
+        char first_path[256];
+
+        struct eng_coord *coord;
+
+        atomic_bool full;              /* some drive is below its reserve */
+        atomic_uint_fast64_t repaired_reads, settled_records;
+        pthread_mutex_t health_lock;
+        struct eng_health health;      /* under health_lock */
+        struct eng_verify_report verify; /* under health_lock */
+};
+
+static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)
+{
+        return &store->loops[lp_index(loop)];
+}
+static inline struct eng_loop *eng_here(struct eng_store *store)
+{
+        return &store->loops[lp_index(lp_self())];
+}
+static inline struct eng_loop *eng_primary(struct eng_store *store, uint32_t pg)
+{
+        return &store->loops[store->pg_loop[pg]];
+}
+static inline eng_mask eng_bit(unsigned slot)
+{
+        return (eng_mask)1 << slot;
+}
+
+/* A new object id, unique for ever: epoch, loop, counter. */
+void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
+/* Bucket of an id on this loop, or NULL. */
+const struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id);
+
+/* ---- names (name.c) --------------------------------------------------------------------------------------- */
+
+struct eng_name {
+        uint16_t len;
+        uint8_t data[FMT_NAME_MAX];
+};
+void eng_name_object(struct eng_name *out, uint64_t bucket, const void *key, size_t len);
+void eng_name_bucket(struct eng_name *out, const char *bucket);
+void eng_name_upload(struct eng_name *out, uint64_t bucket, const void *key, size_t len, const uint8_t id[FMT_ID]);
+/* part 0: the prefix of all parts */
+void eng_name_part(struct eng_name *out, uint64_t bucket, const void *key, size_t len, const uint8_t id[FMT_ID],
+                   unsigned part);
+/* The least name greater than every name that begins with this one; false if there is none. */
+bool eng_name_successor(struct eng_name *name);
+/* Space, bucket and the start of names of one bucket. */
+void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket);
+
+/* ---- values and record bodies (record.c) -------------------------------------------------------------------- */
+
+/* What a new value says; encoded by eng_value_new(). */
+struct eng_value_spec {
+        enum fmt_space space;
+        bool inline_value;
+        uint32_t pg, inline_len;
+        uint64_t size;
+        int64_t mtime_ms;
+        const uint8_t *id, *etag, *upload_id, *tag; /* NULL: zeroes */
+        uint16_t etag_parts;
+        const void *attrs;
+        size_t attrs_len;
+        const void *parts;             /* encoded fmt_parts */
+        size_t parts_len;
+        uint32_t part_count;
+};
+struct eng_buf *eng_value_new(const struct eng_value_spec *spec);
+/* Fills object from an encoded value; attrs point into it. */
+void eng_value_object(const struct eng_buf *value, struct eng_object *out);
+static inline const struct fmt_value *eng_value_head(const void *encoded)
+{
+        return encoded;
+}
+
+/* Appends mutations to a body under construction. */
+struct eng_body {
+        struct eng_buf *buf;
+        size_t len;
+};
+int eng_body_begin(struct eng_body *body, size_t capacity);
+void eng_body_put(struct eng_body *body, const struct eng_name *name, const struct eng_buf *value, uint64_t seq,
+                  const void *inline_bytes, size_t inline_len);
+void eng_body_delete(struct eng_body *body, const struct eng_name *name);
+void eng_body_end_upload(struct eng_body *body, const struct eng_name *upload, const uint8_t (*ids)[FMT_ID], size_t count);
+size_t eng_body_need(size_t name_len, size_t value_len, size_t inline_len);
+
+/* ---- transactions (txn.c) ------------------------------------------------------------------------------------- */
+
+enum eng_txn_state {
+        ENG_TXN_POSTED,  /* on its way to the primary loop */
+        ENG_TXN_LOCKING, /* waits for its key */
+        ENG_TXN_PREPARE, /* reads what it depends on, then builds the record */
+        ENG_TXN_APPEND,  /* record on its way to stable storage on every member */
+        ENG_TXN_COMMIT,  /* stable: being made visible on every member */
+        ENG_TXN_ANSWER   /* result on its way home */
+};
+
+/*
+ * The operations of one txn on all members: first its appends, then its commits. Freed when the last has come back, which may be after
+ * the txn was answered (a drive that hangs). owner: primary loop
+ */
+struct eng_fan {
+        struct eng_loop *at;
+        struct eng_txn *txn;           /* NULL once the txn went on without it */
+        struct eng_buf *body;
+        unsigned out, members;
+        struct eng_fan_op {
+                struct eng_op op;
+                struct eng_fan *fan;
+                unsigned slot;
+        } ops[];                       /* 2 * members */
+};
+
+/*
+ * One atomic change of one key, run by the key's primary. The home loop fills the upper part and calls eng_txn_submit(); done() comes
+ * on the home loop. prepare() runs on the primary loop with the key locked; it may submit lookups (eng_txn_lookup) and ends in exactly one of
+ * eng_txn_append() or eng_txn_finish().
+ */
+struct eng_txn {
+        /* owner: home, until submit and from done */
+        struct eng_store *store;
+        struct eng_loop *home;
+        uint32_t pg;
+        uint64_t bucket;
+        bool internal;                 /* allowed on a closing bucket */
+        void (*prepare)(struct eng_txn *txn);
+        void (*done)(struct eng_txn *txn);
+        int result;
+        bool appended;                 /* the record may have reached a log: its shards must not be discarded */
+        uint16_t key_len;
+        uint8_t key[ENG_KEY_MAX];
+
+        /* owner: primary loop */
+        enum eng_txn_state state;
+        struct lp_msg msg;
+        struct eng_loop *at;
+        struct eng_key_lock *lock;
+        TAILQ_ENTRY(eng_txn) lock_link, pg_link, loop_link; /* loop_link: while in el->appended */
+        struct eng_body body;
+        uint16_t record_type;
+        uint32_t inline_len, body_crc;
+        uint64_t seq, started;
+        bool held;                     /* numbered, but appends wait for the end of an epoch change */
+        eng_mask waiting;              /* members that have not answered */
+        struct eng_fan *fan;
+        struct eng_op lookup;
+        unsigned lookup_slot;
+        eng_mask lookup_tried;
+        struct eng_name name;
+        void (*looked_up)(struct eng_txn *txn, int rv);
+        struct eng_buf *old;           /* answer of the last lookup */
+        struct eng_buf *old_bytes;
+};
+void eng_txn_submit(struct eng_txn *txn);
+/* Looks txn->name up on a member; looked_up() gets 0 (txn->old set), -ENOENT or an error. */
+void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
+void eng_txn_append(struct eng_txn *txn);
+void eng_txn_finish(struct eng_txn *txn, int result);
+/* The sequence number the record will have; valid in prepare (the key's PG may number others meanwhile, so: take, then append at once). */
+uint64_t eng_txn_take_seq(struct eng_txn *txn);
+/* A drive has failed or an epoch came into force: looks at what waits for it. On each loop. */
+void eng_txn_view_changed(struct eng_loop *el);
+/* Checks a condition against the value present (NULL: none). */
+int eng_condition_check(const struct eng_condition *condition, const struct eng_buf *present);
+/* Any member of a PG fit for reading, not in tried, the one owned by this loop first; -1: none. */
+int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried);
+
+/* The changes there are (objects.c, uploads.c, complete.c). Each is a txn with its own fields. */
+struct eng_txn_put {
+        struct eng_txn txn;
+        struct eng_condition condition;
+        bool is_part;
+        uint8_t upload_id[FMT_ID];
+        unsigned part_number;
+        struct eng_buf *value;         /* owned */
+        struct eng_buf *bytes;         /* inline bytes or NULL; owned */
+        void *arg;
+};
+struct eng_txn_put *eng_txn_put_new(struct eng_store *store, uint64_t bucket, const void *key, size_t key_len);
+void eng_txn_put_free(struct eng_txn_put *put);
+
+/* ---- lookups with a pin (lookup.c) ----------------------------------------------------------------------------- */
+
+struct eng_lookup {
+        /* owner: home */
+        struct eng_store *store;
+        struct eng_loop *home;
+        uint32_t pg;
+        unsigned flags;                /* ENG_OP_WANT_INLINE */
+        bool pin;                      /* pin objects with shards until eng_unpin */
+        struct eng_name name;
+        void (*done)(struct eng_lookup *lookup);
+        int result;
+        struct eng_buf *value, *bytes; /* owned by the receiver of done */
+        bool pinned;
+        /* owner: primary loop */
+        struct lp_msg msg;
+        struct eng_loop *at;
+        struct eng_op op;
+        int slot;
+        eng_mask tried;
+};
+void eng_lookup_start(struct eng_lookup *lookup);
+/* Home loop: lets go of the pin a lookup took. lookup is used as the message and freed by free_it(lookup) on the primary loop. */
+void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup));
+
+/* ---- discards (reap.c) ------------------------------------------------------------------------------------------ */
+
+/* From a drive, on its owner loop: values that died. */
+void eng_reap_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
+/* Home loop: the shards of an object id that was never named by a record, on these drives. */
+void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask drives);
+void eng_reap_tick(struct lp_timer *timer);
+void eng_reap_free(struct eng_loop *el);
+
+/* ---- configuration (bucket.c) ------------------------------------------------------------------------------------- */
+
+/* Coordinator, once in recovery: reads the buckets from the CONFIG PG and gives them to all loops. */
+void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *store, int rv));
+void eng_config_free(struct eng_loop *el);
+
+/* ---- membership (epoch.c, start.c) -------------------------------------------------------------------------------- */
+
+/* Any loop: a drive failed; text says why. Told to the coordinator. */
+void eng_drive_failed(struct eng_store *store, unsigned slot, const char *text);
+/* Coordinator: gives every loop a new view; done when all have taken it. */
+void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store));
+void eng_health_refresh(struct eng_store *store);
+
+/* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
+
+/* The smallest set of drives that covers all PGs in this loop's view; 0 or -EHOSTDOWN. */
+int eng_cover(struct eng_loop *el);
+
+/* A merged scan over the cover: entries come in order, as pointers into answers that live until the scan is freed. */
+struct eng_merge;
+struct eng_merge_params {
+        const struct eng_name *from, *to; /* copied */
+        bool after;
+        unsigned prefix_len;           /* see eng_op.scan */
+        const void *delimiter;         /* copied */
+        size_t delimiter_len;
+        unsigned flags;                /* ENG_OP_WANT_* */
+        unsigned max;                  /* answers more = true if there are further ones */
+};
+struct eng_merge_entry {
+        const uint8_t *name;
+        uint16_t name_len;
+        bool is_prefix;
+        const uint8_t *value;          /* fmt_value [+ attrs [+ parts]], not aligned: copy the head out */
+        uint32_t value_len;
+};
+typedef void (*eng_merge_done)(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more);
+/* done comes once, on this loop, never from inside. */
+void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
+
+#endif
