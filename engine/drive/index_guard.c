@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <ucontext.h>
 
 #define GUARD_ASSERT -1 /* the other codes are signal numbers */
 
@@ -56,8 +57,11 @@ static void guard_pass_on(int sig, siginfo_t *info, void *context)
 static void guard_on_signal(int sig, siginfo_t *info, void *context)
 {
         /* si_code <= 0: sent by kill() and the like, no matter where this thread was. */
-        if (guard_now != NULL && info->si_code > 0)
+        if (guard_now != NULL && info->si_code > 0) {
+                /* The jump restores no mask (saving it would cost a system call at each entry). */
+                pthread_sigmask(SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL);
                 siglongjmp(guard_now->jump, sig);
+        }
         guard_pass_on(sig, info, context);
 }
 
@@ -68,8 +72,7 @@ int eng_guard_install(void)
 
         memset(&action, 0, sizeof(action));
         action.sa_sigaction = guard_on_signal;
-        /* SA_NODEFER: the handler is left by a jump, which restores no mask. */
-        action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigemptyset(&action.sa_mask);
         pthread_mutex_lock(&guard_lock);
         for (unsigned i = 0; i < GUARD_SIGNALS && rv == 0; i++) {
