@@ -69,8 +69,8 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .loops = d->loops.loops,
                 .loop_count = d->loops.count,
                 .cache_bytes = s->cache,
-                .log_file_bytes = s->log_file_size,
-                .segment_bytes = s->segment_size,
+                .log_file_bytes = s->log_file_size & ~4095ull, /* whole blocks */
+                .segment_bytes = s->segment_size & ~4095ull,
                 .tail_bytes = s->tail_size,
                 .full_reserve_bytes = s->full_reserve,
                 .faults = *s->test_faults != '\0' ? s->test_faults : NULL,

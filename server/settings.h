@@ -77,7 +77,7 @@ struct srv_ec {
         X(upload_memory, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                  \
           "Memory that small uploads and XML bodies may hold, all loops together.")                                    \
         X(log_file_size, SIZE, "64MiB", 4ll << 20, 4ll << 30, "SIZE", "Size of one file of a drive's log.")            \
-        X(segment_size, SIZE, "256MiB", 16ll << 20, 64ll << 30, "SIZE", "Size of one data segment of a drive.")        \
+        X(segment_size, SIZE, "256MiB", 4ll << 20, 64ll << 30, "SIZE", "Size of one data segment of a drive.")        \
         X(tail_size, SIZE, "32MiB", 1ll << 20, 16ll << 30, "SIZE",                                                     \
           "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait.")    \
         X(full_reserve, SIZE, "0", 1ll << 20, 1ll << 44, "SIZE",                                                       \
