@@ -1,9 +1,10 @@
 /*
  * access_log.c - the access log: rings of bytes from the loops to one writer thread.
  *
- * A loop formats its line and copies it into its own ring (one producer, one consumer, two counters, no lock); the writer takes all
- * whole lines of all rings every few milliseconds and writes them. A full ring drops the line and counts it (I9), and the writer
- * says so in the log itself: a log that has gaps must not look whole. The writer sleeps on an eventfd when nothing comes.
+ * A loop formats its line and copies it into its own ring (one producer, one consumer, two counters, no lock); the
+ * writer takes all whole lines of all rings every few milliseconds and writes them. A full ring drops the line and
+ * counts it (I9), and the writer says so in the log itself: a log that has gaps must not look whole. The writer
+ * sleeps on an eventfd when nothing comes.
  */
 #include "server/access_log.h"
 
@@ -185,8 +186,8 @@ static void reopen_file(struct srv_access_log *log)
 
         rv = open_file(log->path, &fd);
         if (rv != 0) {
-                srv_log(SRV_LOG_ERROR, "access log %s cannot be opened again, the open file stays in use: %s", log->path,
-                        strerror(-rv));
+                srv_log(SRV_LOG_ERROR, "access log %s cannot be opened again, the open file stays in use: %s",
+                        log->path, strerror(-rv));
                 return;
         }
         close_file(log->fd);

@@ -1,9 +1,9 @@
 /*
  * admin.c - the admin listener's HTTP: from libmicrohttpd to srv_admin_answer() and back.
  *
- * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while loops are busy, and
- * a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9). Uses poll, not epoll: the library's
- * internal epoll loop stalls at some numbers of ready connections.
+ * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while
+ * loops are busy, and a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9).
+ * Uses poll, not epoll: the library's internal epoll loop stalls at some numbers of ready connections.
  */
 #include "server/admin_private.h"
 
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONNECTIONS_MAX  128u
-#define TIMEOUT_S        15u
-#define POOL_BYTES       (32u << 10)
-#define DISCARD_MAX      (1u << 20) /* of a body that is too large, before the connection is closed */
+#define CONNECTIONS_MAX 128u
+#define TIMEOUT_S       15u
+#define POOL_BYTES      (32u << 10)
+#define DISCARD_MAX     (1u << 20) /* of a body that is too large, before the connection is closed */
 
 /* ---- requests ------------------------------------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
 /*
  * admin_api.c - what the admin listener answers.
  *
- * On the admin thread. One table of paths; those under /admin/ are answered only when signed (a path that does not exist, too: who may
- * not ask is told nothing). What the engine wants done on a loop is posted there, and waited for at most a few seconds.
+ * On the admin thread. One table of paths; those under /admin/ are answered only when signed (a path that does not
+ * exist, too: who may not ask is told nothing). What the engine wants done on a loop is posted there, and waited for
+ * at most a few seconds.
  */
 #include "server/admin_private.h"
 
@@ -12,11 +13,11 @@
 #include <string.h>
 #include <time.h>
 
-#define JSON_TYPE        "application/json"
-#define METRICS_TYPE     "text/plain; version=0.0.4; charset=utf-8"
-#define LOOP_ANSWER_S    5                /* how long a call waits for a loop */
-#define LOOP_STUCK_NS    20000000000ull   /* a loop that answers no message for this long is not alive */
-#define ADMIN_PREFIX     "/admin/"
+#define JSON_TYPE     "application/json"
+#define METRICS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
+#define LOOP_ANSWER_S 5              /* how long a call waits for a loop */
+#define LOOP_STUCK_NS 20000000000ull /* a loop that answers no message for this long is not alive */
+#define ADMIN_PREFIX  "/admin/"
 
 /* ---- answers -------------------------------------------------------------------------------------- */
 
@@ -108,8 +109,8 @@ static struct admin_answer get_live(struct admin_request *request)
 
         if (stuck < 0)
                 return json_answer(200, json_pack("{s:b}", "live", 1));
-        return json_answer(503, json_pack("{s:b, s:o}", "live", 0, "reason",
-                                          json_sprintf("loop %d does not answer", stuck)));
+        return json_answer(
+                503, json_pack("{s:b, s:o}", "live", 0, "reason", json_sprintf("loop %d does not answer", stuck)));
 }
 
 static json_t *health_drives(const struct eng_health *health)
@@ -118,8 +119,8 @@ static json_t *health_drives(const struct eng_health *health)
         unsigned i;
 
         for (i = 0; i < health->drive_count; i++)
-                json_array_append_new(drives, json_pack("{s:o, s:s, s:s, s:o}", "path", text(health->drives[i].path), "id",
-                                                        health->drives[i].id, "state",
+                json_array_append_new(drives, json_pack("{s:o, s:s, s:s, s:o}", "path", text(health->drives[i].path),
+                                                        "id", health->drives[i].id, "state",
                                                         srv_drive_state_name(health->drives[i].state), "reason",
                                                         text(health->drives[i].reason)));
         return drives;
@@ -135,9 +136,10 @@ static struct admin_answer get_ready(struct admin_request *request)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         eng_health_read(request->admin->source.store, health);
         ready = health->ready && !draining;
-        json = json_pack("{s:b, s:b, s:o, s:i, s:i, s:o}", "ready", ready, "writable", health->writable && ready, "reason",
-                         text(draining ? "the daemon is stopping" : health->reason), "drives_in", (int)health->drives_in,
-                         "drives_total", (int)health->drive_count, "drives", health_drives(health));
+        json = json_pack("{s:b, s:b, s:o, s:i, s:i, s:o}", "ready", ready, "writable", health->writable && ready,
+                         "reason", text(draining ? "the daemon is stopping" : health->reason), "drives_in",
+                         (int)health->drives_in, "drives_total", (int)health->drive_count, "drives",
+                         health_drives(health));
         free(health);
         return json_answer(ready ? 200 : 503, json);
 }

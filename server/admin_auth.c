@@ -1,9 +1,9 @@
 /*
  * admin_auth.c - who may make admin calls: whoever signs with the root credentials.
  *
- * Called on the admin thread when the whole request is there. The signature is AWS Signature Version 4 in headers, service "s3", the same
- * that the S3 side takes, so that every client library can make it. Presigned URLs are refused: nothing here should be handed
- * around. The body must hash to what was signed.
+ * Called on the admin thread when the whole request is there. The signature is AWS Signature Version 4 in headers,
+ * service "s3", the same that the S3 side takes, so that every client library can make it. Presigned URLs are
+ * refused: nothing here should be handed around. The body must hash to what was signed.
  */
 #include "server/admin_private.h"
 
@@ -34,7 +34,8 @@ static bool body_matches(const struct admin_request *request, const struct s3_au
                 return true;
         if (auth->payload != S3_PAYLOAD_SHA256)
                 return false;
-        if (EVP_Digest(request->body != NULL ? request->body : "", request->body_len, hash, NULL, EVP_sha256(), NULL) != 1)
+        if (EVP_Digest(request->body != NULL ? request->body : "", request->body_len, hash, NULL, EVP_sha256(), NULL) !=
+            1)
                 return false;
         return s3_equal_secret(hash, auth->payload_sha256, sizeof(hash));
 }

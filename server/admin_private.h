@@ -47,12 +47,12 @@ struct admin_request {
         struct srv_admin *admin;
         char *target; /* raw */
         const char *method;
-        struct s3_target parts;   /* slices of target */
+        struct s3_target parts; /* slices of target */
         struct s3_header headers[ADMIN_HEADERS_MAX];
         size_t header_count;
         bool too_many_headers;
-        bool started;             /* the first call of MHD's handler has been */
-        char *body;               /* ADMIN_BODY_MAX bytes once some came */
+        bool started; /* the first call of MHD's handler has been */
+        char *body;   /* ADMIN_BODY_MAX bytes once some came */
         size_t body_len, discarded;
 };
 

@@ -1,9 +1,10 @@
 /*
  * credentials.c - root credentials.
  *
- * Called by the main thread, at the start and on SIGHUP. There are no well-known defaults: whoever runs the daemon brings credentials, or
- * they are made of the kernel's random numbers when the store is made. Copies are kept on every drive, so that they last as long as the
- * store does; copies that contradict each other are refused, because choosing one would be a guess about who may enter.
+ * Called by the main thread, at the start and on SIGHUP. There are no well-known defaults: whoever runs the daemon
+ * brings credentials, or they are made of the kernel's random numbers when the store is made. Copies are kept on
+ * every drive, so that they last as long as the store does; copies that contradict each other are refused, because
+ * choosing one would be a guess about who may enter.
  */
 #include "server/credentials.h"
 
@@ -21,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_SIZE_MAX 4096
+#define FILE_SIZE_MAX  4096
 #define ACCESS_KEY_LEN 20u
 #define SECRET_KEY_LEN 40u
 #define FORMAT_FILE    "FORMAT" /* marks a folder as a drive; see engine/format.h */
@@ -92,8 +93,8 @@ static int check_file(int fd, const char *path, struct srv_error *error)
         if (!S_ISREG(st.st_mode) || st.st_size > FILE_SIZE_MAX)
                 return srv_fail(error, -EINVAL, "%.300s: is not a file of credentials", path);
         if ((st.st_mode & 077) != 0)
-                return srv_fail(error, -EPERM, "%.300s: others can read it or write to it (mode %04o): chmod 600 it", path,
-                                st.st_mode & 07777u);
+                return srv_fail(error, -EPERM, "%.300s: others can read it or write to it (mode %04o): chmod 600 it",
+                                path, st.st_mode & 07777u);
         return 0;
 }
 
@@ -247,8 +248,8 @@ static int find_places(const struct srv_settings *settings, struct places *place
 }
 
 /*
- * Reads all places into *out. A copy that is damaged or on a failing drive is passed over when another is good; one that others can read
- * never is. -ENOENT: there is none.
+ * Reads all places into *out. A copy that is damaged or on a failing drive is passed over when another is good; one
+ * that others can read never is. -ENOENT: there is none.
  */
 static int read_places(struct places *places, struct srv_credentials *out, struct srv_error *error)
 {
@@ -269,8 +270,9 @@ static int read_places(struct places *places, struct srv_credentials *out, struc
                         continue;
                 }
                 if (first != NULL && !same(out, &one))
-                        return srv_fail(error, -EEXIST, "%.200s and %.200s hold different credentials: remove the wrong one",
-                                        first, places->path[i]);
+                        return srv_fail(error, -EEXIST,
+                                        "%.200s and %.200s hold different credentials: remove the wrong one", first,
+                                        places->path[i]);
                 places->has[i] = true;
                 first = first != NULL ? first : places->path[i];
                 *out = one;
@@ -283,7 +285,10 @@ static int read_places(struct places *places, struct srv_credentials *out, struc
         return 0;
 }
 
-/* Writes the places that have none. 0 if one of all has them then; what could not be written is told, or in *error if nothing could. */
+/*
+ * Writes the places that have none. 0 if one of all has them then; what could not be written is told, or in *error if
+ * nothing could.
+ */
 static int write_places(struct places *places, const struct srv_credentials *credentials, struct srv_error *error)
 {
         unsigned i, good = 0, failed = 0;
@@ -299,8 +304,8 @@ static int write_places(struct places *places, const struct srv_credentials *cre
         if (good == 0)
                 return last;
         if (failed > 0)
-                srv_log(SRV_LOG_WARNING, "%u of %u copies of the root credentials are missing: %s", failed, places->count,
-                        error->text);
+                srv_log(SRV_LOG_WARNING, "%u of %u copies of the root credentials are missing: %s", failed,
+                        places->count, error->text);
         return 0;
 }
 
@@ -334,7 +339,8 @@ static int from_environment(struct srv_credentials *out, struct srv_error *error
         if (*access_key == '\0' && *secret_key == '\0')
                 return 0;
         if (*access_key == '\0' || *secret_key == '\0')
-                return srv_fail(error, -EINVAL, "%s is set without %s", *access_key != '\0' ? SRV_ACCESS_KEY_ENV : SRV_SECRET_KEY_ENV,
+                return srv_fail(error, -EINVAL, "%s is set without %s",
+                                *access_key != '\0' ? SRV_ACCESS_KEY_ENV : SRV_SECRET_KEY_ENV,
                                 *access_key != '\0' ? SRV_SECRET_KEY_ENV : SRV_ACCESS_KEY_ENV);
         memset(out, 0, sizeof(*out));
         rv = take_key(out->access_key, sizeof(out->access_key), access_key, SRV_ACCESS_KEY_ENV, error);

@@ -6,8 +6,8 @@
 
 #include "server/settings.h"
 
-#define SRV_ACCESS_KEY_ENV "MILLRACE_ROOT_ACCESS_KEY"
-#define SRV_SECRET_KEY_ENV "MILLRACE_ROOT_SECRET_KEY"
+#define SRV_ACCESS_KEY_ENV   "MILLRACE_ROOT_ACCESS_KEY"
+#define SRV_SECRET_KEY_ENV   "MILLRACE_ROOT_SECRET_KEY"
 #define SRV_CREDENTIALS_FILE "CREDENTIALS" /* in a drive's folder, beside FORMAT */
 
 struct srv_credentials {
@@ -16,12 +16,12 @@ struct srv_credentials {
 };
 
 /*
- * From the environment, else from the file of the setting root_credentials, else from the file CREDENTIALS on the drives. Where there are
- * none, and may_generate: made, kept (on every drive that is there, so that losing one does not lose them), and
- * shown on standard error, this once. Main thread; blocking.
+ * From the environment, else from the file of the setting root_credentials, else from the file CREDENTIALS on the
+ * drives. Where there are none, and may_generate: made, kept (on every drive that is there, so that losing one does
+ * not lose them), and shown on standard error, this once. Main thread; blocking.
  *
- * 0; -ENOENT: there are none; -EINVAL: malformed; -EPERM: a file that others can read; -EEXIST: drives have different ones; others
- * of files. *error has one line that names the file or variable.
+ * 0; -ENOENT: there are none; -EINVAL: malformed; -EPERM: a file that others can read; -EEXIST: drives have different
+ * ones; others of files. *error has one line that names the file or variable.
  */
 int srv_credentials_load(const struct srv_settings *settings, bool may_generate, struct srv_credentials *out,
                          struct srv_error *error);

@@ -1,8 +1,9 @@
 /*
  * daemon.c - the order in which the process is put together and taken apart.
  *
- * The main thread. First what can fail without having touched anything (addresses), then the store, then who may use it, then the two
- * sides that serve. Nothing runs until everything is bound and open: an error before that is exit status 2 and one line.
+ * The main thread. First what can fail without having touched anything (addresses), then the store, then who may use
+ * it, then the two sides that serve. Nothing runs until everything is bound and open: an error before that is exit
+ * status 2 and one line.
  */
 #include "server/daemon.h"
 

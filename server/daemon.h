@@ -34,7 +34,10 @@ int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_cre
 
 /* ---- serve.c ---- */
 
-/* A descriptor from which the signals come that the daemon waits for; blocks them in this thread and those made by it. Negative errno. */
+/*
+ * A descriptor from which the signals come that the daemon waits for; blocks them in this thread and those made by
+ * it. Negative errno.
+ */
 int srv_signals_open(void);
 /* From the first request to the last: waits for signals, watches health, reloads, and drains. */
 enum srv_exit srv_serve(struct srv_daemon *daemon);

@@ -1,7 +1,8 @@
 /*
  * json.c - JSON text without allocation.
  *
- * Called on loops (access log). Where a value comes from a client it may hold any bytes at all: the line must stay one line, and JSON.
+ * Called on loops (access log). Where a value comes from a client it may hold any bytes at all: the line must stay
+ * one line, and JSON.
  */
 #include "server/json.h"
 

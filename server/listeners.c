@@ -1,8 +1,8 @@
 /*
  * listeners.c - sockets bound before anything else happens.
  *
- * Called by the main thread while it starts: a busy port ends the start before a drive is touched. Each loop gets a socket of its own on
- * the same address, and the kernel spreads connections over them.
+ * Called by the main thread while it starts: a busy port ends the start before a drive is touched. Each loop gets a
+ * socket of its own on the same address, and the kernel spreads connections over them.
  */
 #include "server/listeners.h"
 
@@ -16,7 +16,8 @@
 
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
 
-static int resolve(const struct srv_address *address, struct sockaddr_storage *out, socklen_t *out_len, const char **why)
+static int resolve(const struct srv_address *address, struct sockaddr_storage *out, socklen_t *out_len,
+                   const char **why)
 {
         struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
         char port[8];

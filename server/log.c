@@ -1,8 +1,9 @@
 /*
  * log.c - one line on standard error for each message.
  *
- * Called by the main thread, the admin listener's thread and the writer of the access log, never by loops. One write(2) a line keeps
- * lines of several threads whole. Nothing is buffered, so that the last line before an exit is always there.
+ * Called by the main thread, the admin listener's thread and the writer of the access log, never by loops. One
+ * write(2) a line keeps lines of several threads whole. Nothing is buffered, so that the last line before an exit is
+ * always there.
  */
 #include "server/log.h"
 

@@ -14,8 +14,10 @@ enum srv_log_level {
 /* What is shown: messages up to this level. Before any thread is started; SRV_LOG_INFO until called. */
 void srv_log_set_level(enum srv_log_level level);
 
-/* Writes "millraced: TEXT" and a newline in one write(2). Any thread, but not on a loop: standard error may block. Control characters
- * are shown as '?', so that one message is one line whatever a path contains. */
+/*
+ * Writes "millraced: TEXT" and a newline in one write(2). Any thread, but not on a loop: standard error may block.
+ * Control characters are shown as '?', so that one message is one line whatever a path contains.
+ */
 void srv_log(enum srv_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

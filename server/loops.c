@@ -1,8 +1,8 @@
 /*
  * loops.c - a thread for each event loop.
  *
- * Called by the main thread. The loops are made before anything else is (the engine and the gateway hang themselves onto them), run
- * when all of that is done, and are freed last.
+ * Called by the main thread. The loops are made before anything else is (the engine and the gateway hang themselves
+ * onto them), run when all of that is done, and are freed last.
  */
 #include "server/loops.h"
 
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY_DEFAULT       (160ull << 20)
-#define MEMORY_EACH_DEFAULT  (40ull << 20)
-#define SLOTS_LEAST          24u /* a stripe of 8+3 in the share of uploads, twice */
+#define MEMORY_DEFAULT      (160ull << 20)
+#define MEMORY_EACH_DEFAULT (40ull << 20)
+#define SLOTS_LEAST         24u /* a stripe of 8+3 in the share of uploads, twice */
 
 static unsigned processors(void)
 {
@@ -36,8 +36,8 @@ int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigne
         each = memory / *count / LP_SLOT_SIZE;
         if (each < SLOTS_LEAST) {
                 srv_format_size(memory, size, sizeof(size));
-                return srv_fail(error, -EINVAL, "memory: %s is too little for %u loops, which need %" PRIu64 "MiB", size,
-                                *count, ((uint64_t)*count * SLOTS_LEAST * LP_SLOT_SIZE >> 20) + 1);
+                return srv_fail(error, -EINVAL, "memory: %s is too little for %u loops, which need %" PRIu64 "MiB",
+                                size, *count, ((uint64_t)*count * SLOTS_LEAST * LP_SLOT_SIZE >> 20) + 1);
         }
         *slots = each < UINT32_MAX / 128 ? (unsigned)each : UINT32_MAX / 128;
         return 0;
@@ -57,7 +57,8 @@ int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct
                 config.index = out->count;
                 rv = lp_loop_new(&config, &out->loops[out->count]);
                 if (rv != 0)
-                        return srv_fail(error, rv, "cannot make event loop %u of %u (io_uring, and memory of %u MiB): %s",
+                        return srv_fail(error, rv,
+                                        "cannot make event loop %u of %u (io_uring, and memory of %u MiB): %s",
                                         out->count, count, slots, strerror(-rv));
                 out->threads[out->count].loop = out->loops[out->count];
         }

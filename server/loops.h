@@ -24,7 +24,10 @@ struct srv_loops {
         struct srv_loop_thread *threads;
 };
 
-/* Number of loops and of arena slots for each that the settings ask for. -EINVAL with a line: memory is too little for that many. */
+/*
+ * Number of loops and of arena slots for each that the settings ask for. -EINVAL with a line: memory is too little
+ * for that many.
+ */
 int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigned *slots, struct srv_error *error);
 
 /* Makes them; none runs yet. After an error srv_loops_free() is still to be called. */

@@ -30,7 +30,8 @@ int main(int argc, char *argv[])
         enum srv_action action;
         int status;
 
-        if (srv_settings_init(&settings) != 0 || srv_settings_load(&settings, argc, (const char *const *)argv, &action, &error) != 0) {
+        if (srv_settings_init(&settings) != 0 ||
+            srv_settings_load(&settings, argc, (const char *const *)argv, &action, &error) != 0) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;
         } else if (action != SRV_RUN) {

@@ -1,8 +1,9 @@
 /*
  * metrics.c - the one table of metrics, and the text made of it.
  *
- * Called by the admin listener's thread over a snapshot. A row is a family: what it is called, what it is, and a function that writes
- * its samples (many share one, which then reads the member at the row's offset). Figures that the houses count are read, not kept here.
+ * Called by the admin listener's thread over a snapshot. A row is a family: what it is called, what it is, and a
+ * function that writes its samples (many share one, which then reads the member at the row's offset). Figures that
+ * the houses count are read, not kept here.
  */
 #include "server/metrics.h"
 
@@ -31,7 +32,10 @@ static uint64_t number_at(const void *base, size_t offset)
         return value;
 }
 
-/* A label's value: quotes, backslashes and newlines escaped, other control characters and bytes that are no UTF-8 shown as '?'. */
+/*
+ * A label's value: quotes, backslashes and newlines escaped, other control characters and bytes that are no UTF-8
+ * shown as '?'.
+ */
 static void write_label(FILE *out, const char *value)
 {
         bool utf8 = s3_utf8_valid(s3_str_of(value));
@@ -104,7 +108,7 @@ static void write_op_status(const struct metric *metric, const struct srv_figure
 
         for (i = 0; i < figures->gateway.operations; i++) {
                 op = &figures->gateway.op[i];
-                for (class = 2; was_used(op) && class <= 5; class++)
+                for (class = 2; was_used(op) && class <= 5; class ++)
                         fprintf(out, "%s{operation=\"%s\",status=\"%uxx\"} %" PRIu64 "\n", metric->name, op->operation,
                                 class, op->by_status[class]);
         }
@@ -226,12 +230,12 @@ static void write_losses_left(const struct metric *metric, const struct srv_figu
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
-#define IN(member)      .offset = offsetof(struct srv_figures, member)
-#define IN_OP(member)   .offset = offsetof(struct gw_op_stats, member)
-#define IN_LOOP(member) .offset = offsetof(struct lp_stats, member)
+#define IN(member)       .offset = offsetof(struct srv_figures, member)
+#define IN_OP(member)    .offset = offsetof(struct gw_op_stats, member)
+#define IN_LOOP(member)  .offset = offsetof(struct lp_stats, member)
 #define IN_DRIVE(member) .offset = offsetof(struct eng_drive_info, member)
-#define WHOLE           .offset = 0
-#define OF_DRIVE        "drive, path"
+#define WHOLE            .offset = 0
+#define OF_DRIVE         "drive, path"
 
 static const struct metric metrics[] = {
         {"millrace_build_info", GAUGE, "version", "Always 1; the version is a label.", write_build, WHOLE},
@@ -250,12 +254,13 @@ static const struct metric metrics[] = {
         {"millrace_ec_data_shards", GAUGE, "", "Data shards (K) of the erasure code.", write_unsigned, IN(health.ec_k)},
         {"millrace_ec_parity_shards", GAUGE, "", "Parity shards (M) of the erasure code.", write_unsigned,
          IN(health.ec_m)},
-        {"millrace_drive_losses_left", GAUGE, "", "Drives that may fail, from now on, with every object still readable.",
-         write_losses_left, WHOLE},
+        {"millrace_drive_losses_left", GAUGE, "",
+         "Drives that may fail, from now on, with every object still readable.", write_losses_left, WHOLE},
 
-        {"millrace_requests_total", COUNTER, "operation, status (2xx to 5xx)", "Requests answered.", write_op_status, WHOLE},
-        {"millrace_request_duration_seconds", HISTOGRAM, "operation", "From the first byte of a request to the last of "
-         "its answer.", write_op_latency, WHOLE},
+        {"millrace_requests_total", COUNTER, "operation, status (2xx to 5xx)", "Requests answered.", write_op_status,
+         WHOLE},
+        {"millrace_request_duration_seconds", HISTOGRAM, "operation",
+         "From the first byte of a request to the last of its answer.", write_op_latency, WHOLE},
         {"millrace_request_received_bytes_total", COUNTER, "operation", "Bytes of request bodies.", write_op_u64,
          IN_OP(bytes_in)},
         {"millrace_request_sent_bytes_total", COUNTER, "operation", "Bytes of response bodies.", write_op_u64,
@@ -271,29 +276,33 @@ static const struct metric metrics[] = {
         {"millrace_cache_hits_total", COUNTER, "", "Reads answered from the cache.", write_u64, IN(health.cache_hits)},
         {"millrace_cache_misses_total", COUNTER, "", "Reads of small objects that went to a drive.", write_u64,
          IN(health.cache_misses)},
-        {"millrace_repaired_reads_total", COUNTER, "", "Reads that met a missing or damaged shard and were answered by "
-         "reconstruction.", write_u64, IN(health.repaired_reads)},
+        {"millrace_repaired_reads_total", COUNTER, "",
+         "Reads that met a missing or damaged shard and were answered by reconstruction.", write_u64,
+         IN(health.repaired_reads)},
         {"millrace_settled_records_total", COUNTER, "", "Records that recovery made stable on all replicas or voided.",
          write_u64, IN(health.settled_records)},
 
-        {"millrace_drive_state", GAUGE, OF_DRIVE ", state (in, missing, stale, failed)", "1 for the state a drive is in.",
-         write_drive_state, WHOLE},
+        {"millrace_drive_state", GAUGE, OF_DRIVE ", state (in, missing, stale, failed)",
+         "1 for the state a drive is in.", write_drive_state, WHOLE},
         {"millrace_drive_total_bytes", GAUGE, OF_DRIVE, "Size of the drive's file system.", write_drive_u64,
          IN_DRIVE(total_bytes)},
         {"millrace_drive_free_bytes", GAUGE, OF_DRIVE, "What is free of it.", write_drive_u64, IN_DRIVE(free_bytes)},
         {"millrace_drive_log_bytes", GAUGE, OF_DRIVE, "Bytes in log files.", write_drive_u64, IN_DRIVE(log_bytes)},
-        {"millrace_drive_data_bytes", GAUGE, OF_DRIVE, "Bytes in data segments.", write_drive_u64, IN_DRIVE(data_bytes)},
+        {"millrace_drive_data_bytes", GAUGE, OF_DRIVE, "Bytes in data segments.", write_drive_u64,
+         IN_DRIVE(data_bytes)},
         {"millrace_drive_index_bytes", GAUGE, OF_DRIVE, "Bytes of the index.", write_drive_u64, IN_DRIVE(index_bytes)},
         {"millrace_drive_tail_bytes", GAUGE, OF_DRIVE, "Memory of entries that the index does not hold yet.",
          write_drive_u64, IN_DRIVE(tail_bytes)},
         {"millrace_drive_queue", GAUGE, OF_DRIVE, "Operations under way or waiting.", write_drive_u64, IN_DRIVE(queue)},
         {"millrace_drive_operations_total", COUNTER, OF_DRIVE, "Operations done.", write_drive_u64, IN_DRIVE(ops)},
-        {"millrace_drive_errors_total", COUNTER, OF_DRIVE, "Operations that failed.", write_drive_u64, IN_DRIVE(errors)},
+        {"millrace_drive_errors_total", COUNTER, OF_DRIVE, "Operations that failed.", write_drive_u64,
+         IN_DRIVE(errors)},
         {"millrace_drive_appends_total", COUNTER, OF_DRIVE, "Records appended to the log.", write_drive_u64,
          IN_DRIVE(appends)},
         {"millrace_drive_batches_total", COUNTER, OF_DRIVE, "Durable writes of the log; appends share them.",
          write_drive_u64, IN_DRIVE(batches)},
-        {"millrace_drive_syncs_total", COUNTER, OF_DRIVE, "Flushes of data segments.", write_drive_u64, IN_DRIVE(syncs)},
+        {"millrace_drive_syncs_total", COUNTER, OF_DRIVE, "Flushes of data segments.", write_drive_u64,
+         IN_DRIVE(syncs)},
         {"millrace_drive_read_bytes_total", COUNTER, OF_DRIVE, "Bytes read.", write_drive_u64, IN_DRIVE(read_bytes)},
         {"millrace_drive_written_bytes_total", COUNTER, OF_DRIVE, "Bytes written.", write_drive_u64,
          IN_DRIVE(written_bytes)},
@@ -307,8 +316,8 @@ static const struct metric metrics[] = {
          IN(verify.repaired_shards)},
         {"millrace_verify_missing_shards", GAUGE, "", "Shards that the last verification did not find.", write_u64,
          IN(verify.missing_shards)},
-        {"millrace_verify_unreadable_objects", GAUGE, "", "Objects that the last verification could not read.", write_u64,
-         IN(verify.unreadable_objects)},
+        {"millrace_verify_unreadable_objects", GAUGE, "", "Objects that the last verification could not read.",
+         write_u64, IN(verify.unreadable_objects)},
 
         {"millrace_loop_rounds_total", COUNTER, "loop", "Rounds of the event loop.", write_loop_u64, IN_LOOP(rounds)},
         {"millrace_loop_messages_total", COUNTER, "loop", "Messages from other threads.", write_loop_u64,
@@ -326,7 +335,8 @@ static const struct metric metrics[] = {
         {"millrace_arena_waiting", GAUGE, "loop, share (get, put, internal)", "Requests that wait for buffers.",
          write_loop_shares, IN_LOOP(reserve_waiting)},
 
-        {"millrace_access_log_lines_total", COUNTER, "", "Lines taken for the access log.", write_u64, IN(access.lines)},
+        {"millrace_access_log_lines_total", COUNTER, "", "Lines taken for the access log.", write_u64,
+         IN(access.lines)},
         {"millrace_access_log_dropped_total", COUNTER, "", "Lines dropped because the writer was behind.", write_u64,
          IN(access.dropped)},
         {"millrace_access_log_failed_total", COUNTER, "", "Lines that the file refused.", write_u64, IN(access.failed)},
@@ -367,7 +377,8 @@ void srv_print_metrics_markdown(FILE *out)
 
         fprintf(out, "# Metrics\n\n"
                      "<!-- Made by `millraced --print-metrics-markdown` from server/metrics.c; a test compares. -->\n\n"
-                     "`GET /metrics` on the admin listener answers them in Prometheus' text format. Rows of operations that\n"
+                     "`GET /metrics` on the admin listener answers them in Prometheus' text format. Rows of operations "
+                     "that\n"
                      "were never asked for are left out. What to watch is in [operations.md](operations.md).\n\n"
                      "| name | kind | labels | what it is |\n|---|---|---|---|\n");
         for (i = 0; i < METRIC_COUNT; i++)

@@ -5,8 +5,8 @@
 #define MILLRACE_SERVER_NOTIFY_H
 
 /*
- * Sends state ("READY=1", lines separated by newlines) to the socket that $NOTIFY_SOCKET names. Any thread; does not block. 1: sent;
- * 0: nobody asked; negative errno: could not be sent.
+ * Sends state ("READY=1", lines separated by newlines) to the socket that $NOTIFY_SOCKET names. Any thread; does not
+ * block. 1: sent; 0: nobody asked; negative errno: could not be sent.
  */
 int srv_notify(const char *state);
 

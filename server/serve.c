@@ -1,8 +1,8 @@
 /*
  * serve.c - the main thread while the daemon serves: signals, health, reloading, draining.
  *
- * It sleeps on a signalfd and looks at health now and then: what changes (ready, a drive that leaves) is said on standard error and to the
- * service manager. It does nothing that a request waits for.
+ * It sleeps on a signalfd and looks at health now and then: what changes (ready, a drive that leaves) is said on
+ * standard error and to the service manager. It does nothing that a request waits for.
  */
 #include "server/daemon.h"
 

@@ -1,8 +1,8 @@
 /*
  * settings.c - the table of settings made into values.
  *
- * Called by the main thread before anything else is started. Values arrive as text from three places (defaults, the file, the command
- * line) and all go through srv_settings_set(), which knows types, ranges and who overrides whom.
+ * Called by the main thread before anything else is started. Values arrive as text from three places (defaults, the
+ * file, the command line) and all go through srv_settings_set(), which knows types, ranges and who overrides whom.
  */
 #include "server/settings.h"
 
@@ -192,7 +192,7 @@ int srv_settings_set(struct srv_settings *settings, enum srv_setting_id id, enum
 
 int srv_settings_init(struct srv_settings *settings)
 {
-        struct srv_error error;
+        struct srv_error error = {""};
         int i, rv;
 
         memset(settings, 0, sizeof(*settings));
@@ -229,7 +229,8 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
         if (!settings->admin.set)
                 return srv_fail(error, -EINVAL, "admin: no address given");
         if ((*settings->tls_cert != '\0') != (*settings->tls_key != '\0'))
-                return srv_fail(error, -EINVAL, "%s: given without %s", *settings->tls_cert != '\0' ? "tls_cert" : "tls_key",
+                return srv_fail(error, -EINVAL, "%s: given without %s",
+                                *settings->tls_cert != '\0' ? "tls_cert" : "tls_key",
                                 *settings->tls_cert != '\0' ? "tls_key" : "tls_cert");
         return 0;
 }
@@ -262,7 +263,7 @@ int srv_settings_read_file(struct srv_settings *settings, const char *path, stru
 
 struct command_line {
         struct srv_settings *settings; /* NULL: only look what is there */
-        const char *config; /* NULL: none */
+        const char *config;            /* NULL: none */
         enum srv_action action;
 };
 
@@ -292,7 +293,9 @@ static bool take_action(struct command_line *line, const char *option)
         return false;
 }
 
-/* "--tls-cert=F" gives name "tls_cert" and value "F"; value NULL where there is no '='. -EINVAL: not an option at all. */
+/*
+ * "--tls-cert=F" gives name "tls_cert" and value "F"; value NULL where there is no '='. -EINVAL: not an option at all.
+ */
 static int split_option(const char *arg, char *name, size_t size, const char **value)
 {
         size_t len, i;
@@ -361,7 +364,8 @@ int srv_settings_load(struct srv_settings *settings, int argc, const char *const
         struct command_line line = {.action = SRV_RUN};
         int rv;
 
-        rv = take_arguments(&line, argc, argv, error); /* finds the file, which is to be read before the options count */
+        rv = take_arguments(&line, argc, argv,
+                            error); /* finds the file, which is to be read before the options count */
         if (rv != 0)
                 return rv;
         *action = line.action;

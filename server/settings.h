@@ -1,9 +1,9 @@
 /*
  * settings.h - every setting of the daemon, in one table.
  *
- * The table below is the only list of settings: from it come the members of struct srv_settings, the options of the command line, the
- * keys of the configuration file, the sample file, docs/configuration.md and the manual page. "tls_cert" is `tls_cert = F` in the file
- * and `--tls-cert F` on the command line.
+ * The table below is the only list of settings: from it come the members of struct srv_settings, the options of the
+ * command line, the keys of the configuration file, the sample file, docs/configuration.md and the manual page.
+ * "tls_cert" is `tls_cert = F` in the file and `--tls-cert F` on the command line.
  */
 #ifndef MILLRACE_SERVER_SETTINGS_H
 #define MILLRACE_SERVER_SETTINGS_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define SRV_LIST_MAX 64u   /* entries of a setting that may be given more than once */
+#define SRV_LIST_MAX  64u   /* entries of a setting that may be given more than once */
 #define SRV_VALUE_MAX 4096u /* bytes of one value */
 
 struct srv_error {
@@ -38,8 +38,9 @@ struct srv_ec {
 /*
  * X(name, TYPE, default, least, most, argument, help)
  *
- * Numbers: 0 is also allowed, whatever least is, where it is the default (it means "choose"). Sizes are in bytes, durations in milliseconds.
- * A default is written as one would write it in the file. CHOICE: argument lists the words; the value is the word's index.
+ * Numbers: 0 is also allowed, whatever least is, where it is the default (it means "choose"). Sizes are in bytes,
+ * durations in milliseconds. A default is written as one would write it in the file. CHOICE: argument lists the
+ * words; the value is the word's index.
  */
 #define SRV_SETTINGS(X)                                                                                                \
         X(drive, LIST, "", 0, 0, "DIR",                                                                                \
@@ -77,13 +78,15 @@ struct srv_ec {
         X(upload_memory, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                  \
           "Memory that small uploads and XML bodies may hold, all loops together.")                                    \
         X(log_file_size, SIZE, "64MiB", 4ll << 20, 4ll << 30, "SIZE", "Size of one file of a drive's log.")            \
-        X(segment_size, SIZE, "256MiB", 4ll << 20, 64ll << 30, "SIZE", "Size of one data segment of a drive.")        \
+        X(segment_size, SIZE, "256MiB", 4ll << 20, 64ll << 30, "SIZE", "Size of one data segment of a drive.")         \
         X(tail_size, SIZE, "32MiB", 1ll << 20, 16ll << 30, "SIZE",                                                     \
           "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait.")    \
         X(full_reserve, SIZE, "0", 1ll << 20, 1ll << 44, "SIZE",                                                       \
           "PUTs are refused when a file system has less than this free. 0: 1 GiB or 5 %, whichever is smaller.")       \
-        X(max_connections, INT, "20000", 16, 1000000, "N", "Connections that may be open at once, all loops together.") \
-        X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME", "A connection on which no byte moves is closed after " \
+        X(max_connections, INT, "20000", 16, 1000000, "N",                                                             \
+          "Connections that may be open at once, all loops together.")                                                 \
+        X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME",                                                       \
+          "A connection on which no byte moves is closed after "                                                       \
           "this.")                                                                                                     \
         X(request_timeout, DURATION, "30s", 1000, 3600000, "TIME", "Time a client has to send the head of a request.") \
         X(min_rate, SIZE, "16KiB", 1, 1ll << 40, "SIZE",                                                               \
@@ -122,7 +125,7 @@ enum srv_setting_id {
 #define SRV_SETTING_ENUM(name, type, ...) SRV_SETTING_##name,
         SRV_SETTINGS(SRV_SETTING_ENUM)
 #undef SRV_SETTING_ENUM
-        SRV_SETTING_COUNT
+                SRV_SETTING_COUNT
 };
 
 /* Where a value comes from; a later one overrides an earlier one. */
@@ -169,8 +172,9 @@ void srv_settings_free(struct srv_settings *settings);
 int srv_setting_find(const char *name);
 
 /*
- * Takes one value. A source that comes earlier than the one that set it is ignored; the same source twice is an error unless the setting is
- * a list. shown_as is what error texts call it, e.g. "--listen" or "millrace.conf:3: listen". 0, -EINVAL or -ENOMEM.
+ * Takes one value. A source that comes earlier than the one that set it is ignored; the same source twice is an error
+ * unless the setting is a list. shown_as is what error texts call it, e.g. "--listen" or "millrace.conf:3: listen".
+ * 0, -EINVAL or -ENOMEM.
  */
 int srv_settings_set(struct srv_settings *settings, enum srv_setting_id id, enum srv_source source, const char *value,
                      const char *shown_as, struct srv_error *error);
@@ -181,7 +185,10 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
 /* The configuration file at path. */
 int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error);
 
-/* The file that the command line names, then the command line. *action other than SRV_RUN: settings are not to be used. 0, -EINVAL, -ENOMEM, or of the file. */
+/*
+ * The file that the command line names, then the command line. *action other than SRV_RUN: settings are not to be
+ * used. 0, -EINVAL, -ENOMEM, or of the file.
+ */
 int srv_settings_load(struct srv_settings *settings, int argc, const char *const argv[], enum srv_action *action,
                       struct srv_error *error);
 

@@ -1,8 +1,8 @@
 /*
  * settings_print.c - the table of settings as --help, sample file, documentation and manual page.
  *
- * Called by the main thread; what it prints is kept in the tree (conf/millrace.conf.sample, docs/configuration.md, docs/man/millraced.8),
- * and a test compares the two.
+ * Called by the main thread; what it prints is kept in the tree (conf/millrace.conf.sample, docs/configuration.md,
+ * docs/man/millraced.8), and a test compares the two.
  */
 #include "server/settings.h"
 
@@ -100,11 +100,12 @@ void srv_print_help(FILE *out)
                         snprintf(text, sizeof(text), "%s (default %s)", info->help, info->default_text);
                 print_wrapped(out, "        ", text);
         }
-        fprintf(out, "  --config FILE\n"
-                     "        Read settings from FILE. Every option above is a setting there, with _ for -.\n"
-                     "  --version\n"
-                     "  --help\n\n"
-                     "Exit status: 0 after SIGTERM or SIGINT, 1 when it failed while it ran, 2 when it could not start.\n");
+        fprintf(out,
+                "  --config FILE\n"
+                "        Read settings from FILE. Every option above is a setting there, with _ for -.\n"
+                "  --version\n"
+                "  --help\n\n"
+                "Exit status: 0 after SIGTERM or SIGINT, 1 when it failed while it ran, 2 when it could not start.\n");
 }
 
 /* ---- conf/millrace.conf.sample -------------------------------------------------------------------- */
@@ -115,7 +116,8 @@ void srv_print_sample_config(FILE *out)
         char range[80];
         int i;
 
-        fprintf(out, "# Settings of millraced, read with `millraced --config FILE`. A line is NAME = VALUE; # begins a comment line.\n"
+        fprintf(out, "# Settings of millraced, read with `millraced --config FILE`. A line is NAME = VALUE; # begins a "
+                     "comment line.\n"
                      "# What is commented out here is the default. The command line comes before this file.\n"
                      "# Sizes take KiB, MiB, GiB, TiB; times take ms, s, m, h, d.\n");
         for (i = 0; i < SRV_SETTING_COUNT; i++) {
@@ -142,10 +144,11 @@ void srv_print_sample_config(FILE *out)
 
 void srv_print_settings_markdown(FILE *out)
 {
-        static const char *const kinds[] = {
-                [SRV_STRING] = "text",   [SRV_LIST] = "text, repeatable",   [SRV_BOOL] = "yes or no",
-                [SRV_INT] = "number",    [SRV_SIZE] = "size",               [SRV_DURATION] = "time",
-                [SRV_ADDRESS] = "address", [SRV_EC] = "erasure code",       [SRV_CHOICE] = "word"};
+        static const char *const kinds[] = {[SRV_STRING] = "text",     [SRV_LIST] = "text, repeatable",
+                                            [SRV_BOOL] = "yes or no",  [SRV_INT] = "number",
+                                            [SRV_SIZE] = "size",       [SRV_DURATION] = "time",
+                                            [SRV_ADDRESS] = "address", [SRV_EC] = "erasure code",
+                                            [SRV_CHOICE] = "word"};
         const struct srv_setting_info *info;
         char option[80], range[80];
         int i;
@@ -154,8 +157,10 @@ void srv_print_settings_markdown(FILE *out)
                 "# Configuration\n\n"
                 "<!-- Made by `millraced --print-settings-markdown` from server/settings.h; a test compares. -->\n\n"
                 "Every setting is an option of the command line and a line of the file that `--config` names:\n"
-                "`tls_cert = FILE` there is `--tls-cert FILE` here. The command line comes before the file, the file before\n"
-                "the default. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; times take `ms`, `s`, `m`, `h`, `d`. An unknown setting\n"
+                "`tls_cert = FILE` there is `--tls-cert FILE` here. The command line comes before the file, the file "
+                "before\n"
+                "the default. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; times take `ms`, `s`, `m`, `h`, `d`. An unknown "
+                "setting\n"
                 "or a bad value ends the start with exit status 2 and one line that names it. A setting that may be\n"
                 "repeated in the file is replaced as a whole by the command line.\n\n"
                 "`conf/millrace.conf.sample` has all of them with their defaults.\n\n");

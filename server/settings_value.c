@@ -1,8 +1,8 @@
 /*
  * settings_value.c - from text to the values of settings, and back.
  *
- * Pure functions, any thread. A parser takes the whole text or nothing: no spaces, no signs, no rest; it says why it refuses, and the
- * caller adds which setting it was.
+ * Pure functions, any thread. A parser takes the whole text or nothing: no spaces, no signs, no rest; it says why it
+ * refuses, and the caller adds which setting it was.
  */
 #include "server/settings.h"
 
@@ -17,8 +17,11 @@ struct unit {
 };
 
 static const struct unit size_units[] = {
-        {"", 1},          {"B", 1},          {"K", 1ull << 10},   {"KiB", 1ull << 10}, {"M", 1ull << 20},
-        {"MiB", 1ull << 20}, {"G", 1ull << 30}, {"GiB", 1ull << 30}, {"T", 1ull << 40},   {"TiB", 1ull << 40},
+        {"", 1},           {"B", 1},
+        {"K", 1ull << 10}, {"KiB", 1ull << 10},
+        {"M", 1ull << 20}, {"MiB", 1ull << 20},
+        {"G", 1ull << 30}, {"GiB", 1ull << 30},
+        {"T", 1ull << 40}, {"TiB", 1ull << 40},
 };
 static const struct unit time_units[] = {
         {"ms", 1}, {"s", 1000}, {"", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000},

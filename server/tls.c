@@ -75,7 +75,8 @@ int srv_tls_load(const struct srv_settings *settings, struct gw_gateway *gateway
         if (rv == 0) {
                 rv = gw_tls_set(gateway, cert, key);
                 if (rv != 0)
-                        srv_fail(error, rv, "tls_cert: %.200s and tls_key %.200s are not a certificate and its key in PEM",
+                        srv_fail(error, rv,
+                                 "tls_cert: %.200s and tls_key %.200s are not a certificate and its key in PEM",
                                  settings->tls_cert, settings->tls_key);
         }
         if (key != NULL)

@@ -1,8 +1,8 @@
 /*
  * daemon_fixture.h - a whole daemon in a process of its own, and a client that speaks to it.
  *
- * The child runs srv_daemon_run() over folders in a temporary place, on ports that the system chooses; the parent reads its standard error to
- * learn them. Included by tests only.
+ * The child runs srv_daemon_run() over folders in a temporary place, on ports that the system chooses; the parent
+ * reads its standard error to learn them. Included by tests only.
  */
 #ifndef MILLRACE_TESTS_DAEMON_FIXTURE_H
 #define MILLRACE_TESTS_DAEMON_FIXTURE_H
@@ -26,15 +26,15 @@
 
 #include <cmocka.h>
 
-#define FX_DRIVES    4
-#define FX_START_MS  60000
-#define FX_ARGS_MAX  40
+#define FX_DRIVES   4
+#define FX_START_MS 60000
+#define FX_ARGS_MAX 40
 
 struct daemon_fixture {
         char folder[64];
-        pid_t pid;         /* 0: none runs */
-        int err;           /* reading end of its standard error */
-        char text[65536];  /* what came from it */
+        pid_t pid;        /* 0: none runs */
+        int err;          /* reading end of its standard error */
+        char text[65536]; /* what came from it */
         size_t text_len;
         char listen[64], plain[64], admin[64];
         char access_key[129], secret_key[129];
@@ -113,9 +113,10 @@ static inline int fx_child(int err, int argc, const char *const argv[])
 /* Starts a daemon on the fixture's drives with more arguments (ended by NULL); does not wait. */
 static inline void fx_spawn(struct daemon_fixture *f, const char *const more[])
 {
-        const char *argv[FX_ARGS_MAX] = {"millraced", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--loops", "2",
-                                         "--memory", "64MiB", "--log-file-size", "4MiB", "--segment-size", "16MiB",
-                                         "--full-reserve", "1MiB"};
+        const char *argv[FX_ARGS_MAX] = {"millraced",   "--listen",        "127.0.0.1:0", "--admin",
+                                         "127.0.0.1:0", "--loops",         "2",           "--memory",
+                                         "64MiB",       "--log-file-size", "4MiB",        "--segment-size",
+                                         "16MiB",       "--full-reserve",  "1MiB"};
         char drives[FX_DRIVES][96];
         int argc = 15, pipe_fds[2], i;
 

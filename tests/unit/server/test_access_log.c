@@ -1,5 +1,6 @@
 /*
- * test_access_log.c - the access log: lines of several loops, files that move away or refuse, and a writer that is behind.
+ * test_access_log.c - the access log: lines of several loops, files that move away or refuse, and a writer that is
+ * behind.
  */
 #include "server/access_log.h"
 
@@ -122,7 +123,8 @@ static void test_lines_and_reopen(void **state)
 
 static void check_secrets(json_t *line, void *arg)
 {
-        assert_string_equal(member(line, "target"), "/X-Amz-Signature=0?X-Amz-Date=1&X-Amz-Signature=*&a=b&X-Amz-Security-Token=*");
+        assert_string_equal(member(line, "target"),
+                            "/X-Amz-Signature=0?X-Amz-Date=1&X-Amz-Signature=*&a=b&X-Amz-Security-Token=*");
 }
 
 static void test_signatures_are_not_written(void **state)
@@ -140,7 +142,7 @@ static void test_signatures_are_not_written(void **state)
 
 /* ---- many loops ----------------------------------------------------------------------------------- */
 
-#define THREADS   3u
+#define THREADS    3u
 #define PER_THREAD 4000u
 
 struct producer {
@@ -316,12 +318,9 @@ static void test_reopen_fails(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_lines_and_reopen),
-                cmocka_unit_test(test_signatures_are_not_written),
-                cmocka_unit_test(test_many_loops),
-                cmocka_unit_test(test_overflow),
-                cmocka_unit_test(test_refusing_file),
-                cmocka_unit_test(test_cannot_be_opened),
+                cmocka_unit_test(test_lines_and_reopen), cmocka_unit_test(test_signatures_are_not_written),
+                cmocka_unit_test(test_many_loops),       cmocka_unit_test(test_overflow),
+                cmocka_unit_test(test_refusing_file),    cmocka_unit_test(test_cannot_be_opened),
                 cmocka_unit_test(test_reopen_fails),
         };
 

@@ -61,8 +61,8 @@ static int setup(void **state)
                 mkdir(path_of(f, i, ""), 0700);
                 if (i < DRIVES - 1)
                         write_file(path_of(f, i, "FORMAT"), "x", 0600);
-                if (srv_settings_set(&f->settings, SRV_SETTING_drive, SRV_FROM_COMMAND_LINE, path_of(f, i, ""), "--drive",
-                                     &f->error) != 0)
+                if (srv_settings_set(&f->settings, SRV_SETTING_drive, SRV_FROM_COMMAND_LINE, path_of(f, i, ""),
+                                     "--drive", &f->error) != 0)
                         return -1;
         }
         *state = f;
@@ -219,7 +219,8 @@ static void test_damaged(void **state)
                                               "access_key = a/b\nsecret_key = 0123456789\n",
                                               "access_key = a,b\nsecret_key = 0123456789\n",
                                               "access_key = a b\nsecret_key = 0123456789\n",
-                                              "access_key = mine\nsecret_key = 01234\x7f" "56789\n",
+                                              "access_key = mine\nsecret_key = 01234\x7f"
+                                              "56789\n",
                                               "access_key = mine\nsecret_key = \xc3\xa9zzzzzzzzzz\n",
                                               "access_key = mine\naccess_key = mine\nsecret_key = 0123456789\n",
                                               "access_key = mine\nsecret_key = 0123456789\nuser = me\n",

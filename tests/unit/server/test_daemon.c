@@ -162,8 +162,9 @@ static void test_bad_files(void **state)
         char cert[128], key[128];
 
         refuses(f, ARGS("--access-log", "/nowhere/at/all", "--format"), "access_log", "/nowhere/at/all");
-        refuses(f, ARGS("--tls-cert", "/nowhere/cert", "--tls-key", "/nowhere/key", "--root-credentials", "/nowhere/root",
-                        "--format"),
+        refuses(f,
+                ARGS("--tls-cert", "/nowhere/cert", "--tls-key", "/nowhere/key", "--root-credentials", "/nowhere/root",
+                     "--format"),
                 "/nowhere/root", "cannot write");
         path_in(f, "cert", cert, sizeof(cert));
         path_in(f, "key", key, sizeof(key));
@@ -433,7 +434,8 @@ static void test_stop_at_any_time(void **state)
         assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
         for (delay_us = 20000; delay_us < 400000; delay_us += 90000) {
                 fx_spawn(f, NO_ARGS);
-                assert_true(fx_said(f, "listening on")); /* before: the signal would end the child that is not the daemon yet */
+                assert_true(fx_said(
+                        f, "listening on")); /* before: the signal would end the child that is not the daemon yet */
                 usleep((useconds_t)delay_us);
                 assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
         }

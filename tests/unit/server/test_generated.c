@@ -1,5 +1,6 @@
 /*
- * test_generated.c - what is made of the tables and kept in the tree is what the tables say now. Run in the folder of the project.
+ * test_generated.c - what is made of the tables and kept in the tree is what the tables say now. Run in the folder of
+ * the project.
  *
  * When it fails: server/generate.sh MILLRACED writes the files again.
  */
@@ -95,10 +96,8 @@ static void test_help_names_all(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_sample),
-                cmocka_unit_test(test_configuration),
-                cmocka_unit_test(test_metrics_table),
-                cmocka_unit_test(test_manual),
+                cmocka_unit_test(test_sample),         cmocka_unit_test(test_configuration),
+                cmocka_unit_test(test_metrics_table),  cmocka_unit_test(test_manual),
                 cmocka_unit_test(test_help_names_all),
         };
 

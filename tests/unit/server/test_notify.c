@@ -39,7 +39,8 @@ static int manager(const char *name, size_t len)
 
         assert_true(fd >= 0);
         memcpy(addr.sun_path, name, len);
-        assert_int_equal(bind(fd, (struct sockaddr *)&addr, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)), 0);
+        assert_int_equal(bind(fd, (struct sockaddr *)&addr, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
+                         0);
         return fd;
 }
 

@@ -14,7 +14,7 @@
 #define ARGC(argv) ((int)(sizeof(argv) / sizeof((argv)[0])))
 #define LOAD(f, ...)                                                                                                   \
         ({                                                                                                             \
-                const char *argv_[] = {"millraced", __VA_ARGS__};                                                            \
+                const char *argv_[] = {"millraced", __VA_ARGS__};                                                      \
                 load(f, ARGC(argv_), argv_);                                                                           \
         })
 
@@ -87,10 +87,19 @@ static void test_sizes(void **state)
         static const struct {
                 const char *text;
                 uint64_t value;
-        } good[] = {{"0", 0}, {"1", 1}, {"64K", 65536}, {"64KiB", 65536}, {"64kib", 65536}, {"3M", 3 << 20},
-                    {"2GiB", 2ull << 30}, {"1T", 1ull << 40}, {"512B", 512}, {"18446744073709551615", UINT64_MAX}};
-        static const char *const bad[] = {"", "K", "-1", "+1", "1 K", "1KB", "1.5M", "0x10", "18446744073709551616",
-                                          "16777216T", "1MiBs", " 1", "1 "};
+        } good[] = {{"0", 0},
+                    {"1", 1},
+                    {"64K", 65536},
+                    {"64KiB", 65536},
+                    {"64kib", 65536},
+                    {"3M", 3 << 20},
+                    {"2GiB", 2ull << 30},
+                    {"1T", 1ull << 40},
+                    {"512B", 512},
+                    {"18446744073709551615", UINT64_MAX}};
+        static const char *const bad[] = {
+                "",          "K",     "-1", "+1", "1 K", "1KB", "1.5M", "0x10", "18446744073709551616",
+                "16777216T", "1MiBs", " 1", "1 "};
         const char *why;
         uint64_t value;
         size_t i;
@@ -125,8 +134,9 @@ static void test_durations(void **state)
 
 static void test_addresses(void **state)
 {
-        static const char *const bad[] = {"9000", "127.0.0.1", "127.0.0.1:", ":x", "1.2.3.4:65536", "::1:9000", "[::1]",
-                                          "[]:1", "[::1:9000", "a b:1", "host/x:1", "[host]:1", "1.2.3.4:-1"};
+        static const char *const bad[] = {"9000",     "127.0.0.1", "127.0.0.1:", ":x",        "1.2.3.4:65536",
+                                          "::1:9000", "[::1]",     "[]:1",       "[::1:9000", "a b:1",
+                                          "host/x:1", "[host]:1",  "1.2.3.4:-1"};
         struct srv_address a;
         const char *why;
         size_t i;
@@ -228,10 +238,11 @@ static void test_every_way_to_give_an_option(void **state)
 {
         struct fixture *f = *state;
 
-        assert_int_equal(LOAD(f, "--drive", "/a", "--drive=/b", "--format", "--listen", "[::1]:0", "--admin=*:1", "--ec",
-                              "2+1", "--loops", "3", "--tls-cert", "/c", "--tls_key=/k=x", "--cache", "0",
-                              "--access-log", "-", "--region="
-                                                   "eu-1"),
+        assert_int_equal(LOAD(f, "--drive", "/a", "--drive=/b", "--format", "--listen", "[::1]:0", "--admin=*:1",
+                              "--ec", "2+1", "--loops", "3", "--tls-cert", "/c", "--tls_key=/k=x", "--cache", "0",
+                              "--access-log", "-",
+                              "--region="
+                              "eu-1"),
                          0);
         assert_int_equal(f->settings.drive.count, 2);
         assert_string_equal(f->settings.drive.item[0], "/a");
@@ -326,8 +337,10 @@ static void test_file(void **state)
 {
         struct fixture *f = *state;
 
-        write_file(f, "# comment\n; comment\n\ndrive = /a\n  drive=/b ; not a comment\r\nformat = yes\nlisten: 10.0.0.1:80\n"
-                      "cache = 1GiB");
+        write_file(
+                f,
+                "# comment\n; comment\n\ndrive = /a\n  drive=/b ; not a comment\r\nformat = yes\nlisten: 10.0.0.1:80\n"
+                "cache = 1GiB");
         assert_int_equal(LOAD(f, "--config", f->file), 0);
         assert_int_equal(f->settings.drive.count, 2);
         assert_string_equal(f->settings.drive.item[1], "/b ; not a comment");
