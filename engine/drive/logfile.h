@@ -30,6 +30,8 @@ struct eng_log_file {
         unsigned pins;                /* reads under way */
         int read_fd;                  /* -1: not open */
         bool freeing;                 /* FREED is on its way to the log, or unlink is under way */
+        bool freed;                   /* FREED is durable: to be unlinked */
+        bool dirty;                   /* tombstones differ from the row in the index */
         TAILQ_ENTRY(eng_log_file) order;
         TAILQ_ENTRY(eng_log_file) opened;
         UT_hash_handle by_number;

@@ -1,0 +1,366 @@
+/*
+ * append.c - records into the log (APPEND), out of it into the tail (COMMIT), and what recovery asks of them (TAIL, RECORD).
+ *
+ * A durable record of a placement group is pending: kept, but invisible, until its primary says by COMMIT that it is stable on all
+ * members (I2). Then its mutations are applied to the active generation in order of seq. EPOCH records count from the moment they are
+ * durable. What is queued and pending is bounded; at the bound APPEND is refused, not made to wait, because a pending record may wait
+ * for another drive that waits for this one.
+ *
+ * owner: the loop (replay: the opening thread).
+ */
+#include "engine/drive/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ec.h"
+
+/* ---- applying -------------------------------------------------------------------------------------- */
+
+/* A record whose seq is not above all applied before it (a copy, or replayed again) must not hide what is newer, further down. */
+static bool newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t seq)
+{
+        const struct eng_tail_name *entry;
+        struct eng_index_entry found;
+        struct fmt_value value;
+        bool newer = false;
+
+        if (l->frozen != NULL) {
+                entry = eng_tail_find(l->frozen, mut->name, mut->name_len);
+                if (entry != NULL)
+                        return entry->seq > seq;
+        }
+        if (eng_index_read_begin(l->reader) != 0)
+                return false;
+        if (eng_index_get(l->reader, mut->name, mut->name_len, &found) == 0) {
+                memcpy(&value, found.value, sizeof(value));
+                newer = value.seq > seq;
+        }
+        eng_index_read_end(l->reader);
+        return newer;
+}
+
+static void cache_inline(struct eng_local *l, const struct fmt_value *value, const struct eng_mut *mut)
+{
+        struct eng_buf *bytes = eng_buf_new(mut->inline_len);
+
+        if (bytes == NULL)
+                return;
+        memcpy(bytes->data, mut->inline_bytes, mut->inline_len);
+        eng_cache_put(l->cache, value->id, bytes);
+        eng_buf_unref(bytes);
+}
+
+static int apply_put(struct eng_local *l, const struct eng_append *append, const struct eng_mut *mut)
+{
+        struct eng_buf *value = eng_buf_new(mut->value_len);
+        struct fmt_value *head;
+
+        if (value == NULL)
+                return -ENOMEM;
+        memcpy(value->data, mut->value, mut->value_len);
+        head = (struct fmt_value *)value->data;
+        head->crc = 0;
+        head->seq = append->rec.seq;
+        head->log_file = append->rec.file;
+        head->log_position = append->rec.position;
+        if (mut->inline_len > 0 && append->body != NULL)
+                cache_inline(l, head, mut);
+        return eng_tail_put(l->active, mut->name, mut->name_len, value, append->rec.seq);
+}
+
+static int apply_end_upload(struct eng_local *l, const struct eng_append *append, const struct eng_mut *mut)
+{
+        struct eng_buf *ids = eng_buf_new(mut->value_len);
+
+        if (ids == NULL)
+                return -ENOMEM;
+        memcpy(ids->data, mut->value, mut->value_len);
+        return eng_tail_end_upload(l->active, mut->name, mut->name_len, ids, append->rec.seq);
+}
+
+static void count_tombstone(struct eng_local *l, const struct eng_append *append)
+{
+        struct eng_log_file *file = eng_log_files_find(&l->files, append->rec.file);
+
+        if (file == NULL)
+                return;
+        file->tombstones++;
+        file->dirty = true;
+}
+
+static int apply_mutation(struct eng_local *l, const struct eng_append *append, const struct eng_mut *mut, bool late)
+{
+        if (mut->kind != FMT_MUT_PUT)
+                count_tombstone(l, append);
+        if (late && mut->kind != FMT_MUT_END_UPLOAD && newer_below(l, mut, append->rec.seq))
+                return 0;
+        switch (mut->kind) {
+        case FMT_MUT_PUT:
+                return apply_put(l, append, mut);
+        case FMT_MUT_DELETE:
+                return eng_tail_delete(l->active, mut->name, mut->name_len, append->rec.seq);
+        case FMT_MUT_END_UPLOAD:
+                return apply_end_upload(l, append, mut);
+        }
+        return -EBADMSG;
+}
+
+static int apply(struct eng_local *l, const struct eng_append *append, bool late)
+{
+        const struct eng_buf *body = append->body != NULL ? append->body : append->head;
+        struct eng_mut mut;
+        size_t pos = 0;
+        int rv;
+
+        if (append->rec.type == FMT_RECORD_FENCE) {
+                count_tombstone(l, append);
+                return 0;
+        }
+        while ((rv = eng_rec_next(body->data, append->rec.body_len, append->rec.inline_len, &pos, &mut)) == 1) {
+                rv = apply_mutation(l, append, &mut, late);
+                if (rv != 0)
+                        return rv;
+        }
+        return rv;
+}
+
+int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
+{
+        struct eng_append *append;
+        uint64_t applied;
+        int rv = 0;
+
+        for (;;) {
+                applied = pg->applied;
+                append = eng_pgs_take(&l->pgs, pg, seq);
+                if (append == NULL)
+                        break;
+                rv = apply(l, append, append->rec.seq <= applied);
+                eng_append_free(append);
+                if (rv != 0)
+                        break;
+        }
+        atomic_store_explicit(&l->figures.tail_bytes, l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0),
+                              memory_order_relaxed);
+        return rv;
+}
+
+void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out)
+{
+        const struct eng_append *oldest = TAILQ_FIRST(&l->pgs.order);
+
+        memset(out, 0, sizeof(*out));
+        if (oldest != NULL) {
+                out->file = oldest->rec.file;
+                out->generation = oldest->rec.generation;
+                out->position = oldest->rec.position;
+                out->prev_crc = oldest->rec.prev_crc;
+                return;
+        }
+        out->file = l->log.end.file;
+        out->generation = l->log.end.generation;
+        out->position = l->log.end.position;
+        out->prev_crc = l->log.end.prev_crc;
+}
+
+/* ---- APPEND ---------------------------------------------------------------------------------------- */
+
+static void answer(struct eng_append *append, int rv)
+{
+        struct eng_op *op = append->op;
+
+        append->op = NULL;
+        if (op != NULL)
+                eng_local_answer(op, rv);
+}
+
+static void durable_pg(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+        struct eng_log_pg *pg = eng_pgs_get(&l->pgs, append->rec.pg);
+
+        eng_count(&l->figures.appends, 1);
+        if (pg == NULL) {
+                answer(append, -EIO);
+                eng_local_fail(l, -ENOMEM, "keeping a record");
+                eng_append_free(append);
+                return;
+        }
+        eng_pgs_set_committed(pg, append->rec.committed);
+        answer(append, 0);
+        if (!eng_pgs_add(&l->pgs, pg, append))
+                eng_append_free(append); /* the same record once more: the first one counts */
+}
+
+static void durable_epoch(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+        int rv = eng_epochs_add(l, append->body, append->rec.file);
+
+        answer(append, rv);
+        eng_append_free(append);
+}
+
+static struct eng_append *new_append(enum fmt_record_type type, struct eng_buf *body)
+{
+        struct eng_append *append = calloc(1, sizeof(*append));
+
+        if (append == NULL)
+                return NULL;
+        append->rec.type = (uint16_t)type;
+        if (body != NULL) {
+                append->body = eng_buf_ref(body);
+                append->rec.body_len = body->len;
+        }
+        return append;
+}
+
+static int check_append(const struct eng_op *op)
+{
+        const struct eng_buf *body = op->append.body;
+        size_t len = body != NULL ? body->len : 0;
+
+        if (len > FMT_BODY_MAX || op->append.inline_len > len)
+                return -EINVAL;
+        switch (op->append.type) {
+        case FMT_RECORD_PG:
+                return body != NULL && eng_rec_check_body(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_EPOCH:
+                return body != NULL && eng_rec_check_epoch(body->data, len) == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_FENCE:
+                return op->append.inline_len == 0 ? 0 : -EINVAL;
+        }
+        return -EINVAL;
+}
+
+/* A repeated APPEND of what is here already. One that is still on its way is appended again, which does no harm. */
+static bool have_already(struct eng_local *l, const struct eng_op *op)
+{
+        const struct eng_log_pg *pg;
+
+        if (op->append.type == FMT_RECORD_EPOCH)
+                return false;
+        pg = eng_pgs_find(&l->pgs, op->append.pg);
+        return pg != NULL && (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
+}
+
+static int admit(struct eng_local *l, const struct eng_op *op)
+{
+        uint64_t bound = ENG_APPEND_QUEUE_BYTES * ((op->flags & ENG_OP_RESERVE) != 0 ? 2 : 1);
+        uint64_t len = op->append.body != NULL ? op->append.body->len : 0;
+        int rv = check_append(op);
+
+        if (rv != 0)
+                return rv;
+        if (op->epoch < atomic_load(&l->epochs.number))
+                return -ESTALE;
+        if (eng_local_full(l, op->flags))
+                return -ENOSPC;
+        if (l->log.queue_bytes + l->pgs.pending_bytes + len > bound)
+                return -EAGAIN;
+        return 0;
+}
+
+void eng_append_op(struct eng_local *l, struct eng_op *op)
+{
+        struct eng_append *append;
+        int rv = admit(l, op);
+
+        if (rv != 0 || have_already(l, op)) {
+                eng_local_answer(op, rv);
+                return;
+        }
+        append = new_append(op->append.type, op->append.body);
+        if (append == NULL) {
+                eng_local_answer(op, -EAGAIN);
+                return;
+        }
+        append->rec.body_crc = op->append.body_crc;
+        append->rec.inline_len = op->append.inline_len;
+        append->rec.pg = op->append.pg;
+        append->rec.epoch = op->append.record_epoch != 0 ? op->append.record_epoch : op->epoch;
+        append->rec.seq = op->append.seq;
+        append->rec.committed = op->append.committed;
+        append->rec.time_ms = op->append.time_ms;
+        append->op = op;
+        append->durable = op->append.type == FMT_RECORD_EPOCH ? durable_epoch : durable_pg;
+        eng_log_append(l, append);
+        eng_log_kick(l);
+}
+
+int eng_append_freed(struct eng_local *l, uint64_t file, void (*durable)(void *arg, struct eng_append *append))
+{
+        struct eng_buf *body = eng_buf_new(sizeof(file));
+        struct eng_append *append = NULL;
+
+        if (body != NULL) {
+                memcpy(body->data, &file, sizeof(file));
+                append = new_append(FMT_RECORD_FREED, body);
+        }
+        eng_buf_unref(body);
+        if (append == NULL)
+                return -ENOMEM;
+        append->rec.body_crc = era_crc32c(0, &file, sizeof(file));
+        append->rec.time_ms = (uint64_t)lp_wall_ms();
+        append->durable = durable;
+        eng_log_append(l, append);
+        eng_log_kick(l);
+        return 0;
+}
+
+/* ---- COMMIT, TAIL, RECORD -------------------------------------------------------------------------- */
+
+void eng_commit_op(struct eng_local *l, struct eng_op *op)
+{
+        struct eng_log_pg *pg;
+        int rv;
+
+        if (op->epoch < atomic_load(&l->epochs.number)) {
+                eng_local_answer(op, -ESTALE);
+                return;
+        }
+        pg = eng_pgs_get(&l->pgs, op->commit.pg);
+        if (pg == NULL) {
+                eng_local_answer(op, -EAGAIN);
+                return;
+        }
+        eng_pgs_set_committed(pg, op->commit.seq);
+        rv = eng_apply_up_to(l, pg, op->commit.seq);
+        if (rv != 0)
+                eng_local_fail(l, rv, "applying records of group %u", op->commit.pg);
+        eng_local_answer(op, rv != 0 ? -EIO : 0);
+        if (rv == 0 && eng_batch_due(l))
+                eng_batch_start(l);
+}
+
+void eng_tail_op(struct eng_local *l, struct eng_op *op)
+{
+        op->tail.entries = eng_pgs_tail(&l->pgs, &op->tail.count);
+        eng_local_answer(op, op->tail.entries == NULL ? -EAGAIN : 0);
+}
+
+void eng_record_op(struct eng_local *l, struct eng_op *op)
+{
+        const struct eng_log_pg *pg = eng_pgs_find(&l->pgs, op->append.pg);
+        const struct eng_append *found = pg != NULL ? eng_pgs_find_pending(pg, op->append.seq) : NULL;
+
+        op->append.body = NULL;
+        if (found == NULL) {
+                eng_local_answer(op, -ENOENT);
+                return;
+        }
+        op->append.body_crc = found->rec.body_crc;
+        op->append.inline_len = found->rec.inline_len;
+        op->append.type = found->rec.type;
+        op->append.committed = found->rec.committed;
+        op->append.time_ms = found->rec.time_ms;
+        op->append.record_epoch = found->rec.epoch;
+        if (found->body == NULL) {
+                eng_rec_read(l, op, found->rec.file, found->rec.position, sizeof(found->rec) + found->rec.body_len);
+                return;
+        }
+        op->append.body = eng_buf_ref(found->body);
+        eng_local_answer(op, 0);
+}

@@ -1,0 +1,347 @@
+/*
+ * batch.c - freezing the active generation and getting it into the index.
+ *
+ * The loop freezes the active generation together with what has to go into the same transaction (how far the log is covered, groups, epochs,
+ * rows), and hands it to the index worker (batch_write.c). When that is durable the generation is dropped, values that died are
+ * told to the store, and files with nothing living in them are freed. One batch is under way at a time; appends go on meanwhile,
+ * up to the bound of the tail.
+ *
+ * owner: the loop; open and close call eng_batch_now() while no loop runs.
+ */
+#include "engine/drive/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HISTORY_BYTES 4096u
+
+bool eng_batch_due(const struct eng_local *l)
+{
+        return l->frozen == NULL && (l->active->name_count >= ENG_FREEZE_NAMES ||
+                                     l->active->bytes >= l->tail_bytes / ENG_FREEZE_BYTES_SHARE);
+}
+
+/* ---- what goes along ------------------------------------------------------------------------------- */
+
+static int snapshot_pgs(struct eng_local *l, struct eng_batch *batch)
+{
+        struct eng_log_pg *pg = NULL;
+        struct fmt_index_pg *row;
+
+        batch->pgs = calloc(l->pgs.count + 1, sizeof(*batch->pgs));
+        if (batch->pgs == NULL)
+                return -ENOMEM;
+        while ((pg = eng_pgs_next(&l->pgs, pg)) != NULL) {
+                if (!pg->dirty)
+                        continue;
+                row = &batch->pgs[batch->pg_count++];
+                row->pg = pg->pg;
+                row->seq = pg->applied;
+                row->committed = pg->committed;
+                row->epoch = pg->epoch;
+        }
+        return 0;
+}
+
+static int snapshot_logs(struct eng_local *l, struct eng_batch *batch)
+{
+        const struct eng_log_file *file;
+        struct fmt_index_log *row;
+
+        batch->logs = calloc(l->files.count + 1, sizeof(*batch->logs));
+        if (batch->logs == NULL)
+                return -ENOMEM;
+        TAILQ_FOREACH(file, &l->files.list, order) {
+                if (!file->dirty)
+                        continue;
+                row = &batch->logs[batch->log_count++];
+                row->file = file->number;
+                row->tombstones = file->tombstones;
+                row->bytes = file->bytes;
+        }
+        return 0;
+}
+
+/* Segments of which more is written than the index knows. */
+static int snapshot_segments(struct eng_local *l, struct eng_batch *batch)
+{
+        struct eng_segment *segment = NULL;
+        struct eng_segments_info info;
+        struct fmt_index_segment *row;
+        uint64_t floor;
+
+        eng_segments_info(l->segments, &info);
+        batch->segments = calloc(info.segments + 1, sizeof(*batch->segments));
+        if (batch->segments == NULL)
+                return -ENOMEM;
+        while ((segment = eng_segments_each(l->segments, segment)) != NULL) {
+                floor = eng_write_floor(l, segment);
+                if (floor <= segment->indexed_to || batch->segment_count == info.segments)
+                        continue;
+                row = &batch->segments[batch->segment_count++];
+                eng_segment_row(segment, row);
+                row->indexed_to = floor;
+        }
+        return 0;
+}
+
+static int snapshot_epochs(struct eng_local *l, struct eng_batch *batch)
+{
+        if (!l->epochs.dirty)
+                return 0;
+        batch->history = eng_buf_new(HISTORY_BYTES);
+        if (batch->history == NULL)
+                return -ENOMEM;
+        batch->history->len = (uint32_t)eng_epochs_encode(&l->epochs, batch->history->data, HISTORY_BYTES);
+        batch->epoch = eng_buf_ref(l->epochs.newest);
+        return 0;
+}
+
+static int snapshot(struct eng_local *l, struct eng_batch *batch)
+{
+        int rv;
+
+        eng_append_covered(l, &batch->covered);
+        rv = snapshot_pgs(l, batch);
+        if (rv == 0)
+                rv = snapshot_logs(l, batch);
+        if (rv == 0)
+                rv = snapshot_segments(l, batch);
+        if (rv == 0)
+                rv = snapshot_epochs(l, batch);
+        return rv;
+}
+
+/* The snapshot is complete: what it holds counts as written. */
+static void mark_clean(struct eng_local *l, struct eng_batch *batch)
+{
+        struct eng_log_pg *pg = NULL;
+        struct eng_log_file *file;
+
+        while ((pg = eng_pgs_next(&l->pgs, pg)) != NULL)
+                pg->dirty = false;
+        TAILQ_FOREACH(file, &l->files.list, order)
+                file->dirty = false;
+        l->epochs.dirty = false;
+        batch->logs_gone = l->logs_gone;
+        batch->log_gone_count = l->log_gone_count;
+        l->logs_gone = NULL;
+        l->log_gone_count = l->log_gone_size = 0;
+        batch->segments_gone = l->segments_gone;
+        batch->segment_gone_count = l->segment_gone_count;
+        l->segments_gone = NULL;
+        l->segment_gone_count = l->segment_gone_size = 0;
+}
+
+void eng_batch_free(struct eng_batch *batch)
+{
+        struct eng_job job = batch->job;
+
+        free(batch->pgs);
+        free(batch->logs);
+        free(batch->segments);
+        free(batch->logs_gone);
+        free(batch->segments_gone);
+        free(batch->gone.items);
+        free(batch->rows);
+        eng_buf_unref(batch->epoch);
+        eng_buf_unref(batch->history);
+        eng_buf_list_clear(&batch->dead);
+        memset(batch, 0, sizeof(*batch));
+        batch->job = job; /* its message may be on the way */
+}
+
+static bool anything_new(struct eng_local *l)
+{
+        struct fmt_index_covered covered;
+
+        if (!eng_tail_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty)
+                return true;
+        eng_append_covered(l, &covered);
+        return memcmp(&covered, &l->covered, sizeof(covered)) != 0;
+}
+
+/* 1: frozen; 0: nothing to do; -ENOMEM. */
+static int freeze(struct eng_local *l)
+{
+        struct eng_tail *fresh;
+        int rv;
+
+        if (!anything_new(l))
+                return 0;
+        fresh = eng_tail_new();
+        if (fresh == NULL)
+                return -ENOMEM;
+        rv = snapshot(l, &l->batch);
+        if (rv != 0) {
+                eng_batch_free(&l->batch);
+                eng_tail_free(fresh);
+                return rv;
+        }
+        mark_clean(l, &l->batch);
+        l->frozen = l->active;
+        l->active = fresh;
+        l->batch.tail = l->frozen;
+        return 1;
+}
+
+/* ---- afterwards ------------------------------------------------------------------------------------ */
+
+static void take_rows(struct eng_local *l, const struct eng_batch *batch)
+{
+        struct eng_log_file *file;
+        unsigned i;
+
+        TAILQ_FOREACH(file, &l->files.list, order)
+                file->live_names = 0;
+        for (i = 0; i < batch->row_count; i++) {
+                file = eng_log_files_find(&l->files, batch->rows[i].file);
+                if (file != NULL)
+                        file->live_names = batch->rows[i].live_names;
+        }
+}
+
+static void take_segments(struct eng_local *l, const struct eng_batch *batch)
+{
+        struct eng_segment *segment;
+        unsigned i;
+
+        for (i = 0; i < batch->segment_count; i++) {
+                segment = eng_segment_find(l->segments, batch->segments[i].segment);
+                if (segment != NULL)
+                        eng_segment_set_indexed(segment, batch->segments[i].indexed_to);
+        }
+        for (i = 0; i < batch->gone.count; i++) {
+                segment = eng_segment_find(l->segments, batch->gone.items[i].segment);
+                if (segment != NULL)
+                        eng_segment_dead(l->segments, segment, eng_place_bytes(&batch->gone.items[i]));
+        }
+}
+
+static void keep_for_later(struct eng_local *l, struct eng_buf_list *list)
+{
+        unsigned i;
+
+        for (i = 0; i < list->count && l->dead.count < ENG_DEAD_REPLAYED_MAX; i++)
+                eng_buf_list_add(&l->dead, eng_buf_ref(list->items[i]));
+}
+
+static void tell_superseded(struct eng_local *l, const struct eng_buf_list *list)
+{
+        if (list->count > 0 && l->options.superseded != NULL)
+                l->options.superseded(l->options.arg, &l->drive, list->items, list->count);
+}
+
+static void count_index(struct eng_local *l)
+{
+        struct eng_index_info info;
+
+        if (eng_index_read_begin(l->reader) != 0)
+                return;
+        if (eng_index_info(l->reader, &info) == 0)
+                atomic_store_explicit(&l->figures.index_bytes, info.used_bytes, memory_order_relaxed);
+        eng_index_read_end(l->reader);
+}
+
+/* The batch is durable. running: the loop is, so the store can be told. */
+static void thaw(struct eng_local *l, bool running)
+{
+        struct eng_tail *frozen = l->frozen;
+
+        l->covered = l->batch.covered;
+        l->frozen = NULL;
+        take_rows(l, &l->batch);
+        take_segments(l, &l->batch);
+        if (running) {
+                tell_superseded(l, &l->batch.dead);
+                tell_superseded(l, &frozen->dead);
+        } else {
+                keep_for_later(l, &l->batch.dead);
+                keep_for_later(l, &frozen->dead);
+        }
+        eng_tail_free(frozen);
+        eng_batch_free(&l->batch);
+        count_index(l);
+        atomic_store_explicit(&l->figures.tail_bytes, l->active->bytes, memory_order_relaxed);
+}
+
+static void batch_run(struct eng_job *job)
+{
+        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, batch.job));
+
+        l->batch.result = eng_batch_write(l->index, &l->batch);
+}
+
+static void batch_done(struct eng_job *job);
+
+static void give(struct eng_local *l)
+{
+        eng_local_give(l, &l->index_worker, &l->batch.job, batch_run, batch_done);
+}
+
+static void batch_done(struct eng_job *job)
+{
+        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, batch.job));
+        int rv;
+
+        if (!eng_local_release(l) || eng_local_failed(l))
+                return;
+        rv = l->batch.result;
+        if (rv == -EFBIG) { /* the worker is idle and this loop reads nothing now: nobody uses the map */
+                rv = eng_index_grow(l->index);
+                if (rv == 0) {
+                        give(l);
+                        return;
+                }
+        }
+        if (rv == -ENOSPC || rv == -ENOMEM)
+                return; /* nothing was written; eng_batch_tick() tries again */
+        if (rv == -EBADMSG)
+                eng_local_index_damaged(l);
+        if (rv != 0) {
+                eng_local_fail(l, rv, "writing the index");
+                return;
+        }
+        thaw(l, true);
+        eng_file_free_dead(l);
+        if (eng_batch_due(l))
+                eng_batch_start(l);
+        eng_log_kick(l);
+}
+
+void eng_batch_start(struct eng_local *l)
+{
+        if (l->frozen != NULL || l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
+                return;
+        if (freeze(l) == 1)
+                give(l);
+}
+
+void eng_batch_tick(struct eng_local *l)
+{
+        if (l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
+                return;
+        if (l->frozen != NULL)
+                give(l);
+        else
+                eng_batch_start(l);
+}
+
+int eng_batch_now(struct eng_local *l, bool keep_dead)
+{
+        int rv = freeze(l);
+
+        if (rv <= 0)
+                return rv;
+        l->batch.keep_dead = keep_dead;
+        do {
+                rv = eng_batch_write(l->index, &l->batch);
+        } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);
+        if (rv == -EBADMSG)
+                eng_local_index_damaged(l);
+        if (rv != 0)
+                return rv;
+        thaw(l, false);
+        return 0;
+}

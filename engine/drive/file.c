@@ -1,0 +1,249 @@
+/*
+ * file.c - what a drive does with files besides reading and writing them: free space, freeing log files and segments, making segments.
+ *
+ * The loop decides, the file worker does. Freeing keeps I6: a log file goes only when the durable index names nothing in it and covers all
+ * of it, nobody reads it, and what its tombstones hide is gone from all older files (so: it is the oldest, or has none); when
+ * it is not the oldest, a FREED record goes first, so that replay can tell a freed file from a lost one.
+ *
+ * Once a second the drive also checks that its path still leads to the folder it opened: a folder moved away or remounted must not be written
+ * to unseen.
+ */
+#include "engine/drive/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define LOCAL_OF(job, member) ((struct eng_local *)((char *)(job) - offsetof(struct eng_local, file.member)))
+
+/* ---- free space, and is it still the same folder --------------------------------------------------- */
+
+int eng_file_look(struct eng_local *l)
+{
+        char name[sizeof(l->path) + 8];
+        struct statvfs space;
+        struct stat now;
+
+        snprintf(name, sizeof(name), "%s/FORMAT", l->path);
+        if (stat(name, &now) != 0)
+                return errno == ENOENT || errno == ENOTDIR ? -ESTALE : -errno;
+        if (now.st_dev != l->format.st_dev || now.st_ino != l->format.st_ino)
+                return -ESTALE;
+        if (fstatvfs(l->dir_fd, &space) != 0)
+                return -errno;
+        l->file.total_bytes = (uint64_t)space.f_blocks * space.f_frsize;
+        l->file.free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
+        return 0;
+}
+
+static void look_run(struct eng_job *job)
+{
+        struct eng_local *l = LOCAL_OF(job, tick_job);
+
+        l->file.tick_result = eng_file_look(l);
+}
+
+static void look_done(struct eng_job *job)
+{
+        struct eng_local *l = LOCAL_OF(job, tick_job);
+        int rv = l->file.tick_result;
+
+        if (!eng_local_release(l))
+                return;
+        if (rv == -ESTALE)
+                eng_local_fail(l, 0, "the folder was moved away or replaced");
+        else if (rv != 0)
+                eng_local_fail(l, rv, "looking at the folder");
+        atomic_store_explicit(&l->figures.total_bytes, l->file.total_bytes, memory_order_relaxed);
+        atomic_store_explicit(&l->figures.free_bytes, l->file.free_bytes, memory_order_relaxed);
+}
+
+void eng_file_tick(struct eng_local *l)
+{
+        if (l->file.tick_job.state == ENG_JOB_IDLE)
+                eng_local_give(l, &l->file_worker, &l->file.tick_job, look_run, look_done);
+}
+
+/* ---- freeing --------------------------------------------------------------------------------------- */
+
+static void unlink_logs(struct eng_local *l)
+{
+        char name[ENG_LOGFILE_NAME_MAX];
+        unsigned i;
+
+        l->file.free_result = 0;
+        for (i = 0; i < l->file.log_count && l->file.free_result == 0; i++) {
+                eng_logfile_name(name, l->file.logs[i]->number);
+                /* One after the other, oldest first: a crash never leaves a gap that no FREED record explains. */
+                if ((unlinkat(l->files.dir_fd, name, 0) != 0 && errno != ENOENT) || fsync(l->files.dir_fd) != 0)
+                        l->file.free_result = -errno;
+        }
+}
+
+static void free_run(struct eng_job *job)
+{
+        struct eng_local *l = LOCAL_OF(job, free_job);
+        unsigned i;
+
+        unlink_logs(l);
+        for (i = 0; i < l->file.reap_count; i++)
+                eng_segment_reap_run(&l->file.reap[i]);
+}
+
+static int note_gone(uint64_t **list, unsigned *count, unsigned *size, uint64_t number)
+{
+        unsigned grown = *size == 0 ? 16 : 2 * *size;
+        uint64_t *items;
+
+        if (*count == *size) {
+                items = realloc(*list, grown * sizeof(*items));
+                if (items == NULL)
+                        return -ENOMEM;
+                *list = items;
+                *size = grown;
+        }
+        (*list)[(*count)++] = number;
+        return 0;
+}
+
+static int forget_logs(struct eng_local *l)
+{
+        struct eng_log_file *file;
+        unsigned i;
+        int rv = l->file.free_result;
+
+        for (i = 0; i < l->file.log_count && rv == 0; i++) {
+                file = l->file.logs[i];
+                rv = note_gone(&l->logs_gone, &l->log_gone_count, &l->log_gone_size, file->number);
+                atomic_fetch_sub_explicit(&l->figures.log_bytes, file->capacity, memory_order_relaxed);
+                eng_log_files_remove(&l->files, file);
+        }
+        return rv;
+}
+
+static void free_done(struct eng_job *job)
+{
+        struct eng_local *l = LOCAL_OF(job, free_job);
+        unsigned i;
+        int rv;
+
+        if (!eng_local_release(l))
+                return;
+        rv = forget_logs(l);
+        for (i = 0; i < l->file.reap_count && rv == 0; i++) {
+                rv = l->file.reap[i].result;
+                if (rv == 0)
+                        rv = note_gone(&l->segments_gone, &l->segment_gone_count, &l->segment_gone_size,
+                                       eng_segment_job_id(&l->file.reap[i]));
+        }
+        if (rv != 0)
+                eng_local_fail(l, rv, "freeing files");
+}
+
+static void freed_durable(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+        struct eng_log_file *at, *file;
+        uint64_t number;
+
+        memcpy(&number, append->body->data, sizeof(number));
+        at = eng_log_files_find(&l->files, append->rec.file);
+        if (at != NULL) {
+                at->tombstones++; /* it must stay for as long as an older file does */
+                at->dirty = true;
+        }
+        file = eng_log_files_find(&l->files, number);
+        if (file != NULL)
+                file->freed = true;
+        eng_append_free(append);
+}
+
+static bool is_dead(const struct eng_local *l, const struct eng_log_file *file)
+{
+        return file != l->log.current && file->number < l->covered.file && file->live_names == 0 && file->pins == 0 &&
+               file->epochs == 0;
+}
+
+/* Gathers log files to be unlinked; asks for FREED records where they are needed first. */
+static void pick_logs(struct eng_local *l)
+{
+        struct eng_log_file *file;
+        bool oldest = true;
+
+        TAILQ_FOREACH(file, &l->files.list, order) {
+                if (l->file.log_count == ENG_FREE_AT_ONCE || file->number >= l->covered.file)
+                        break;
+                if (is_dead(l, file) && (oldest || file->freed)) {
+                        file->freeing = true;
+                        l->file.logs[l->file.log_count++] = file;
+                        continue;
+                }
+                oldest = false;
+                if (is_dead(l, file) && file->tombstones == 0 && !file->freeing &&
+                    eng_append_freed(l, file->number, freed_durable) == 0)
+                        file->freeing = true;
+        }
+}
+
+static void trim_run(struct eng_job *job)
+{
+        eng_segment_trim_run(&LOCAL_OF(job, trim_job)->file.trim);
+}
+
+static void trim_done(struct eng_job *job)
+{
+        struct eng_local *l = LOCAL_OF(job, trim_job);
+
+        if (eng_local_release(l))
+                eng_segment_trim_end(l->segments, &l->file.trim);
+}
+
+void eng_file_free_dead(struct eng_local *l)
+{
+        if (eng_local_failed(l))
+                return;
+        if (l->file.trim_job.state == ENG_JOB_IDLE && eng_segment_trim_begin(l->segments, &l->file.trim))
+                eng_local_give(l, &l->file_worker, &l->file.trim_job, trim_run, trim_done);
+        if (l->file.free_job.state != ENG_JOB_IDLE)
+                return;
+        l->file.log_count = l->file.reap_count = 0;
+        pick_logs(l);
+        while (l->file.reap_count < ENG_FREE_AT_ONCE &&
+               eng_segment_reap_begin(l->segments, &l->file.reap[l->file.reap_count]))
+                l->file.reap_count++;
+        if (l->file.log_count + l->file.reap_count > 0)
+                eng_local_give(l, &l->file_worker, &l->file.free_job, free_run, free_done);
+}
+
+/* ---- segments -------------------------------------------------------------------------------------- */
+
+static void make_run(struct eng_job *job)
+{
+        eng_segment_prepare_run(&LOCAL_OF(job, make_job)->file.segment);
+}
+
+static void make_done(struct eng_job *job)
+{
+        struct eng_local *l = LOCAL_OF(job, make_job);
+        int rv;
+
+        if (!eng_local_release(l))
+                return;
+        rv = eng_segment_prepare_end(l->segments, &l->file.segment);
+        if (rv != 0 && rv != -ENOSPC && rv != -EDQUOT)
+                eng_local_fail(l, rv, "making a segment");
+        else
+                eng_write_retry(l, rv == 0 ? 0 : -ENOSPC);
+}
+
+void eng_file_make_segment(struct eng_local *l)
+{
+        if (l->file.make_job.state != ENG_JOB_IDLE || !eng_segments_want_next(l->segments))
+                return;
+        eng_segment_prepare_begin(l->segments, &l->file.segment);
+        eng_local_give(l, &l->file_worker, &l->file.make_job, make_run, make_done);
+}

@@ -1,0 +1,233 @@
+/*
+ * local.c - a local drive as the table of operations sees it: submit, dispatch, answer, fail, close.
+ *
+ * The engine submits on any loop; the op travels to the owner loop, which holds all state, and is answered on the loop it came from by a
+ * later message, never from inside submit. The first I/O error ends the drive: every op after it, and all that wait, answer -EIO,
+ * and the store is told once (I8).
+ */
+#include "engine/drive/local.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- operations ------------------------------------------------------------------------------------ */
+
+static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *op) = {
+        [ENG_OP_APPEND] = eng_append_op, [ENG_OP_COMMIT] = eng_commit_op,   [ENG_OP_LOOKUP] = eng_lookup_op,
+        [ENG_OP_SCAN] = eng_scan_op,     [ENG_OP_WRITE] = eng_write_op,     [ENG_OP_SYNC] = eng_sync_op,
+        [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
+        [ENG_OP_RECORD] = eng_record_op,
+};
+
+static void deliver(struct lp_msg *msg)
+{
+        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+
+        op->done(op);
+}
+
+void eng_local_answer(struct eng_op *op, int rv)
+{
+        struct eng_local *l = eng_local_of(op->drive);
+
+        if (rv == -EIO || rv == -EBADMSG)
+                eng_count(&l->figures.errors, 1);
+        op->result = rv;
+        op->msg.run = deliver;
+        lp_post(op->home, &op->msg);
+}
+
+static void dispatch(struct eng_local *l, struct eng_op *op)
+{
+        eng_count(&l->figures.ops, 1);
+        if (eng_local_failed(l))
+                eng_local_answer(op, -EIO);
+        else
+                handlers[op->kind](l, op);
+}
+
+static void arrive(struct lp_msg *msg)
+{
+        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+
+        dispatch(eng_local_of(op->drive), op);
+}
+
+static void local_submit(struct eng_drive *drive, struct eng_op *op)
+{
+        assert(op->kind < ENG_OP_KINDS);
+        op->home = lp_self();
+        op->drive = drive;
+        if (op->kind == ENG_OP_WRITE)
+                eng_write_prepare(op);
+        if (op->home == drive->owner) {
+                dispatch(eng_local_of(drive), op);
+                return;
+        }
+        op->msg.run = arrive;
+        lp_post(drive->owner, &op->msg);
+}
+
+bool eng_local_full(struct eng_local *l, unsigned flags)
+{
+        return (flags & ENG_OP_RESERVE) == 0 &&
+               atomic_load_explicit(&l->figures.free_bytes, memory_order_relaxed) < l->reserve_bytes;
+}
+
+/* ---- failure --------------------------------------------------------------------------------------- */
+
+static void tell_failed(struct lp_msg *msg)
+{
+        struct eng_local *l = (struct eng_local *)((char *)msg - offsetof(struct eng_local, fail_msg));
+
+        if (eng_local_release(l) && l->options.failed != NULL)
+                l->options.failed(l->options.arg, &l->drive, l->reason);
+}
+
+void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
+{
+        char what[96];
+        va_list args;
+
+        if (eng_local_failed(l))
+                return;
+        va_start(args, format);
+        vsnprintf(what, sizeof(what), format, args);
+        va_end(args);
+        if (rv != 0)
+                snprintf(l->reason, sizeof(l->reason), "%s: %s", what, strerror(-rv));
+        else
+                snprintf(l->reason, sizeof(l->reason), "%s", what);
+        eng_count(&l->figures.errors, 1);
+        atomic_store_explicit(&l->failed, true, memory_order_release);
+        eng_log_fail_queue(l, -EIO);
+        eng_write_fail(l);
+        l->fail_msg.run = tell_failed;
+        eng_local_hold(l);
+        lp_post(l->drive.owner, &l->fail_msg);
+}
+
+void eng_local_index_damaged(struct eng_local *l)
+{
+        if (l->index_condemned)
+                return;
+        l->index_condemned = true;
+        eng_index_condemn(l->index); /* if even that fails, the damage will be met again */
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+bool eng_local_release(struct eng_local *l)
+{
+        bool open = !l->closed;
+
+        assert(l->holds > 0);
+        if (--l->holds == 0) {
+                eng_log_free(l);
+                free(l);
+        }
+        return open;
+}
+
+void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_job *job, void (*run)(struct eng_job *),
+                    void (*done)(struct eng_job *))
+{
+        job->run = run;
+        job->done = done;
+        eng_local_hold(l);
+        eng_worker_give(worker, job);
+}
+
+/* The last batch before the drive is closed. What was frozen is in the index if its job went well, though its message is still on the way. */
+static void cover_log(struct eng_local *l)
+{
+        if (eng_local_failed(l))
+                return;
+        if (l->frozen != NULL && l->batch.job.state == ENG_JOB_RAN && l->batch.result == 0) {
+                eng_tail_free(l->frozen);
+                l->frozen = NULL;
+        }
+        if (l->frozen == NULL)
+                eng_batch_now(l, true);
+}
+
+void eng_local_teardown(struct eng_local *l)
+{
+        eng_batch_free(&l->batch);
+        eng_tail_free(l->active);
+        eng_tail_free(l->frozen);
+        eng_pgs_clear(&l->pgs);
+        eng_buf_list_clear(&l->dead);
+        eng_buf_unref(l->epochs.newest);
+        eng_cache_free(l->cache);
+        eng_read_free(l);
+        eng_index_reader_free(l->reader);
+        eng_index_close(l->index);
+        eng_segments_close(l->segments);
+        eng_log_files_close(&l->files);
+        free(l->logs_gone);
+        free(l->segments_gone);
+        free(l->writes.flushes);
+        if (l->log.fd >= 0)
+                close(l->log.fd);
+        if (l->files.dir_fd >= 0)
+                close(l->files.dir_fd);
+        if (l->dir_fd >= 0)
+                close(l->dir_fd);
+        if (l->lock_fd >= 0)
+                close(l->lock_fd);
+        l->closed = true;
+        eng_local_release(l);
+}
+
+static void local_close(struct eng_drive *drive)
+{
+        struct eng_local *l = eng_local_of(drive);
+
+        eng_worker_stop(&l->index_worker);
+        eng_worker_stop(&l->file_worker);
+        lp_timer_stop(drive->owner, &l->tick);
+        cover_log(l);
+        eng_local_teardown(l);
+}
+
+const struct eng_drive_ops eng_local_ops = {.submit = local_submit, .close = local_close};
+
+/* ---- figures --------------------------------------------------------------------------------------- */
+
+static uint64_t figure(const atomic_uint_fast64_t *from)
+{
+        return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
+{
+        struct eng_local *l = eng_local_of(drive);
+        bool failed = eng_local_failed(l);
+
+        memset(out, 0, sizeof(*out));
+        out->state = failed ? ENG_DRIVE_FAILED : ENG_DRIVE_IN;
+        memcpy(out->path, l->path, sizeof(out->path));
+        memcpy(out->id, l->id_text, sizeof(out->id));
+        if (failed)
+                memcpy(out->reason, l->reason, sizeof(out->reason));
+        out->total_bytes = figure(&l->figures.total_bytes);
+        out->free_bytes = figure(&l->figures.free_bytes);
+        out->log_bytes = figure(&l->figures.log_bytes);
+        out->data_bytes = figure(&l->figures.data_bytes);
+        out->index_bytes = figure(&l->figures.index_bytes);
+        out->ops = figure(&l->figures.ops);
+        out->errors = figure(&l->figures.errors);
+        out->queue = figure(&l->figures.queue);
+        out->tail_bytes = figure(&l->figures.tail_bytes);
+        out->appends = figure(&l->figures.appends);
+        out->batches = figure(&l->figures.batches);
+        out->syncs = figure(&l->figures.syncs);
+        out->read_bytes = figure(&l->figures.read_bytes);
+        out->written_bytes = figure(&l->figures.written_bytes);
+}

@@ -1,0 +1,296 @@
+/*
+ * local.h - the inside of a local drive: what its owner loop holds, and how the files of drive/ call each other.
+ *
+ *   submit (any loop) -> local.c dispatch (owner) -+-> append.c   APPEND COMMIT TAIL RECORD  -> log.c   one batch in flight
+ *                                                  +-> lookup.c   LOOKUP                     -> recread.c  on the home loop
+ *                                                  +-> scan.c     SCAN
+ *                                                  +-> write.c    WRITE SYNC DISCARD
+ *                                                  +-> read.c     READ                       -> on the home loop
+ *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)
+ *
+ * All state belongs to the owner loop, unless a comment says otherwise. There are no locks: the workers touch only the job they hold.
+ */
+#ifndef MILLRACE_ENGINE_DRIVE_LOCAL_H
+#define MILLRACE_ENGINE_DRIVE_LOCAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "engine/drive.h"
+#include "engine/drive/cache.h"
+#include "engine/drive/index.h"
+#include "engine/drive/logfile.h"
+#include "engine/drive/pgs.h"
+#include "engine/drive/rec.h"
+#include "engine/drive/segment.h"
+#include "engine/drive/tail.h"
+#include "engine/drive/worker.h"
+
+#define ENG_BATCH_BYTES         (2u << 20)    /* of one write to the log */
+#define ENG_LOG_PLAIN_BYTES     (4ull << 20)  /* a log file that was not made ahead is used up to here */
+#define ENG_APPEND_QUEUE_BYTES  (64ull << 20) /* queued and pending; beyond: -EAGAIN, RESERVE ones at twice that */
+#define ENG_TAIL_BYTES_DEFAULT  (32ull << 20)
+#define ENG_CACHE_BYTES_DEFAULT (32ull << 20)
+#define ENG_WRITES_MAX          4096u         /* WRITEs under way or waiting for a segment */
+#define ENG_FREEZE_NAMES        32768u        /* the active generation is frozen at so many names ... */
+#define ENG_FREEZE_BYTES_SHARE  4u            /* ... or this share of tail_bytes, or after a tick */
+#define ENG_TICK_NS             1000000000ull
+#define ENG_SYNC_SEGMENTS       16u           /* flushed at the same time */
+#define ENG_DEAD_REPLAYED_MAX   65536u        /* superseded values remembered from a replay */
+
+struct eng_local;
+
+/* ---- log.c ----------------------------------------------------------------------------------------- */
+
+enum eng_log_next { ENG_LOG_NEXT_NONE, ENG_LOG_NEXT_MAKING, ENG_LOG_NEXT_READY };
+
+struct eng_log_position {
+        uint64_t file, generation, position;
+        uint32_t prev_crc;               /* header_crc of the record before it */
+};
+
+struct eng_log {
+        struct eng_append_list queue, batch; /* batch: in the write that is in flight */
+        uint64_t queue_bytes;
+        bool writing;
+        uint8_t *buffer;                 /* FMT_BLOCK for a file's header, then ENG_BATCH_BYTES; the kernel's while writing (I7) */
+        struct lp_io io;
+        uint32_t write_len;
+        uint64_t write_started;          /* lp_now() scale */
+        struct eng_log_file *current;
+        int fd;                          /* of current, for writing; -1: the next append begins a new file */
+        struct eng_log_position end;     /* of what is durable */
+        uint32_t crc;                    /* chain: header_crc of the last record built */
+        enum eng_log_next next;
+        uint64_t next_number;
+        struct eng_job make_next;
+        int make_result;
+};
+
+int eng_log_open(struct eng_local *l);                        /* buffers; blocking */
+void eng_log_free(struct eng_local *l);
+/* Queues it. Not bounded here: append.c refuses. */
+void eng_log_append(struct eng_local *l, struct eng_append *append);
+/* Starts a batch if none is in flight, something waits, and the tail and the files have room. */
+void eng_log_kick(struct eng_local *l);
+/* Answers everything that waits with rv. */
+void eng_log_fail_queue(struct eng_local *l, int rv);
+
+/* ---- epochs (epoch.c) ------------------------------------------------------------------------------ */
+
+struct eng_epochs {
+        struct eng_buf *newest;          /* body; NULL: none yet */
+        atomic_uint_fast64_t number;     /* of the newest; read by any loop */
+        unsigned count;                  /* of known, newest first, the newest itself included */
+        struct {
+                uint64_t number;
+                uint8_t id[FMT_ID];
+                uint64_t file;           /* log file that holds its record */
+        } known[ENG_EPOCH_HISTORY + 1];
+        bool dirty;                      /* differs from the index */
+};
+/* A durable EPOCH record. Takes a reference of its own. */
+int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file);
+/* From and to the index's meta. load: 0 also when there is nothing. */
+int eng_epochs_load(struct eng_local *l, struct eng_index_txn *txn);
+size_t eng_epochs_encode(const struct eng_epochs *epochs, void *out, size_t cap);
+
+/* ---- batch.c --------------------------------------------------------------------------------------- */
+
+struct eng_place_list {
+        struct eng_place *items;
+        unsigned count, size;
+};
+
+/* What the index worker writes in one transaction, and what came of it. Owner: the loop, while job is IDLE; else the worker. */
+struct eng_batch {
+        struct eng_job job;
+        struct eng_tail *tail;           /* the frozen generation */
+        struct fmt_index_covered covered;
+        struct fmt_index_pg *pgs;
+        struct fmt_index_log *logs;
+        struct fmt_index_segment *segments;
+        uint64_t *logs_gone, *segments_gone;
+        unsigned pg_count, log_count, segment_count, log_gone_count, segment_gone_count;
+        struct eng_buf *epoch, *history; /* NULL: as they are */
+        bool keep_dead;                  /* closing: rather leave the log to be replayed than lose a list of dead shards */
+        /* results */
+        int result;
+        struct eng_buf_list dead;        /* values with shards that died by it */
+        struct eng_place_list gone;      /* frames that died by it */
+        struct fmt_index_log *rows;      /* all rows of log files as they are now */
+        unsigned row_count, row_size;
+};
+/* Freezes the active generation and hands it to the index worker, if that is free and there is something new. */
+void eng_batch_start(struct eng_local *l);
+/* The same on the calling thread: open and close. keep_dead: see above; 0 if nothing was written because of it. */
+int eng_batch_now(struct eng_local *l, bool keep_dead);
+/* Retries a batch that met a full disk. */
+void eng_batch_tick(struct eng_local *l);
+void eng_batch_free(struct eng_batch *batch);
+/* The active generation has reached one of its bounds. */
+bool eng_batch_due(const struct eng_local *l);
+int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the worker's part */
+
+/* ---- file.c ---------------------------------------------------------------------------------------- */
+
+#define ENG_FREE_AT_ONCE 16u
+
+struct eng_file_work {
+        struct eng_job tick_job;         /* free space, and whether the folder is still the one that was opened */
+        int tick_result;
+        uint64_t total_bytes, free_bytes;
+        struct eng_job free_job;         /* unlinks */
+        struct eng_log_file *logs[ENG_FREE_AT_ONCE];
+        unsigned log_count;
+        int free_result;
+        struct eng_segment_job reap[ENG_FREE_AT_ONCE];
+        unsigned reap_count;
+        struct eng_job make_job;         /* next segment */
+        struct eng_segment_job segment;
+        struct eng_job trim_job;
+        struct eng_segment_job trim;
+};
+void eng_file_tick(struct eng_local *l);
+/* After an index batch: unlinks log files and segments in which nothing lives. */
+void eng_file_free_dead(struct eng_local *l);
+void eng_file_make_segment(struct eng_local *l);
+/* Blocking: reads free space; checks that path/FORMAT is the file that was opened. */
+int eng_file_look(struct eng_local *l);
+
+/* ---- write.c --------------------------------------------------------------------------------------- */
+
+TAILQ_HEAD(eng_write_list, eng_write);
+struct eng_writes {
+        struct eng_write_list waiting;   /* for a segment */
+        struct eng_write_list flying;    /* reserved, not yet written */
+        unsigned count;                  /* of both */
+        struct eng_op *sync_waiting, *sync_running; /* chained by op.next */
+        unsigned flushing;               /* fdatasyncs in flight */
+        bool sync_more;                  /* the running group has segments left to flush */
+        struct eng_flush *flushes;
+};
+void eng_write_prepare(struct eng_op *op); /* home loop, in submit */
+void eng_write_op(struct eng_local *l, struct eng_op *op);
+void eng_sync_op(struct eng_local *l, struct eng_op *op);
+void eng_discard_op(struct eng_local *l, struct eng_op *op);
+/* A segment is at hand, or will not be (rv). */
+void eng_write_retry(struct eng_local *l, int rv);
+/* Lowest offset in the segment that is reserved and not yet written, or its end. */
+uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment);
+void eng_write_fail(struct eng_local *l);
+
+/* ---- the drive ------------------------------------------------------------------------------------- */
+
+struct eng_local {
+        struct eng_drive drive;          /* first */
+
+        /* set at opening, constant then */
+        struct eng_local_options options;
+        char path[256], id_text[33];
+        int dir_fd, lock_fd;
+        struct stat format;              /* of FORMAT as opened */
+        uint64_t log_file_bytes, tail_bytes, reserve_bytes;
+
+        /* any thread */
+        atomic_bool failed;
+        char reason[160];                /* written once, before failed is set */
+        struct {
+                atomic_uint_fast64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
+                atomic_uint_fast64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
+        } figures;
+
+        /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
+        unsigned holds;                  /* open, and each job, message or I/O under way; the last one frees the memory */
+        bool closed;
+        struct eng_log log;
+        struct eng_log_files files;
+        struct eng_pgs pgs;
+        struct eng_tail *active, *frozen;
+        struct eng_batch batch;
+        struct fmt_index_covered covered; /* as durably written */
+        struct eng_epochs epochs;
+        struct eng_cache *cache;
+        struct eng_index *index;
+        struct eng_index_txn *reader;
+        bool index_condemned;
+        struct eng_segments *segments;
+        struct eng_writes writes;
+        struct eng_file_work file;
+        struct eng_buf_list dead;        /* to be told to the store: found while opening */
+        uint64_t *logs_gone, *segments_gone; /* rows to be deleted by the next batch */
+        unsigned log_gone_count, log_gone_size, segment_gone_count, segment_gone_size;
+        struct eng_read_headers *headers; /* read.c: verified frame headers */
+        struct lp_timer tick;
+        struct lp_msg start_msg, fail_msg;
+        struct eng_worker index_worker, file_worker;
+};
+
+static inline struct eng_local *eng_local_of(struct eng_drive *drive)
+{
+        return (struct eng_local *)drive;
+}
+static inline bool eng_local_failed(struct eng_local *l)
+{
+        return atomic_load_explicit(&l->failed, memory_order_acquire);
+}
+static inline void eng_count(atomic_uint_fast64_t *figure, uint64_t n)
+{
+        atomic_fetch_add_explicit(figure, n, memory_order_relaxed);
+}
+
+extern const struct eng_drive_ops eng_local_ops;
+/* Frees everything; memory under I/O goes with its last hold. */
+void eng_local_teardown(struct eng_local *l);
+/* The drive fails, once (I8). text is completed by rv's meaning unless rv is 0. */
+void eng_local_fail(struct eng_local *l, int rv, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Answers an op. Any loop; on the home loop done() comes in a later message. */
+void eng_local_answer(struct eng_op *op, int rv);
+static inline void eng_local_hold(struct eng_local *l)
+{
+        l->holds++;
+}
+/* Gives a hold back. False: the drive was closed meanwhile (and may be gone now): nothing is left to be done. */
+bool eng_local_release(struct eng_local *l);
+/* Hands a job to a worker, with a hold that the job's done gives back. */
+void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_job *job, void (*run)(struct eng_job *),
+                    void (*done)(struct eng_job *));
+/* True if free space is below the reserve and the op may not use it. */
+bool eng_local_full(struct eng_local *l, unsigned flags);
+
+/* ---- append.c -------------------------------------------------------------------------------------- */
+
+void eng_append_op(struct eng_local *l, struct eng_op *op);
+void eng_commit_op(struct eng_local *l, struct eng_op *op);
+void eng_tail_op(struct eng_local *l, struct eng_op *op);
+void eng_record_op(struct eng_local *l, struct eng_op *op);
+/* A record of the drive's own. */
+int eng_append_freed(struct eng_local *l, uint64_t file, void (*durable)(void *arg, struct eng_append *append));
+/* Applies all pending records of pg up to a seq. */
+int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq);
+/* Position from which replay would have to begin if the index held all that is applied now. */
+void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out);
+
+/* ---- lookup.c, recread.c, scan.c, read.c ------------------------------------------------------------ */
+
+void eng_lookup_op(struct eng_local *l, struct eng_op *op);
+/* Reads a record's bytes back on the op's home loop and answers the op: LOOKUP (its value is set) gets its inline bytes, RECORD its body. expect:
+ * bytes of the record, as far as is known. */
+void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_t position, size_t expect);
+void eng_scan_op(struct eng_local *l, struct eng_op *op);
+void eng_read_op(struct eng_local *l, struct eng_op *op);
+void eng_read_free(struct eng_local *l);
+/* The index says something that it should not: from the next start on it is rebuilt. */
+void eng_local_index_damaged(struct eng_local *l);
+
+/* ---- replay.c -------------------------------------------------------------------------------------- */
+
+/* Reads the log from where the index ends (or all there is), applies what is known committed, leaves the rest pending; sets the log's end. Blocking. */
+int eng_replay(struct eng_local *l, struct eng_error *error);
+/* open.c, called back once the log files are known: takes over what the index knows of them, of groups and of epochs. */
+int eng_open_load(struct eng_local *l, struct eng_error *error);
+
+#endif

@@ -1,0 +1,273 @@
+/*
+ * log.c - appending to the log: a queue, and one batch at a time in flight.
+ *
+ * append.c queues records; whatever has queued while one batch was being written is the next (group commit). A batch is one
+ * O_DIRECT | RWF_DSYNC write of whole blocks, so its completion is the durability of all its records (I1), and a crash tears at most
+ * that one batch. A failed or short write fails the drive and is never tried again (I8).
+ *
+ * When a batch does not fit in the current file, the next one is begun, which a worker has made ahead; its header goes in the same write
+ * as its first batch. Until it is at hand, and while the tail is at its bound, the queue waits; append.c bounds the queue (I9).
+ *
+ * owner: the loop.
+ */
+#include "engine/drive/local.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES (FMT_BLOCK + ENG_BATCH_BYTES)
+
+static void make_next(struct eng_local *l);
+
+int eng_log_open(struct eng_local *l)
+{
+        void *buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (buffer == MAP_FAILED)
+                return -ENOMEM;
+        l->log.buffer = buffer;
+        return 0;
+}
+
+void eng_log_free(struct eng_local *l)
+{
+        if (l->log.buffer != NULL)
+                munmap(l->log.buffer, BUFFER_BYTES);
+        l->log.buffer = NULL;
+}
+
+void eng_log_append(struct eng_local *l, struct eng_append *append)
+{
+        TAILQ_INSERT_TAIL(&l->log.queue, append, link);
+        l->log.queue_bytes += eng_rec_size(append->rec.body_len);
+        eng_count(&l->figures.queue, 1);
+}
+
+/* ---- files ----------------------------------------------------------------------------------------- */
+
+static void next_run(struct eng_job *job)
+{
+        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, log.make_next));
+
+        l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log_file_bytes);
+}
+
+static void next_done(struct eng_job *job)
+{
+        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, log.make_next));
+        int rv = l->log.make_result;
+
+        if (!eng_local_release(l))
+                return;
+        l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
+        if (rv == -ENOSPC || rv == -EDQUOT)
+                eng_log_fail_queue(l, -ENOSPC); /* full is not failed: the next append asks again */
+        else if (rv != 0)
+                eng_local_fail(l, rv, "making a log file");
+        eng_log_kick(l);
+}
+
+static void make_next(struct eng_local *l)
+{
+        if (l->log.next != ENG_LOG_NEXT_NONE || l->log.make_next.state != ENG_JOB_IDLE)
+                return;
+        l->log.next = ENG_LOG_NEXT_MAKING;
+        l->log.next_number = l->log.current->number + 1;
+        eng_local_give(l, &l->file_worker, &l->log.make_next, next_run, next_done);
+}
+
+/* Ends the current file and begins the prepared one. Its header goes to the front of the buffer. */
+static int begin_file(struct eng_local *l)
+{
+        struct eng_log *log = &l->log;
+        struct eng_log_file *file;
+        struct eng_log_ident ident = {.file = log->next_number};
+        int fd;
+
+        lp_random(&ident.generation, sizeof(ident.generation));
+        memcpy(ident.drive_id, l->files.drive_id, FMT_ID);
+        fd = eng_logfile_open_write(l->files.dir_fd, log->next_number);
+        if (fd < 0)
+                return fd;
+        file = eng_log_files_add(&l->files, log->next_number, ident.generation);
+        if (file == NULL) {
+                close(fd);
+                return -ENOMEM;
+        }
+        eng_logfile_header((struct fmt_log_header *)log->buffer, &ident, log->current->number, log->crc);
+        if (log->fd >= 0)
+                close(log->fd);
+        file->capacity = l->log_file_bytes;
+        file->bytes = FMT_BLOCK;
+        eng_count(&l->figures.log_bytes, file->capacity);
+        log->fd = fd;
+        log->current = file;
+        log->next = ENG_LOG_NEXT_NONE;
+        return 0;
+}
+
+/* ---- building a batch ------------------------------------------------------------------------------ */
+
+static void put_record(struct eng_local *l, struct eng_append *append, uint64_t batch, uint32_t at)
+{
+        struct fmt_record *rec = &append->rec;
+        uint8_t *to = l->log.buffer + FMT_BLOCK + at;
+        size_t used;
+
+        memcpy(rec->drive_id, l->files.drive_id, FMT_ID);
+        rec->file = l->log.current->number;
+        rec->generation = l->log.current->generation;
+        rec->position = batch + at;
+        rec->batch = batch;
+        rec->prev_crc = l->log.crc;
+        eng_rec_seal(rec);
+        l->log.crc = rec->header_crc;
+        memcpy(to, rec, sizeof(*rec));
+        if (rec->body_len > 0)
+                memcpy(to + sizeof(*rec), append->body->data, rec->body_len);
+        used = sizeof(*rec) + rec->body_len;
+        memset(to + used, 0, eng_rec_size(rec->body_len) - used);
+}
+
+/* Moves records from the queue into the buffer as far as room goes. Returns the bytes of the batch, a whole number of blocks. */
+static uint32_t build(struct eng_local *l, uint64_t room)
+{
+        uint64_t batch = l->log.current->bytes, size;
+        struct eng_append *append;
+        uint32_t len = 0, padded;
+
+        room = room < ENG_BATCH_BYTES ? room : ENG_BATCH_BYTES;
+        while ((append = TAILQ_FIRST(&l->log.queue)) != NULL) {
+                size = eng_rec_size(append->rec.body_len);
+                if (len + size > room)
+                        break;
+                TAILQ_REMOVE(&l->log.queue, append, link);
+                l->log.queue_bytes -= size;
+                put_record(l, append, batch, len);
+                TAILQ_INSERT_TAIL(&l->log.batch, append, link);
+                len += (uint32_t)size;
+        }
+        padded = (uint32_t)eng_round_up(len, FMT_BLOCK);
+        memset(l->log.buffer + FMT_BLOCK + len, 0, padded - len);
+        return padded;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------- */
+
+static void finish_batch(struct eng_local *l)
+{
+        struct eng_append *append;
+
+        while ((append = TAILQ_FIRST(&l->log.batch)) != NULL) {
+                TAILQ_REMOVE(&l->log.batch, append, link);
+                atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
+                append->durable(l, append);
+        }
+}
+
+static void fail_list(struct eng_local *l, struct eng_append_list *list, int rv)
+{
+        struct eng_append *append;
+
+        while ((append = TAILQ_FIRST(list)) != NULL) {
+                TAILQ_REMOVE(list, append, link);
+                atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
+                if (append->op != NULL)
+                        eng_local_answer(append->op, rv);
+                eng_append_free(append);
+        }
+}
+
+void eng_log_fail_queue(struct eng_local *l, int rv)
+{
+        fail_list(l, &l->log.queue, rv);
+        l->log.queue_bytes = 0;
+}
+
+static void written(struct lp_io *io, int res)
+{
+        struct eng_local *l = (struct eng_local *)((char *)io - offsetof(struct eng_local, log.io));
+        struct eng_log *log = &l->log;
+
+        log->writing = false;
+        if (!eng_local_release(l))
+                return;
+        if (res < 0 || (uint32_t)res != log->write_len || eng_local_failed(l)) {
+                eng_local_fail(l, res < 0 ? res : -EIO, "writing log file %llu", (unsigned long long)log->current->number);
+                fail_list(l, &log->batch, -EIO);
+                return;
+        }
+        eng_count(&l->figures.batches, 1);
+        eng_count(&l->figures.written_bytes, log->write_len);
+        log->end.file = log->current->number;
+        log->end.generation = log->current->generation;
+        log->end.position = log->current->bytes;
+        log->end.prev_crc = log->crc;
+        finish_batch(l);
+        if (eng_batch_due(l))
+                eng_batch_start(l);
+        eng_log_kick(l);
+}
+
+static void start_write(struct eng_local *l, uint32_t len, bool with_header)
+{
+        struct eng_log *log = &l->log;
+        uint8_t *from = log->buffer + (with_header ? 0 : FMT_BLOCK);
+        uint64_t offset = with_header ? 0 : log->current->bytes;
+
+        log->current->bytes += len;
+        log->write_len = len + (with_header ? FMT_BLOCK : 0);
+        log->writing = true;
+        log->write_started = lp_now(l->drive.owner);
+        memset(&log->io, 0, sizeof(log->io));
+        log->io.done = written;
+        eng_local_hold(l);
+        lp_write(l->drive.owner, &log->io, log->fd, from, log->write_len, offset, RWF_DSYNC);
+}
+
+static bool tail_full(const struct eng_local *l)
+{
+        return l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0) >= l->tail_bytes;
+}
+
+/* Room for the record that waits first in the current file. */
+static bool fits(const struct eng_local *l)
+{
+        const struct eng_append *first = TAILQ_FIRST(&l->log.queue);
+        const struct eng_log_file *file = l->log.current;
+
+        return l->log.fd >= 0 &&
+               file->bytes + eng_round_up(eng_rec_size(first->rec.body_len), FMT_BLOCK) <= file->capacity;
+}
+
+void eng_log_kick(struct eng_local *l)
+{
+        struct eng_log *log = &l->log;
+        bool with_header = false;
+        int rv;
+
+        if (log->writing || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
+                return;
+        if (tail_full(l)) {
+                eng_batch_start(l);
+                return;
+        }
+        if (!fits(l)) {
+                if (log->next != ENG_LOG_NEXT_READY) {
+                        make_next(l);
+                        return;
+                }
+                rv = begin_file(l);
+                if (rv != 0) {
+                        eng_local_fail(l, rv, "beginning log file %llu", (unsigned long long)log->next_number);
+                        return;
+                }
+                with_header = true;
+        }
+        start_write(l, build(l, log->current->capacity - log->current->bytes), with_header);
+        if (log->current->bytes > log->current->capacity / 2)
+                make_next(l);
+}

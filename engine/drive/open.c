@@ -1,0 +1,450 @@
+/*
+ * open.c - opening a local drive.
+ *
+ * Called on a thread of its own per drive, before any loop knows the drive: lock the folder, see that it is the drive meant, open the
+ * index (a new one when it is gone or damaged: I4), take in what segments hold beyond it, replay the log, start the workers.
+ * A message to the owner loop starts the rest (the tick) once that loop runs.
+ */
+#include "engine/drive/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/drive/identity.h"
+
+#define RESERVE_DEFAULT (1ull << 30)
+#define RESERVE_PARTS   20u /* or this part of the file system, if that is less */
+#define WRITE_LIMIT_NS  (10 * 1000000000ull) /* a log write that takes longer fails the drive */
+
+/* ---- the folder ------------------------------------------------------------------------------------ */
+
+static int check_identity(struct eng_local *l, struct eng_error *error)
+{
+        const struct eng_identity *expected = &l->options.identity;
+        enum eng_folder_state state;
+        struct eng_identity found;
+        int rv;
+
+        rv = eng_folder_probe(l->path, &state, &found, error);
+        if (rv != 0)
+                return rv;
+        if (state != ENG_FOLDER_DRIVE)
+                return eng_error_set(error, -ENOENT, "%s is not a drive", l->path);
+        if (memcmp(found.store_id, expected->store_id, FMT_ID) != 0 ||
+            memcmp(found.drive_id, expected->drive_id, FMT_ID) != 0 || found.slot != expected->slot)
+                return eng_error_set(error, -EBADMSG, "%s is another drive than the one expected", l->path);
+        return 0;
+}
+
+static int open_folder(struct eng_local *l, struct eng_error *error)
+{
+        int rv;
+
+        l->dir_fd = open(l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (l->dir_fd < 0)
+                return eng_error_set(error, -errno, "%s cannot be opened: %s", l->path, strerror(errno));
+        rv = eng_folder_lock(l->dir_fd, l->path, &l->lock_fd, error);
+        if (rv == 0)
+                rv = check_identity(l, error);
+        if (rv != 0)
+                return rv;
+        if (fstatat(l->dir_fd, "FORMAT", &l->format, 0) != 0)
+                return eng_error_set(error, -errno, "%s/FORMAT: %s", l->path, strerror(errno));
+        l->files.dir_fd = openat(l->dir_fd, "log", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (l->files.dir_fd < 0)
+                return eng_error_set(error, -errno, "%s/log cannot be opened: %s", l->path, strerror(errno));
+        return 0;
+}
+
+/* ---- the index ------------------------------------------------------------------------------------- */
+
+static int open_index(struct eng_local *l, struct eng_error *error)
+{
+        char path[sizeof(l->path) + 8];
+        struct eng_index_options options = {.path = path};
+        int rv;
+
+        snprintf(path, sizeof(path), "%s/index", l->path);
+        memcpy(options.drive_id, l->files.drive_id, FMT_ID);
+        if (mkdirat(l->dir_fd, "index", 0700) != 0 && errno != EEXIST)
+                return eng_error_set(error, -errno, "%s cannot be made: %s", path, strerror(errno));
+        rv = eng_index_open(&options, &l->index);
+        if (rv == -ENOENT || rv == -EBADMSG || rv == -ESTALE) {
+                rv = eng_index_remove(path);
+                if (rv == 0)
+                        rv = eng_index_create(&options, &l->index);
+        }
+        if (rv == 0)
+                rv = eng_index_reader_new(l->index, &l->reader);
+        if (rv != 0)
+                return eng_error_set(error, rv, "%s cannot be opened: %s", path, strerror(-rv));
+        return 0;
+}
+
+static int load_log_row(void *arg, const struct fmt_index_log *row)
+{
+        struct eng_local *l = arg;
+        struct eng_log_file *file = eng_log_files_find(&l->files, row->file);
+
+        if (file != NULL) {
+                file->live_names = row->live_names;
+                file->tombstones = row->tombstones;
+        }
+        return 0;
+}
+
+static int load_pg_row(void *arg, const struct fmt_index_pg *row)
+{
+        struct eng_local *l = arg;
+        struct eng_log_pg *pg = eng_pgs_get(&l->pgs, row->pg);
+
+        if (pg == NULL)
+                return -ENOMEM;
+        pg->applied = pg->seen = row->seq;
+        pg->committed = row->committed;
+        pg->epoch = row->epoch;
+        return 0;
+}
+
+static int load_rows(struct eng_local *l)
+{
+        size_t len;
+        int rv;
+
+        rv = eng_index_meta_get(l->reader, ENG_INDEX_COVERED, &l->covered, sizeof(l->covered), &len);
+        if (rv == -ENOENT)
+                return 0; /* new */
+        if (rv == 0 && len != sizeof(l->covered))
+                rv = -EBADMSG;
+        if (rv == 0)
+                rv = eng_index_each_log(l->reader, load_log_row, l);
+        if (rv == 0)
+                rv = eng_index_each_pg(l->reader, load_pg_row, l);
+        return rv != 0 ? rv : eng_epochs_load(l, l->reader);
+}
+
+int eng_open_load(struct eng_local *l, struct eng_error *error)
+{
+        int rv = eng_index_read_begin(l->reader);
+
+        if (rv == 0) {
+                rv = load_rows(l);
+                eng_index_read_end(l->reader);
+        }
+        if (rv == -EBADMSG)
+                eng_local_index_damaged(l); /* the next try rebuilds it */
+        return rv == 0 ? 0 : eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
+}
+
+/* ---- segments -------------------------------------------------------------------------------------- */
+
+struct row_list {
+        struct fmt_index_segment *rows;
+        size_t count, size;
+};
+
+static int add_row(void *arg, const struct fmt_index_segment *row)
+{
+        struct row_list *list = arg;
+        size_t size = list->size == 0 ? 64 : 2 * list->size;
+        struct fmt_index_segment *rows;
+
+        if (list->count == list->size) {
+                rows = realloc(list->rows, size * sizeof(*rows));
+                if (rows == NULL)
+                        return -ENOMEM;
+                list->rows = rows;
+                list->size = size;
+        }
+        list->rows[list->count++] = *row;
+        return 0;
+}
+
+static int read_rows(struct eng_local *l, struct row_list *list)
+{
+        int rv = eng_index_read_begin(l->reader);
+
+        list->count = 0;
+        if (rv != 0)
+                return rv;
+        rv = eng_index_each_segment(l->reader, add_row, list);
+        eng_index_read_end(l->reader);
+        return rv;
+}
+
+/* Frames beyond what the index knows, into it. One transaction per segment. */
+struct intake {
+        struct eng_local *l;
+        struct eng_index_txn *txn;
+        unsigned frames;
+};
+
+static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_frame *frame)
+{
+        struct eng_place place = {.segment = segment->id,
+                                  .offset = frame->position,
+                                  .payload_len = frame->payload_len,
+                                  .stripe = frame->stripe,
+                                  .shard = frame->shard};
+        struct intake *intake = arg;
+        int rv = 0;
+
+        if (intake->txn == NULL)
+                rv = eng_index_write_begin(intake->l->index, &intake->txn);
+        if (rv == 0)
+                rv = eng_index_place_put(intake->txn, frame->object_id, &place, NULL);
+        intake->frames++;
+        return rv < 0 ? rv : 0;
+}
+
+static int segment_done(void *arg, struct eng_segment *segment)
+{
+        struct intake *intake = arg;
+        struct fmt_index_segment row;
+        struct eng_index_txn *txn;
+        int rv = 0;
+
+        if (intake->txn == NULL)
+                rv = eng_index_write_begin(intake->l->index, &intake->txn);
+        if (rv != 0)
+                return rv;
+        eng_segment_row(segment, &row);
+        rv = eng_index_segment_put(intake->txn, &row);
+        if (rv != 0)
+                return rv;
+        txn = intake->txn;
+        intake->txn = NULL;
+        return eng_index_write_commit(txn);
+}
+
+/* The whole scan once; a segment that was committed is not read again when it is repeated. */
+static int scan_segments(struct eng_local *l, struct eng_error *error)
+{
+        struct intake intake = {.l = l};
+        int rv;
+
+        do {
+                rv = eng_segments_scan(l->segments, found_frame, segment_done, &intake, error);
+                eng_index_write_abort(intake.txn);
+                intake.txn = NULL;
+        } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);
+        if (rv != 0 && error->text[0] == '\0')
+                eng_error_set(error, rv, "%s/data cannot be read: %s", l->path, strerror(-rv));
+        return rv;
+}
+
+/* Rows whose files are lost name nothing that could be read. */
+static int drop_lost_rows(struct eng_local *l, const struct row_list *list)
+{
+        struct eng_index_txn *txn;
+        size_t i;
+        int rv;
+
+        rv = eng_index_write_begin(l->index, &txn);
+        if (rv != 0)
+                return rv;
+        for (i = 0; i < list->count && rv == 0; i++)
+                if (eng_segment_find(l->segments, list->rows[i].segment) == NULL)
+                        rv = eng_index_segment_delete(txn, list->rows[i].segment);
+        if (rv == 0)
+                return eng_index_write_commit(txn);
+        eng_index_write_abort(txn);
+        return rv;
+}
+
+static int open_segments(struct eng_local *l, struct eng_error *error)
+{
+        char path[sizeof(l->path) + 8];
+        struct eng_segments_options options = {.path = path, .segment_bytes = l->options.segment_bytes};
+        struct row_list list = {0};
+        struct eng_segments_info info;
+        unsigned missing;
+        size_t i;
+        int rv;
+
+        snprintf(path, sizeof(path), "%s/data", l->path);
+        memcpy(options.drive_id, l->files.drive_id, FMT_ID);
+        rv = read_rows(l, &list);
+        if (rv == -EBADMSG)
+                eng_local_index_damaged(l);
+        if (rv != 0)
+                eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
+        if (rv == 0)
+                rv = eng_segments_open(&options, list.rows, list.count, &l->segments, &missing, error);
+        if (rv == 0 && missing > 0)
+                rv = drop_lost_rows(l, &list);
+        if (rv == 0)
+                rv = scan_segments(l, error);
+        if (rv == 0)
+                rv = read_rows(l, &list);
+        for (i = 0; i < list.count && rv == 0; i++)
+                eng_segments_set_live(l->segments, list.rows[i].segment, list.rows[i].live_frames, list.rows[i].live_bytes);
+        if (rv == 0) {
+                eng_segments_info(l->segments, &info);
+                eng_count(&l->figures.data_bytes, info.bytes);
+        }
+        free(list.rows);
+        return rv;
+}
+
+/* ---- the owner loop's part ------------------------------------------------------------------------- */
+
+static void tick(struct lp_timer *timer)
+{
+        struct eng_local *l = (struct eng_local *)((char *)timer - offsetof(struct eng_local, tick));
+        struct eng_segments_info info;
+
+        if (eng_local_failed(l))
+                return;
+        if (l->log.writing && lp_now(l->drive.owner) - l->log.write_started > WRITE_LIMIT_NS) {
+                eng_local_fail(l, -ETIMEDOUT, "writing log file %llu", (unsigned long long)l->log.current->number);
+                return; /* the buffer stays the kernel's (I7) */
+        }
+        eng_segments_info(l->segments, &info);
+        atomic_store_explicit(&l->figures.data_bytes, info.bytes, memory_order_relaxed);
+        eng_file_tick(l);
+        eng_batch_tick(l);
+        eng_file_free_dead(l);
+        if (lp_timer_start(l->drive.owner, timer, ENG_TICK_NS) != 0)
+                eng_local_fail(l, -ENOMEM, "starting a timer");
+}
+
+static void start(struct lp_msg *msg)
+{
+        struct eng_local *l = (struct eng_local *)((char *)msg - offsetof(struct eng_local, start_msg));
+
+        if (!eng_local_release(l))
+                return;
+        if (l->dead.count > 0 && l->options.superseded != NULL)
+                l->options.superseded(l->options.arg, &l->drive, l->dead.items, l->dead.count);
+        eng_buf_list_clear(&l->dead);
+        l->tick.expired = tick;
+        tick(&l->tick);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static uint64_t or_default(uint64_t value, uint64_t preset)
+{
+        return value != 0 ? value : preset;
+}
+
+static uint64_t log_file_bytes(const struct eng_local_options *options)
+{
+        uint64_t bytes = eng_round_up(or_default(options->log_file_bytes, ENG_LOG_BYTES_DEFAULT), FMT_BLOCK);
+
+        return bytes < ENG_LOG_BYTES_MIN ? ENG_LOG_BYTES_MIN : bytes;
+}
+
+static struct eng_local *new_local(const struct eng_local_options *options)
+{
+        struct eng_local *l = calloc(1, sizeof(*l));
+        unsigned i;
+
+        if (l == NULL)
+                return NULL;
+        l->drive.ops = &eng_local_ops;
+        l->drive.slot = options->identity.slot;
+        l->drive.owner = options->owner;
+        l->options = *options;
+        snprintf(l->path, sizeof(l->path), "%s", options->path);
+        l->options.path = l->path;
+        for (i = 0; i < FMT_ID; i++)
+                snprintf(l->id_text + 2 * i, 3, "%02x", options->identity.drive_id[i]);
+        l->dir_fd = l->lock_fd = l->files.dir_fd = l->log.fd = -1;
+        l->holds = 1;
+        l->log_file_bytes = log_file_bytes(options);
+        l->tail_bytes = or_default(options->tail_bytes, ENG_TAIL_BYTES_DEFAULT);
+        memcpy(l->files.drive_id, options->identity.drive_id, FMT_ID);
+        TAILQ_INIT(&l->files.list);
+        TAILQ_INIT(&l->files.open);
+        TAILQ_INIT(&l->log.queue);
+        TAILQ_INIT(&l->log.batch);
+        TAILQ_INIT(&l->writes.waiting);
+        TAILQ_INIT(&l->writes.flying);
+        eng_pgs_init(&l->pgs);
+        return l;
+}
+
+static void set_reserve(struct eng_local *l)
+{
+        uint64_t part = l->file.total_bytes / RESERVE_PARTS;
+
+        l->reserve_bytes = or_default(l->options.full_reserve_bytes, part < RESERVE_DEFAULT ? part : RESERVE_DEFAULT);
+        atomic_store(&l->figures.total_bytes, l->file.total_bytes);
+        atomic_store(&l->figures.free_bytes, l->file.free_bytes);
+}
+
+static int open_local(struct eng_local *l, struct eng_error *error)
+{
+        int rv;
+
+        l->active = eng_tail_new();
+        l->cache = eng_cache_new(or_default(l->options.cache_bytes, ENG_CACHE_BYTES_DEFAULT));
+        if (l->active == NULL || l->cache == NULL || eng_log_open(l) != 0)
+                return eng_error_set(error, -ENOMEM, "%s: no memory", l->path);
+        rv = open_folder(l, error);
+        if (rv == 0)
+                rv = open_index(l, error);
+        if (rv == 0)
+                rv = open_segments(l, error);
+        if (rv == 0)
+                rv = eng_replay(l, error);
+        if (rv != 0)
+                return rv;
+        rv = eng_file_look(l);
+        if (rv == 0) {
+                set_reserve(l);
+                rv = eng_worker_start(&l->file_worker, l->drive.owner, "drive-files");
+        }
+        if (rv == 0)
+                rv = eng_worker_start(&l->index_worker, l->drive.owner, "drive-index");
+        if (rv != 0)
+                return eng_error_set(error, rv, "%s cannot be opened: %s", l->path, strerror(-rv));
+        return 0;
+}
+
+/* rebuild: the index turned out to be damaged and was condemned; the next try makes a new one. */
+static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild, struct eng_error *error)
+{
+        struct eng_local *l = new_local(options);
+        int rv;
+
+        *rebuild = false;
+        if (l == NULL)
+                return eng_error_set(error, -ENOMEM, "%s: no memory", options->path);
+        error->text[0] = '\0';
+        rv = open_local(l, error);
+        if (rv != 0) {
+                *rebuild = l->index_condemned;
+                eng_worker_stop(&l->file_worker);
+                eng_local_teardown(l);
+                return rv;
+        }
+        *out = l;
+        return 0;
+}
+
+int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)
+{
+        struct eng_local *l;
+        bool rebuild;
+        int rv;
+
+        if (strlen(options->path) >= sizeof(l->path))
+                return eng_error_set(error, -ENAMETOOLONG, "%s is too long", options->path);
+        rv = try_open(options, &l, &rebuild, error);
+        if (rv != 0 && rebuild)
+                rv = try_open(options, &l, &rebuild, error);
+        if (rv != 0)
+                return rv;
+        l->start_msg.run = start;
+        eng_local_hold(l);
+        lp_post(l->drive.owner, &l->start_msg);
+        *out = &l->drive;
+        return 0;
+}

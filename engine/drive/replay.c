@@ -1,0 +1,426 @@
+/*
+ * replay.c - reading the log back when a drive is opened.
+ *
+ * Begins where the durable index ends (or at the oldest file, when the index is gone: I4) and follows the chain across files. Records
+ * known committed are applied, the others stay pending for recovery to settle (TAIL, RECORD). Where the chain ends:
+ * - a later file that chains on: the log goes on there;
+ * - a gap of files that FREED records explain: the same;
+ * - nothing behind it but what one torn batch may leave: the end of the log;
+ * - anything else: damage (-EBADMSG, the text names file and offset), to be repaired from replicas.
+ *
+ * A tear leaves bytes behind that look like records of this file and generation. They are never overwritten in part: if there are any, the
+ * next append begins a new file whose header chains to the last good record, and replay leaves this file at that record for
+ * ever, because a following file that chains on outranks whatever stands behind it.
+ *
+ * Blocking; the thread that opens the drive, before any loop knows it.
+ */
+#include "engine/drive/replay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/drive/identity.h"
+#include "engine/drive/local.h"
+
+#define GAP_MAX (1u << 20) /* log files freed between two that are left */
+
+struct number_list {
+        uint64_t *items;
+        size_t count, size;
+};
+
+struct replay {
+        struct eng_local *l;
+        struct eng_error *error;
+        struct eng_replay_file *files;
+        size_t count;
+        size_t at;                   /* file being read */
+        uint64_t position;
+        uint32_t crc;                /* chain */
+        bool from_scratch;
+        struct eng_log_rest rest;    /* behind the end of the last file */
+        struct number_list gaps, freed;
+};
+
+static int number_add(struct number_list *list, uint64_t number)
+{
+        size_t size = list->size == 0 ? 16 : 2 * list->size;
+        uint64_t *items;
+
+        if (list->count == list->size) {
+                items = realloc(list->items, size * sizeof(*items));
+                if (items == NULL)
+                        return -ENOMEM;
+                list->items = items;
+                list->size = size;
+        }
+        list->items[list->count++] = number;
+        return 0;
+}
+
+static bool number_in(const struct number_list *list, uint64_t number)
+{
+        size_t i;
+
+        for (i = 0; i < list->count; i++)
+                if (list->items[i] == number)
+                        return true;
+        return false;
+}
+
+static int damaged(struct replay *r, uint64_t file, uint64_t position, const char *what)
+{
+        return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log is damaged at offset %llu: %s", r->l->path,
+                             (unsigned long long)file, (unsigned long long)position, what);
+}
+
+static int trouble(struct replay *r, uint64_t file, int rv)
+{
+        return eng_error_set(r->error, rv, "%s: log file %016llx.log: %s", r->l->path, (unsigned long long)file,
+                             strerror(-rv));
+}
+
+/* ---- records --------------------------------------------------------------------------------------- */
+
+/* A record as replay keeps it: without its inline bytes, which stay in the log. */
+static struct eng_append *keep(const struct fmt_record *rec, const uint8_t *body)
+{
+        struct eng_append *append = calloc(1, sizeof(*append));
+        size_t len = rec->body_len - rec->inline_len;
+
+        if (append == NULL)
+                return NULL;
+        append->rec = *rec;
+        append->head = eng_buf_new(len);
+        if (append->head == NULL) {
+                free(append);
+                return NULL;
+        }
+        memcpy(append->head->data, body, len);
+        return append;
+}
+
+/* Memory is bounded: a generation that reaches the bound goes into the index. */
+static int make_room(struct eng_local *l)
+{
+        return l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l, false);
+}
+
+static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+{
+        struct eng_log_pg *pg = eng_pgs_get(&r->l->pgs, rec->pg);
+        struct eng_append *append = pg != NULL ? keep(rec, body) : NULL;
+        int rv;
+
+        if (append == NULL)
+                return -ENOMEM;
+        if (!eng_pgs_add(&r->l->pgs, pg, append))
+                eng_append_free(append);
+        eng_pgs_set_committed(pg, rec->committed);
+        rv = eng_apply_up_to(r->l, pg, pg->committed);
+        return rv != 0 ? rv : make_room(r->l);
+}
+
+static int take_epoch(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+{
+        struct eng_buf *copy = eng_buf_new(rec->body_len);
+        int rv;
+
+        if (copy == NULL)
+                return -ENOMEM;
+        memcpy(copy->data, body, rec->body_len);
+        rv = eng_epochs_add(r->l, copy, rec->file);
+        eng_buf_unref(copy);
+        return rv;
+}
+
+static int take_freed(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+{
+        struct eng_log_file *file = eng_log_files_find(&r->l->files, rec->file);
+        uint64_t number;
+
+        if (rec->body_len != sizeof(number))
+                return -EBADMSG;
+        memcpy(&number, body, sizeof(number));
+        if (file != NULL) {
+                file->tombstones++;
+                file->dirty = true;
+        }
+        file = eng_log_files_find(&r->l->files, number);
+        if (file != NULL) { /* a crash came between the record and the unlink */
+                file->freed = true;
+                file->freeing = true;
+        }
+        return number_add(&r->freed, number);
+}
+
+static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+{
+        switch (rec->type) {
+        case FMT_RECORD_PG:
+                if (eng_rec_check_body(body, rec->body_len, rec->inline_len) != 0)
+                        return -EBADMSG;
+                return take_pg(r, rec, body);
+        case FMT_RECORD_FENCE:
+                return take_pg(r, rec, body);
+        case FMT_RECORD_EPOCH:
+                return take_epoch(r, rec, body);
+        case FMT_RECORD_FREED:
+                return take_freed(r, rec, body);
+        }
+        return -EBADMSG;
+}
+
+/* ---- one file -------------------------------------------------------------------------------------- */
+
+static void make_ident(const struct replay *r, const struct eng_replay_file *file, struct eng_log_ident *out)
+{
+        memcpy(out->drive_id, r->l->files.drive_id, FMT_ID);
+        out->file = file->number;
+        out->generation = file->header.generation;
+}
+
+/* The log is durable at least up to the end of this record: what an index batch during replay may say is covered. */
+static void set_log_end(struct replay *r, const struct fmt_record *rec)
+{
+        r->l->log.end.file = rec->file;
+        r->l->log.end.generation = rec->generation;
+        r->l->log.end.position = rec->position + eng_rec_size(rec->body_len);
+        r->l->log.end.prev_crc = rec->header_crc;
+}
+
+/* Takes the records of file r->at from r->position on. Leaves both behind the last one, and looks at what follows. */
+static int read_file(struct replay *r)
+{
+        const struct eng_replay_file *file = &r->files[r->at];
+        struct eng_log_window window;
+        struct eng_log_ident ident;
+        struct fmt_record rec;
+        const uint8_t *body;
+        int rv;
+
+        make_ident(r, file, &ident);
+        rv = eng_log_window_open(&window, r->l->files.dir_fd, file->number);
+        if (rv != 0)
+                return trouble(r, file->number, rv);
+        while ((rv = eng_replay_next(&window, &ident, &r->position, r->crc, &rec, &body)) == 1) {
+                r->crc = rec.header_crc;
+                set_log_end(r, &rec);
+                rv = take(r, &rec, body);
+                if (rv != 0)
+                        break;
+                r->position += eng_rec_size(rec.body_len);
+        }
+        if (rv == -EBADMSG)
+                rv = damaged(r, file->number, r->position, "a record makes no sense");
+        else if (rv != 0)
+                rv = trouble(r, file->number, rv);
+        if (rv == 0) {
+                rv = eng_replay_rest(&window, &ident, false, r->position, &r->rest);
+                if (rv != 0)
+                        rv = trouble(r, file->number, rv);
+        }
+        eng_log_window_close(&window);
+        return rv;
+}
+
+/* ---- from file to file ----------------------------------------------------------------------------- */
+
+/* The files between this one and the next are missing: legitimate if FREED records say so, which may come later. */
+static int note_gap(struct replay *r, const struct eng_replay_file *file, const struct eng_replay_file *next)
+{
+        uint64_t number;
+        int rv = 0;
+
+        if (r->rest.damage != 0)
+                return damaged(r, file->number, r->position, "valid records follow");
+        if (!r->from_scratch || next->header.prev_file <= file->number || next->number - file->number > GAP_MAX)
+                return damaged(r, next->number, 0, "the file before it is missing");
+        for (number = file->number + 1; number < next->number && rv == 0; number++)
+                rv = number_add(&r->gaps, number);
+        return rv;
+}
+
+/* Steps to the next file. 1: there is one; 0: the log ends here. */
+static int step(struct replay *r)
+{
+        const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
+        int rv;
+
+        if (r->at + 1 == r->count) {
+                if (r->rest.damage != 0)
+                        return damaged(r, file->number, r->position, "valid records follow");
+                return 0;
+        }
+        if (!next->begun)
+                return damaged(r, next->number, 0, "its header is not valid, and a later file is");
+        if (next->header.prev_file == file->number) {
+                if (next->header.prev_crc != r->crc)
+                        return damaged(r, file->number, r->position, "the next file goes on from elsewhere");
+        } else {
+                rv = note_gap(r, file, next);
+                if (rv != 0)
+                        return rv;
+                r->crc = next->header.prev_crc;
+        }
+        r->at++;
+        r->position = FMT_BLOCK;
+        return 1;
+}
+
+static int check_gaps(struct replay *r)
+{
+        size_t i;
+
+        for (i = 0; i < r->gaps.count; i++)
+                if (!number_in(&r->freed, r->gaps.items[i]))
+                        return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log is missing", r->l->path,
+                                             (unsigned long long)r->gaps.items[i]);
+        return 0;
+}
+
+/* ---- before and after ------------------------------------------------------------------------------ */
+
+/*
+ * Files behind the last one that was begun were made ahead, or torn in their first write. In both cases nothing in them was ever
+ * acknowledged, unless a later batch is there: then the header is damaged.
+ */
+static int drop_unbegun(struct replay *r)
+{
+        struct eng_log_ident ident = {.generation = 0};
+        char name[ENG_LOGFILE_NAME_MAX];
+        struct eng_log_window window;
+        struct eng_log_rest rest;
+        uint64_t number;
+        int rv;
+
+        memcpy(ident.drive_id, r->l->files.drive_id, FMT_ID);
+        while (r->count > 0 && !r->files[r->count - 1].begun) {
+                number = ident.file = r->files[r->count - 1].number;
+                rv = eng_log_window_open(&window, r->l->files.dir_fd, number);
+                if (rv == 0) {
+                        rv = eng_replay_rest(&window, &ident, true, FMT_BLOCK, &rest);
+                        eng_log_window_close(&window);
+                }
+                if (rv != 0)
+                        return trouble(r, number, rv);
+                if (rest.damage != 0)
+                        return damaged(r, number, 0, "its header is not valid, but records are");
+                eng_logfile_name(name, number);
+                if (unlinkat(r->l->files.dir_fd, name, 0) != 0)
+                        return trouble(r, number, -errno);
+                r->count--;
+        }
+        return 0;
+}
+
+static int add_files(struct replay *r)
+{
+        struct eng_log_file *file;
+        size_t i;
+
+        for (i = 0; i < r->count; i++) {
+                file = eng_log_files_add(&r->l->files, r->files[i].number, r->files[i].begun ? r->files[i].header.generation : 0);
+                if (file == NULL)
+                        return -ENOMEM;
+                file->bytes = file->capacity = r->files[i].size;
+                eng_count(&r->l->figures.log_bytes, file->capacity);
+        }
+        return 0;
+}
+
+static int find_start(struct replay *r, const struct fmt_index_covered *covered)
+{
+        if (r->count == 0)
+                return eng_error_set(r->error, -EBADMSG, "%s: there is no log", r->l->path);
+        r->from_scratch = covered->file == 0;
+        if (r->from_scratch) {
+                if (!r->files[0].begun)
+                        return damaged(r, r->files[0].number, 0, "its header is not valid");
+                r->position = FMT_BLOCK;
+                r->crc = r->files[0].header.prev_crc;
+                return 0;
+        }
+        while (r->at < r->count && r->files[r->at].number < covered->file)
+                r->at++;
+        if (r->at == r->count || r->files[r->at].number != covered->file)
+                return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log is missing", r->l->path,
+                                     (unsigned long long)covered->file);
+        if (!r->files[r->at].begun || r->files[r->at].header.generation != covered->generation)
+                return damaged(r, covered->file, 0, "it is not the file that the index knows");
+        if (covered->position > eng_round_up(r->files[r->at].size, FMT_BLOCK))
+                return damaged(r, covered->file, r->files[r->at].size, "it is shorter than the index knows");
+        r->position = covered->position;
+        r->crc = covered->prev_crc;
+        return 0;
+}
+
+/* Where appends go on. */
+static int set_end(struct replay *r)
+{
+        const struct eng_replay_file *last = &r->files[r->at];
+        struct eng_log *log = &r->l->log;
+        uint64_t plain = r->l->log_file_bytes < ENG_LOG_PLAIN_BYTES ? r->l->log_file_bytes : ENG_LOG_PLAIN_BYTES;
+        int fd;
+
+        log->current = eng_log_files_find(&r->l->files, last->number);
+        log->current->bytes = eng_round_up(r->position, FMT_BLOCK);
+        if (log->current->capacity < plain)
+                log->current->capacity = plain;
+        log->crc = r->crc;
+        log->end.file = last->number;
+        log->end.generation = last->header.generation;
+        log->end.position = r->position;
+        log->end.prev_crc = r->crc;
+        log->fd = -1;
+        if (r->rest.records)
+                return 0; /* see above: the next append begins a new file */
+        fd = eng_logfile_open_write(r->l->files.dir_fd, last->number);
+        if (fd < 0)
+                return trouble(r, last->number, fd);
+        log->fd = fd;
+        return 0;
+}
+
+static int replay_all(struct replay *r)
+{
+        int rv;
+
+        rv = drop_unbegun(r);
+        if (rv == 0)
+                rv = add_files(r);
+        if (rv == 0)
+                rv = eng_open_load(r->l, r->error);
+        if (rv == 0)
+                rv = find_start(r, &r->l->covered);
+        while (rv == 0) {
+                rv = read_file(r);
+                if (rv == 0)
+                        rv = step(r);
+                if (rv != 1)
+                        break;
+                rv = 0;
+        }
+        if (rv == 0)
+                rv = check_gaps(r);
+        return rv != 0 ? rv : set_end(r);
+}
+
+int eng_replay(struct eng_local *l, struct eng_error *error)
+{
+        struct replay r = {.l = l, .error = error};
+        uint64_t bad;
+        int rv;
+
+        rv = eng_replay_list(l->files.dir_fd, l->files.drive_id, &r.files, &r.count, &bad);
+        if (rv != 0)
+                trouble(&r, bad, rv);
+        else
+                rv = replay_all(&r);
+        free(r.files);
+        free(r.gaps.items);
+        free(r.freed.items);
+        return rv;
+}

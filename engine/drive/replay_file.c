@@ -1,0 +1,265 @@
+/*
+ * replay_file.c - reading one log file back: a window over it, the next record of the chain, and what stands behind its end.
+ *
+ * The chain is unbroken only if each record is whole, stands where it says, in this generation of this file, and names the checksum of the record
+ * before it. Where it ends, the question is whether that is the end of the log or damage in it: batches are written one after the
+ * other, each durable before the next begins, so a crash leaves at most one batch torn. Any record of a later batch behind
+ * the break therefore proves that the broken one was whole once.
+ */
+#include "engine/drive/replay.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ec.h"
+#include "engine/drive.h"
+#include "engine/drive/local.h"
+
+#define WINDOW_BYTES (4u << 20)
+
+/* Behind a break one whole batch may be torn; the first record of the one after it lies inside this. */
+#define REST_BYTES (2 * (ENG_BATCH_BYTES + FMT_BLOCK))
+
+/* ---- the window ------------------------------------------------------------------------------------ */
+
+int eng_log_window_open(struct eng_log_window *window, int dir_fd, uint64_t number)
+{
+        char name[ENG_LOGFILE_NAME_MAX];
+        struct stat st;
+        int rv;
+
+        memset(window, 0, sizeof(*window));
+        eng_logfile_name(name, number);
+        window->fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+        if (window->fd < 0)
+                return -errno;
+        window->bytes = malloc(WINDOW_BYTES);
+        rv = window->bytes == NULL ? -ENOMEM : fstat(window->fd, &st) != 0 ? -errno : 0;
+        if (rv != 0)
+                eng_log_window_close(window);
+        else
+                window->size = (uint64_t)st.st_size;
+        return rv;
+}
+
+void eng_log_window_close(struct eng_log_window *window)
+{
+        if (window->fd >= 0)
+                close(window->fd);
+        free(window->bytes);
+        window->bytes = NULL;
+        window->fd = -1;
+}
+
+static int fill(struct eng_log_window *window, uint64_t position)
+{
+        ssize_t n;
+
+        window->start = position / FMT_BLOCK * FMT_BLOCK;
+        window->len = 0;
+        while (window->len < WINDOW_BYTES) {
+                n = pread(window->fd, window->bytes + window->len, WINDOW_BYTES - window->len,
+                          (off_t)(window->start + window->len));
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        break;
+                window->len += (size_t)n;
+        }
+        return 0;
+}
+
+int eng_log_window_at(struct eng_log_window *window, uint64_t position, size_t need, const uint8_t **out)
+{
+        int rv;
+
+        *out = NULL;
+        if (position > window->size || window->size - position < need)
+                return 0;
+        if (position < window->start || position + need > window->start + window->len) {
+                rv = fill(window, position);
+                if (rv != 0)
+                        return rv;
+        }
+        if (position + need <= window->start + window->len)
+                *out = window->bytes + (position - window->start);
+        return 0;
+}
+
+/* ---- records --------------------------------------------------------------------------------------- */
+
+/* The record at exactly this position: 1, 0 or an errno. */
+static int record_at(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t position, uint32_t prev_crc,
+                     struct fmt_record *rec, const uint8_t **body)
+{
+        const uint8_t *bytes;
+        int rv;
+
+        rv = eng_log_window_at(window, position, sizeof(*rec), &bytes);
+        if (rv != 0 || bytes == NULL)
+                return rv;
+        memcpy(rec, bytes, sizeof(*rec));
+        if (!eng_rec_ok(rec, ident, position) || rec->prev_crc != prev_crc)
+                return 0;
+        rv = eng_log_window_at(window, position, sizeof(*rec) + rec->body_len, &bytes);
+        if (rv != 0 || bytes == NULL)
+                return rv;
+        *body = bytes + sizeof(*rec);
+        return era_crc32c(0, *body, rec->body_len) == rec->body_crc;
+}
+
+int eng_replay_next(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position, uint32_t prev_crc,
+                    struct fmt_record *rec, const uint8_t **body)
+{
+        uint64_t block = eng_round_up(*position, FMT_BLOCK);
+        int rv;
+
+        rv = record_at(window, ident, *position, prev_crc, rec, body);
+        if (rv != 0 || block == *position)
+                return rv;
+        rv = record_at(window, ident, block, prev_crc, rec, body);
+        if (rv == 1)
+                *position = block;
+        return rv;
+}
+
+int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *ident, bool any_generation, uint64_t position,
+                    struct eng_log_rest *out)
+{
+        uint64_t torn = eng_round_up(position, FMT_BLOCK), at, end = torn + REST_BYTES;
+        struct eng_log_ident own = *ident;
+        struct fmt_record rec;
+        const uint8_t *bytes;
+        int rv;
+
+        memset(out, 0, sizeof(*out));
+        for (at = eng_round_up(position, FMT_RECORD_ALIGN); at < end; at += FMT_RECORD_ALIGN) {
+                rv = eng_log_window_at(window, at, sizeof(rec), &bytes);
+                if (rv != 0 || bytes == NULL)
+                        return rv;
+                memcpy(&rec, bytes, sizeof(rec));
+                if (any_generation)
+                        own.generation = rec.generation;
+                if (rec.magic != FMT_RECORD_MAGIC || !eng_rec_ok(&rec, &own, at))
+                        continue;
+                out->records = true;
+                if (rec.batch > torn && out->damage == 0)
+                        out->damage = at;
+        }
+        return 0;
+}
+
+/* ---- the folder ------------------------------------------------------------------------------------ */
+
+static int read_header(int dir_fd, const char *name, const uint8_t drive_id[FMT_ID], struct eng_replay_file *file)
+{
+        struct stat st;
+        ssize_t n;
+        int fd, rv = 0;
+
+        fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        n = pread(fd, &file->header, sizeof(file->header), 0);
+        if (n < 0 || fstat(fd, &st) != 0)
+                rv = -errno;
+        close(fd);
+        if (rv != 0)
+                return rv;
+        file->size = (uint64_t)st.st_size;
+        if (n != sizeof(file->header))
+                return 0;
+        if (!eng_log_header_ok(&file->header, file->header.drive_id))
+                return 0;
+        if (memcmp(file->header.drive_id, drive_id, FMT_ID) != 0)
+                return -EBADMSG;
+        if (file->header.version > FMT_LAYOUT_VERSION)
+                return -EPROTONOSUPPORT;
+        file->begun = file->header.file == file->number;
+        return 0;
+}
+
+static int compare_files(const void *a, const void *b)
+{
+        const struct eng_replay_file *x = a, *y = b;
+
+        return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static int add_file(struct eng_replay_file **list, size_t *count, size_t *size, uint64_t number)
+{
+        size_t grown = *size == 0 ? 16 : 2 * *size;
+        struct eng_replay_file *items;
+
+        if (*count == *size) {
+                items = realloc(*list, grown * sizeof(*items));
+                if (items == NULL)
+                        return -ENOMEM;
+                *list = items;
+                *size = grown;
+        }
+        memset(&(*list)[*count], 0, sizeof(**list));
+        (*list)[(*count)++].number = number;
+        return 0;
+}
+
+static int list_folder(int dir_fd, struct eng_replay_file **out, size_t *count)
+{
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct dirent *entry;
+        size_t size = 0;
+        uint64_t number;
+        DIR *dir;
+        int rv = 0;
+
+        dir = fd >= 0 ? fdopendir(fd) : NULL;
+        if (dir == NULL) {
+                rv = -errno;
+                if (fd >= 0)
+                        close(fd);
+                return rv;
+        }
+        while (rv == 0 && (entry = readdir(dir)) != NULL) {
+                const char *dot = strrchr(entry->d_name, '.');
+
+                if (dot != NULL && strcmp(dot, ".new") == 0)
+                        unlinkat(dir_fd, entry->d_name, 0); /* was being made when a process ended; nothing is in it */
+                else if (eng_logfile_number(entry->d_name, &number))
+                        rv = add_file(out, count, &size, number);
+        }
+        closedir(dir);
+        return rv;
+}
+
+int eng_replay_list(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_replay_file **out, size_t *count,
+                    uint64_t *bad_number)
+{
+        char name[ENG_LOGFILE_NAME_MAX];
+        size_t i;
+        int rv;
+
+        *out = NULL;
+        *count = 0;
+        *bad_number = 0;
+        rv = list_folder(dir_fd, out, count);
+        if (rv == 0 && *count > 0)
+                qsort(*out, *count, sizeof(**out), compare_files);
+        for (i = 0; i < *count && rv == 0; i++) {
+                eng_logfile_name(name, (*out)[i].number);
+                rv = read_header(dir_fd, name, drive_id, &(*out)[i]);
+                *bad_number = (*out)[i].number;
+        }
+        if (rv != 0) {
+                free(*out);
+                *out = NULL;
+                *count = 0;
+        }
+        return rv;
+}

@@ -1,0 +1,505 @@
+/*
+ * drive_fixture.c - see drive_fixture.h. Trouble of the fixture itself aborts: it is no result of the test.
+ */
+#include "tests/lib/drive_fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ec.h"
+
+#define MUST(what)                                                                                                     \
+        do {                                                                                                           \
+                if (!(what)) {                                                                                         \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                                     \
+                        abort();                                                                                       \
+                }                                                                                                      \
+        } while (0)
+
+static void run_command(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void run_command(const char *format, ...)
+{
+        char command[1024];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(command, sizeof(command), format, args);
+        va_end(args);
+        MUST(system(command) == 0);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static void on_failed(void *arg, struct eng_drive *drive, const char *text)
+{
+        struct fx *fx = arg;
+
+        pthread_mutex_lock(&fx->lock);
+        snprintf(fx->failed, sizeof(fx->failed), "%s", text);
+        pthread_mutex_unlock(&fx->lock);
+}
+
+static void on_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n)
+{
+        struct fx *fx = arg;
+        struct eng_part part;
+        size_t pos;
+        unsigned i;
+
+        pthread_mutex_lock(&fx->lock);
+        for (i = 0; i < n; i++) {
+                pos = 0;
+                while (eng_value_next_part(values[i]->data, values[i]->len, &pos, &part) == 1 && fx->dead.count < 4096)
+                        memcpy(fx->dead.ids[fx->dead.count++], part.head.id, FMT_ID);
+        }
+        pthread_mutex_unlock(&fx->lock);
+}
+
+void fx_make(struct fx *fx, unsigned loops)
+{
+        const char *tmp = getenv("TMPDIR");
+        struct fmt_epoch epoch = {.number = FX_EPOCH, .id = {1}, .pg_count = 16, .drives = 0, .k = 1};
+
+        memset(fx, 0, sizeof(*fx));
+        pthread_mutex_init(&fx->lock, NULL);
+        snprintf(fx->root, sizeof(fx->root), "%s/mr-drive-XXXXXX", tmp != NULL ? tmp : "/tmp");
+        MUST(mkdtemp(fx->root) != NULL);
+        snprintf(fx->path, sizeof(fx->path), "%s/drive", fx->root);
+        MUST(mkdir(fx->path, 0700) == 0);
+        fx->loop_count = loops;
+        fx->options.path = fx->path;
+        memset(fx->options.identity.store_id, 0xaa, FMT_ID);
+        memset(fx->options.identity.drive_id, 0xbb, FMT_ID);
+        fx->options.identity.layout = FMT_LAYOUT_VERSION;
+        fx->options.log_file_bytes = 4u << 20;
+        fx->options.segment_bytes = 8u << 20;
+        fx->options.full_reserve_bytes = 1;
+        fx->options.failed = on_failed;
+        fx->options.superseded = on_superseded;
+        fx->options.arg = fx;
+        MUST(eng_folder_format(fx->path, &fx->options.identity, &epoch, sizeof(epoch), &fx->error) == 0);
+}
+
+static void *loop_main(void *arg)
+{
+        MUST(lp_loop_run(arg) == 0);
+        return NULL;
+}
+
+static void stop_loops(struct fx *fx)
+{
+        unsigned i;
+
+        for (i = 0; i < fx->loop_count; i++) {
+                lp_loop_stop(fx->loops[i]);
+                pthread_join(fx->threads[i], NULL);
+        }
+}
+
+static void free_loops(struct fx *fx)
+{
+        unsigned i;
+
+        for (i = 0; i < fx->loop_count; i++)
+                lp_loop_free(fx->loops[i]);
+}
+
+int fx_open(struct fx *fx)
+{
+        unsigned i;
+        int rv;
+
+        for (i = 0; i < fx->loop_count; i++) {
+                struct lp_config config = {.index = i, .ring_entries = 64, .slots = FX_SLOTS};
+
+                MUST(lp_loop_new(&config, &fx->loops[i]) == 0);
+                MUST(pthread_create(&fx->threads[i], NULL, loop_main, fx->loops[i]) == 0);
+        }
+        fx->options.owner = fx->loops[0];
+        rv = eng_local_open(&fx->options, &fx->local, &fx->error);
+        fx->drive = fx->local;
+        if (rv == 0 && fx->filters != NULL)
+                rv = eng_filter_stack(fx->local, fx->filters, &fx->drive, &fx->error);
+        if (rv != 0) {
+                stop_loops(fx);
+                if (fx->local != NULL)
+                        fx->local->ops->close(fx->local);
+                free_loops(fx);
+                fx->drive = fx->local = NULL;
+        }
+        return rv;
+}
+
+void fx_close(struct fx *fx)
+{
+        if (fx->drive == NULL)
+                return;
+        stop_loops(fx);
+        fx->drive->ops->close(fx->drive);
+        free_loops(fx);
+        fx->drive = fx->local = NULL;
+}
+
+void fx_snapshot(const struct fx *fx, const char *name)
+{
+        run_command("rm -rf '%s/%s' && cp -a --sparse=always '%s' '%s/%s'", fx->root, name, fx->path, fx->root, name);
+}
+
+void fx_restore(struct fx *fx, const char *name)
+{
+        run_command("rm -rf '%s' && cp -a --sparse=always '%s/%s' '%s'", fx->path, fx->root, name, fx->path);
+}
+
+void fx_destroy(struct fx *fx)
+{
+        fx_close(fx);
+        run_command("rm -rf '%s'", fx->root);
+        pthread_mutex_destroy(&fx->lock);
+}
+
+/* ---- ops ------------------------------------------------------------------------------------------- */
+
+static void op_done(struct eng_op *op)
+{
+        struct fx_op *of = (struct fx_op *)((char *)op - offsetof(struct fx_op, op));
+
+        sem_post(&of->ended);
+}
+
+static void op_submit(struct lp_msg *msg)
+{
+        struct fx_op *of = (struct fx_op *)((char *)msg - offsetof(struct fx_op, msg));
+
+        eng_drive_submit(of->drive, &of->op);
+}
+
+void fx_start(struct fx *fx, unsigned loop, struct fx_op *op)
+{
+        sem_init(&op->ended, 0, 0);
+        op->drive = fx->drive;
+        op->op.done = op_done;
+        if (op->op.epoch == 0)
+                op->op.epoch = FX_EPOCH;
+        op->msg.run = op_submit;
+        lp_post(fx->loops[loop], &op->msg);
+}
+
+int fx_wait(struct fx_op *op)
+{
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 30;
+        while (sem_timedwait(&op->ended, &until) != 0)
+                MUST(errno == EINTR);
+        sem_destroy(&op->ended);
+        return op->op.result;
+}
+
+int fx_run(struct fx *fx, struct fx_op *op)
+{
+        fx_start(fx, 0, op);
+        return fx_wait(op);
+}
+
+struct call {
+        struct lp_msg msg;
+        void (*function)(void *arg);
+        void *arg;
+        sem_t ended;
+};
+
+static void call_run(struct lp_msg *msg)
+{
+        struct call *call = (struct call *)((char *)msg - offsetof(struct call, msg));
+
+        call->function(call->arg);
+        sem_post(&call->ended);
+}
+
+void fx_call(struct fx *fx, unsigned loop, void (*function)(void *arg), void *arg)
+{
+        struct call call = {.function = function, .arg = arg};
+
+        sem_init(&call.ended, 0, 0);
+        call.msg.run = call_run;
+        lp_post(fx->loops[loop], &call.msg);
+        while (sem_wait(&call.ended) != 0)
+                MUST(errno == EINTR);
+        sem_destroy(&call.ended);
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------------- */
+
+void fx_id(uint8_t out[FMT_ID], uint64_t id)
+{
+        memset(out, 0, FMT_ID);
+        out[0] = (uint8_t)(id >> 24);
+        out[1] = (uint8_t)(id >> 16);
+        out[2] = (uint8_t)(id >> 8);
+        out[3] = (uint8_t)id;
+}
+
+static void add(struct fx_body *body, const void *bytes, size_t len)
+{
+        MUST(body->len + len <= sizeof(body->bytes));
+        if (len > 0)
+                memcpy(body->bytes + body->len, bytes, len);
+        body->len += len;
+}
+
+static void add_head(struct fx_body *body, enum fmt_mutation_kind kind, const void *name, size_t name_len, size_t value_len)
+{
+        struct fmt_mutation head = {.kind = (uint8_t)kind, .name_len = (uint16_t)name_len, .value_len = (uint32_t)value_len};
+
+        add(body, &head, sizeof(head));
+        add(body, name, name_len);
+}
+
+void fx_body_put(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint32_t pg, const void *bytes,
+                 size_t len)
+{
+        struct fmt_value value = {.space = *(const uint8_t *)name, .flags = FMT_VALUE_INLINE, .pg = pg, .size = len,
+                                  .inline_len = (uint32_t)len};
+
+        fx_id(value.id, id);
+        add_head(body, FMT_MUT_PUT, name, name_len, sizeof(value));
+        add(body, &value, sizeof(value));
+        add(body, bytes, len);
+        body->inline_len = len;
+}
+
+void fx_body_put_part(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint64_t part_id, uint32_t pg)
+{
+        struct fmt_value value = {.space = *(const uint8_t *)name, .pg = pg, .size = 5000, .parts = 1};
+        struct fmt_part part = {.k = 1, .m = 0, .runs = 1, .unit = 8192, .last_unit = 8192, .size = 5000};
+        uint8_t drives[2] = {0, 0};
+
+        fx_id(value.id, id);
+        fx_id(part.id, part_id);
+        add_head(body, FMT_MUT_PUT, name, name_len, sizeof(value) + sizeof(part) + sizeof(drives));
+        add(body, &value, sizeof(value));
+        add(body, &part, sizeof(part));
+        add(body, drives, sizeof(drives));
+}
+
+void fx_body_delete(struct fx_body *body, const void *name, size_t name_len)
+{
+        add_head(body, FMT_MUT_DELETE, name, name_len, 0);
+}
+
+void fx_body_end_upload(struct fx_body *body, const void *name, size_t name_len, const uint64_t *ids, size_t count)
+{
+        uint8_t id[FMT_ID];
+        size_t i;
+
+        add_head(body, FMT_MUT_END_UPLOAD, name, name_len, count * FMT_ID);
+        for (i = 0; i < count; i++) {
+                fx_id(id, ids[i]);
+                add(body, id, sizeof(id));
+        }
+}
+
+struct eng_buf *fx_body_buf(const struct fx_body *body)
+{
+        struct eng_buf *buf = eng_buf_new(body->len);
+
+        MUST(buf != NULL);
+        memcpy(buf->data, body->bytes, body->len);
+        return buf;
+}
+
+void fx_fill_append(struct fx_op *op, const struct fx_body *body, uint32_t pg, uint64_t seq, uint64_t committed)
+{
+        memset(op, 0, sizeof(*op));
+        op->op.kind = ENG_OP_APPEND;
+        op->op.append.body = fx_body_buf(body);
+        op->op.append.body_crc = era_crc32c(0, body->bytes, body->len);
+        op->op.append.inline_len = (uint32_t)body->inline_len;
+        op->op.append.type = FMT_RECORD_PG;
+        op->op.append.pg = pg;
+        op->op.append.seq = seq;
+        op->op.append.committed = committed;
+}
+
+int fx_append(struct fx *fx, const struct fx_body *body, uint32_t pg, uint64_t seq, uint64_t committed)
+{
+        struct fx_op op;
+        int rv;
+
+        fx_fill_append(&op, body, pg, seq, committed);
+        rv = fx_run(fx, &op);
+        eng_buf_unref(op.op.append.body);
+        return rv;
+}
+
+int fx_commit(struct fx *fx, uint32_t pg, uint64_t seq)
+{
+        struct fx_op op = {.op = {.kind = ENG_OP_COMMIT, .commit = {.pg = pg, .seq = seq}}};
+
+        return fx_run(fx, &op);
+}
+
+size_t fx_name(uint8_t *out, const char *key)
+{
+        static const uint8_t head[9] = {FMT_SPACE_OBJECT, 0, 0, 0, 0, 0, 0, 0, 1};
+        size_t len = strlen(key);
+
+        memcpy(out, head, sizeof(head));
+        memcpy(out + sizeof(head), key, len);
+        return sizeof(head) + len;
+}
+
+static int change(struct fx *fx, const struct fx_body *body)
+{
+        uint64_t seq = ++fx->seq;
+        int rv = fx_append(fx, body, 1, seq, seq - 1);
+
+        return rv != 0 ? rv : fx_commit(fx, 1, seq);
+}
+
+int fx_put(struct fx *fx, const char *name, const void *bytes, size_t len)
+{
+        static _Thread_local struct fx_body body;
+        uint8_t full[FMT_NAME_MAX];
+        size_t full_len = fx_name(full, name);
+
+        body.len = body.inline_len = 0;
+        fx_body_put(&body, full, full_len, fx->seq + 1, 1, bytes, len);
+        return change(fx, &body);
+}
+
+int fx_delete(struct fx *fx, const char *name)
+{
+        static _Thread_local struct fx_body body;
+        uint8_t full[FMT_NAME_MAX];
+        size_t full_len = fx_name(full, name);
+
+        body.len = body.inline_len = 0;
+        fx_body_delete(&body, full, full_len);
+        return change(fx, &body);
+}
+
+int fx_lookup(struct fx *fx, const void *name, size_t name_len, struct eng_buf **value, struct eng_buf **bytes)
+{
+        struct fx_op op = {.op = {.kind = ENG_OP_LOOKUP}};
+        int rv;
+
+        op.op.lookup.name = name;
+        op.op.lookup.name_len = (uint16_t)name_len;
+        op.op.flags = bytes != NULL ? ENG_OP_WANT_INLINE : 0;
+        rv = fx_run(fx, &op);
+        if (value != NULL)
+                *value = op.op.lookup.value;
+        else
+                eng_buf_unref(op.op.lookup.value);
+        if (bytes != NULL)
+                *bytes = op.op.lookup.bytes;
+        return rv;
+}
+
+bool fx_has(struct fx *fx, const char *name, const void *bytes, size_t len)
+{
+        struct eng_buf *value = NULL, *found = NULL;
+        uint8_t full[FMT_NAME_MAX];
+        size_t full_len = fx_name(full, name);
+        bool same;
+
+        same = fx_lookup(fx, full, full_len, &value, &found) == 0 &&
+               (len == 0 ? found == NULL : found != NULL && found->len == len && memcmp(found->data, bytes, len) == 0);
+        eng_buf_unref(value);
+        eng_buf_unref(found);
+        return same;
+}
+
+int fx_lookup_rv(struct fx *fx, const char *name)
+{
+        uint8_t full[FMT_NAME_MAX];
+        size_t full_len = fx_name(full, name);
+
+        return fx_lookup(fx, full, full_len, NULL, NULL);
+}
+
+bool fx_wait_indexed(struct fx *fx)
+{
+        struct timespec pause = {.tv_nsec = 20000000};
+        struct eng_drive_info info;
+        unsigned i;
+
+        for (i = 0; i < 500; i++) {
+                eng_local_info(fx->local, &info);
+                if (info.tail_bytes == 0)
+                        return true;
+                nanosleep(&pause, NULL);
+        }
+        return false;
+}
+
+/* ---- damage ---------------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *name, const char *suffix)
+{
+        size_t n = strlen(name), m = strlen(suffix);
+
+        return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+static unsigned walk(const struct fx *fx, const char *folder, const char *suffix, char *newest, size_t cap)
+{
+        char path[256], best[256] = "";
+        struct dirent *entry;
+        unsigned count = 0;
+        DIR *dir;
+
+        snprintf(path, sizeof(path), "%s/%s", fx->path, folder);
+        dir = opendir(path);
+        MUST(dir != NULL);
+        while ((entry = readdir(dir)) != NULL) {
+                if (entry->d_name[0] == '.' || !ends_in(entry->d_name, suffix))
+                        continue;
+                count++;
+                if (strcmp(entry->d_name, best) > 0)
+                        memcpy(best, entry->d_name, strlen(entry->d_name) + 1);
+        }
+        closedir(dir);
+        if (newest != NULL)
+                snprintf(newest, cap, "%s/%s", path, best);
+        return count;
+}
+
+void fx_newest(const struct fx *fx, const char *folder, char *out, size_t cap)
+{
+        walk(fx, folder, "", out, cap);
+}
+
+unsigned fx_count_files(const struct fx *fx, const char *folder, const char *suffix)
+{
+        return walk(fx, folder, suffix, NULL, 0);
+}
+
+void fx_flip(const char *path, uint64_t offset)
+{
+        int fd = open(path, O_RDWR);
+        uint8_t byte;
+
+        MUST(fd >= 0);
+        MUST(pread(fd, &byte, 1, (off_t)offset) == 1);
+        byte ^= 0x40;
+        MUST(pwrite(fd, &byte, 1, (off_t)offset) == 1);
+        close(fd);
+}
+
+uint64_t fx_file_size(const char *path)
+{
+        struct stat st;
+
+        MUST(stat(path, &st) == 0);
+        return (uint64_t)st.st_size;
+}
