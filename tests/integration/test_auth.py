@@ -191,7 +191,7 @@ def test_presigned_by_botocore(s3, bucket):
     head = s3.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "a b/é+%"}, ExpiresIn=60)
     assert requests.head(head, timeout=30).status_code == 200
     listing = s3.generate_presigned_url("list_objects_v2", Params={"Bucket": bucket, "Prefix": "a"}, ExpiresIn=60)
-    assert b"<Key>a b/" in requests.get(listing, timeout=30).content
+    assert b"<KeyCount>1</KeyCount>" in requests.get(listing, timeout=30).content
     delete = s3.generate_presigned_url("delete_object", Params={"Bucket": bucket, "Key": "a b/é+%"}, ExpiresIn=60)
     assert requests.delete(delete, timeout=30).status_code == 204
     assert requests.get(get, timeout=30).status_code == 404
@@ -306,7 +306,10 @@ def bend_signature(kind, index, piece):
 
 
 def bend_last_signature(kind, index, piece):
-    return piece.replace(b"a", b"b").replace(b"1", b"2") if kind == "head" and piece.startswith(b"0;") else piece
+    if kind != "head" or not piece.startswith(b"0;"):
+        return piece
+    head, signature = piece.split(b"=")
+    return head + b"=" + (b"0" if signature[:1] != b"0" else b"1") + signature[1:]
 
 
 @pytest.mark.parametrize("bend", [bend_data, bend_signature, bend_last_signature])

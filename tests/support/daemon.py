@@ -27,7 +27,7 @@ PATIENCE = 6 if BUILD.name in ("asan", "tsan") else 1
 
 SANITIZER_REPORT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|UndefinedBehaviorSanitizer|runtime error:"
                               r"|[Aa]ssertion .* failed|\*\*\* stack smashing|\*\*\* buffer overflow")
-LISTENING = re.compile(r"^millraced: (listening|admin) on (\S+):(\d+)\s*$", re.M)
+LISTENING = re.compile(r"^millraced: (listening|admin) on (\S+):(\d+)(?: \(TLS\))?\s*$", re.M)
 
 
 class DaemonError(Exception):
