@@ -11,8 +11,9 @@
  *   batch:     | record | record | ... | zeroes to 4 KiB          a record starts at a multiple of 64 bytes
  *   record:    | fmt_record 128 B | body | zeroes to 64 |
  *   body (FMT_RECORD_PG):  mutations, each | fmt_mutation | name | value | ; the last value may be followed by inline bytes
- *   segment:   | fmt_segment_header 4 KiB | frame | frame | ...   each frame 4 KiB aligned:  | fmt_frame 4 KiB | payload (multiple of 4 KiB) |
- *              made as %016x.new and renamed once whole; longer than what was written while it is appended to (fallocate)
+ *   segment:   | fmt_segment_header 4 KiB | frame | frame | ...    made as %016x.new and renamed once whole; longer than
+ *              what was written while it is appended to (fallocate)
+ *   frame:     | fmt_frame 4 KiB | payload (multiple of 4 KiB) |   4 KiB aligned
  *   index:     see "the index" below
  */
 #ifndef MILLRACE_ENGINE_FORMAT_H
@@ -109,7 +110,7 @@ enum fmt_value_flag {
 
 /* | fmt_value | attrs | parts |   in records and in the index alike; log_file, log_position and crc are filled by the drive. */
 struct fmt_value {
-        uint32_t crc;                  /* in the index: CRC32C of the name, then of all that follows; 0 in a record (the body has its own) */
+        uint32_t crc;                  /* in the index: CRC32C of the name, then of all that follows; in a record 0 */
         uint8_t space;
         uint8_t flags;
         uint16_t attrs_len;
@@ -196,7 +197,8 @@ struct fmt_epoch {
 /*
  * ---- the index -------------------------------------------------------------------------------------
  *
- * An LMDB environment (data.mdb, lock.mdb) with these databases; keys are big-endian, so that bytewise order is the order of numbers:
+ * An LMDB environment (data.mdb, lock.mdb) with these databases; keys are big-endian, so that bytewise order is the
+ * order of numbers:
  *
  *   names      name of less than 511 bytes -> | fmt_value | attrs | parts |
  *              the first 511 bytes of a name of 511 or more -> fmt_index_piece
@@ -208,9 +210,9 @@ struct fmt_epoch {
  *   pgs        u32 -> fmt_index_pg
  *   meta       u8 -> | crc u32 | bytes |        0: fmt_index_identity; 1..: see drive/index.h
  *
- * A key shorter than the full length is a name's end, a key of full length leads on: names keep their bytewise order at every
- * depth. A piece goes with the last name under it. Every value begins with a CRC32C of its key followed by the rest of the value, so that a value
- * under the wrong key is damage too (names: of the whole name).
+ * A key shorter than the full length is a name's end, a key of full length leads on: names keep their bytewise order at
+ * every depth. A piece goes with the last name under it. Every value begins with a CRC32C of its key followed by the
+ * rest of the value, so that a value under the wrong key is damage too (names: of the whole name).
  *   DRIVE/index/CONDEMNED (empty): the index is to be removed and rebuilt.
  */
 #define FMT_INDEX_PIECE_FIRST 511u
@@ -245,7 +247,7 @@ struct fmt_index_log {
         uint32_t crc;
         uint32_t pad;
         uint64_t file;                 /* the key again */
-        uint64_t live_names;           /* names whose value says log_file == file, and their bytes: name, value, inline bytes */
+        uint64_t live_names;           /* names whose value says log_file == file; bytes: name, value, inline bytes */
         uint64_t live_bytes;
         uint64_t tombstones;           /* these are the drive's own figures */
         uint64_t bytes;

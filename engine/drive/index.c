@@ -1,9 +1,9 @@
 /*
  * index.c - life of a drive's index: opening, making, removing, growing; snapshots and write transactions.
  *
- * Called by the local drive: opening and removing on the thread that opens the drive, readers on its owner loop, write transactions on
- * its background thread. Keeps I4 (what does not look like this drive's whole index is refused, so that it is rebuilt) and
- * never opens LMDB with MDB_NOSYNC: a commit that returned 0 is on stable storage.
+ * Called by the local drive: opening and removing on the thread that opens the drive, readers on its owner loop, write
+ * transactions on its background thread. Keeps I4 (what does not look like this drive's whole index is refused, so that
+ * it is rebuilt) and never opens LMDB with MDB_NOSYNC: a commit that returned 0 is on stable storage.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 #include "ec.h"
 #include "engine/drive/index_priv.h"
 
-#define INDEX_DATA_FILE "data.mdb"
-#define INDEX_LOCK_FILE "lock.mdb"
+#define INDEX_DATA_FILE      "data.mdb"
+#define INDEX_LOCK_FILE      "lock.mdb"
 #define INDEX_CONDEMNED_FILE "CONDEMNED"
-#define INDEX_READERS 126u
+#define INDEX_READERS        126u
 
 static const char *const index_db_names[INDEX_DB_COUNT] = {
 #define INDEX_DB_NAME(id, name) name,
@@ -47,14 +47,19 @@ int index_error(int mdb_rv)
                 return -EIO;
         case MDB_READERS_FULL:
                 return -EMFILE;
-        default: /* PAGE_NOTFOUND, CORRUPTED, INVALID, VERSION_MISMATCH, CURSOR_FULL, INCOMPATIBLE, BAD_...: none comes from healthy bytes */
+        default:
+                /*
+                 * PAGE_NOTFOUND, CORRUPTED, INVALID, VERSION_MISMATCH, CURSOR_FULL, INCOMPATIBLE, BAD_...: none comes
+                 * from healthy bytes.
+                 */
                 return -EBADMSG;
         }
 }
 
 uint32_t index_crc(const void *key, size_t key_len, const void *value, size_t len)
 {
-        return era_crc32c(era_crc32c(0, key, key_len), (const uint8_t *)value + sizeof(uint32_t), len - sizeof(uint32_t));
+        return era_crc32c(era_crc32c(0, key, key_len), (const uint8_t *)value + sizeof(uint32_t),
+                          len - sizeof(uint32_t));
 }
 
 int index_sync_folder(int dir_fd)
@@ -91,6 +96,7 @@ static void index_free(struct eng_index *index)
                 mdb_env_close(index->env);
         if (index->dir_fd >= 0)
                 close(index->dir_fd);
+        pthread_mutex_destroy(&index->writing);
         free(index);
 }
 
@@ -106,10 +112,11 @@ static int index_new(const struct eng_index_options *options, struct eng_index *
         if (index == NULL)
                 return -ENOMEM;
         memcpy(index->drive_id, options->drive_id, FMT_ID);
+        pthread_mutex_init(&index->writing, NULL);
         index->dir_fd = open(options->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (index->dir_fd < 0) {
                 rv = -errno;
-                free(index);
+                index_free(index);
                 return rv;
         }
         *out = index;
@@ -147,9 +154,9 @@ static uint64_t index_used_bytes(struct eng_index *index)
 }
 
 /*
- * A file cut short is damage that LMDB itself would meet as SIGBUS, one page at a time. Pages at the end that were taken and given back in one transaction
- * are never written by LMDB, so that a healthy file can be short too: commits make it long enough (pad), and opening
- * may take the length as a check.
+ * A file cut short is damage that LMDB itself would meet as SIGBUS, one page at a time. Pages at the end that were
+ * taken and given back in one transaction are never written by LMDB, so that a healthy file can be short too: commits
+ * make it long enough (pad), and opening may take the length as a check.
  */
 static int index_length(struct eng_index *index, bool pad)
 {
@@ -440,8 +447,10 @@ int eng_index_write_begin(struct eng_index *index, struct eng_index_txn **out)
                 return -ENOMEM;
         txn->index = index;
         txn->write = true;
+        pthread_mutex_lock(&index->writing);
         rv = write_begin_guarded(txn);
         if (rv != 0) {
+                pthread_mutex_unlock(&index->writing);
                 free(txn);
                 return rv;
         }
@@ -473,12 +482,42 @@ static int write_commit_guarded(struct eng_index_txn *txn)
         ENG_GUARDED(&txn->index->broken, write_commit(txn));
 }
 
+/*
+ * A commit has failed: is the file system full? LMDB takes a short write, the first sign of that, for EIO, and full is
+ * not failed. Asks by writing behind everything, and cuts off what the failed commit has left there, since nothing
+ * refers to it (txn->index->writing is held).
+ */
+static int commit_failed(struct eng_index *index, int rv)
+{
+        static const uint8_t probe[64 << 10];
+        struct stat st;
+        ssize_t n;
+        int fd;
+
+        if ((rv != -EIO && rv != -ENOSPC) || mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
+                return rv;
+        n = pwrite(fd, probe, sizeof(probe), st.st_size);
+        if (n >= 0 ? n < (ssize_t)sizeof(probe) : errno == ENOSPC || errno == EDQUOT)
+                rv = -ENOSPC;
+        if (ftruncate(fd, (off_t)index_used_bytes(index)) != 0)
+                rv = -EIO;
+        return rv;
+}
+
+static int commit_failed_guarded(struct eng_index *index, int rv)
+{
+        ENG_GUARDED(&index->broken, commit_failed(index, rv));
+}
+
 int eng_index_write_commit(struct eng_index_txn *txn)
 {
         int rv = txn->failed;
 
-        if (rv == 0)
+        if (rv == 0) {
                 rv = write_commit_guarded(txn);
+                if (rv != 0)
+                        rv = commit_failed_guarded(txn->index, rv);
+        }
         eng_index_write_abort(txn);
         return rv;
 }
@@ -491,6 +530,7 @@ void eng_index_write_abort(struct eng_index_txn *txn)
         if (txn->mdb != NULL)
                 mdb_txn_abort(txn->mdb);
         index_counts_drop(txn);
+        pthread_mutex_unlock(&txn->index->writing);
         free(txn->value);
         free(txn);
 }

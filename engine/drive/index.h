@@ -1,19 +1,22 @@
 /*
- * index.h - one drive's index: LMDB in DRIVE/index/. Derived from log/ and data/ (I4); what stands in it is in format.h.
+ * index.h - one drive's index: LMDB in DRIVE/index/. Derived from log/ and data/ (I4); what stands in it is in
+ * format.h.
  *
- * Threads: a reader belongs to one thread at a time (the owner loop has its own; more may exist). A write transaction is begun, used and
- * ended on one thread (the drive's background thread), one at a time. Readers and the writer do not wait for each other.
+ * Threads: a reader belongs to one thread at a time (the owner loop has its own; more may exist). A write transaction
+ * is begun, used and ended on one thread (the drive's background thread), one at a time. Readers and the writer do not
+ * wait for each other.
  *
  * Errors common to all functions:
- *   -EBADMSG  bytes that fail their checksum, or an LMDB structure that makes no sense. From get and next it concerns that one name (the cursor can
- *             go on); anywhere else, or if it comes again and again, the index is to be condemned and rebuilt
+ *   -EBADMSG  bytes that fail their checksum, or an LMDB structure that makes no sense. From get and next it concerns
+ *             that one name (the cursor can go on); anywhere else, or if it comes again and again, the index is to be
+ *             condemned and rebuilt
  *   -EIO      the drive fails to read or write (SIGBUS inside the map and a truncated file included)
  *   -ENOSPC   the file system is full: the transaction is lost, the index is as before it
  *   -EFBIG    the map is full: abort, end all readers, eng_index_grow(), repeat the transaction
  *   -E2BIG    the transaction has grown too large: abort, make it smaller
  *   -ENOMEM
- * What LMDB could not survive (SIGBUS, an assertion of its own, a wild pointer) is caught, and the index answers that error from then on.
- * After any error but -ENOENT and -EINVAL a write transaction can only be aborted.
+ * What LMDB could not survive (SIGBUS, an assertion of its own, a wild pointer) is caught, and the index answers that
+ * error from then on. After any error but -ENOENT and -EINVAL a write transaction can only be aborted.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_INDEX_H
 #define MILLRACE_ENGINE_DRIVE_INDEX_H
@@ -28,19 +31,20 @@ struct eng_index;
 struct eng_index_txn; /* a reader or a write transaction; every reading function takes either */
 
 #define ENG_INDEX_MAP_DEFAULT (64ull << 30)
-#define ENG_INDEX_VALUE_MAX (4u << 20) /* bytes of one encoded value; put refuses more with -EINVAL */
+#define ENG_INDEX_VALUE_MAX   (4u << 20) /* bytes of one encoded value; put refuses more with -EINVAL */
 
 struct eng_index_options {
-        const char *path;              /* the folder index/; exists */
+        const char *path; /* the folder index/; exists */
         uint8_t drive_id[FMT_ID];
-        uint64_t map_bytes;            /* 0: ENG_INDEX_MAP_DEFAULT. Address space, not memory; raised to what the file needs */
+        uint64_t map_bytes; /* 0: ENG_INDEX_MAP_DEFAULT. Address space, not memory; raised to what the file needs */
 };
 
 /* ---- life (blocking; any thread, alone) ------------------------------------------------------------ */
 
 /*
- * Opens an index that is there. -ENOENT: none; -EBADMSG: damaged, shorter than it says, or condemned; -ESTALE: of another drive or of another
- * layout. In these three cases the caller removes it, creates a new one and rebuilds. Else: the drive's own trouble.
+ * Opens an index that is there. -ENOENT: none; -EBADMSG: damaged, shorter than it says, or condemned; -ESTALE: of
+ * another drive or of another layout. In these three cases the caller removes it, creates a new one and rebuilds. Else:
+ * the drive's own trouble.
  */
 int eng_index_open(const struct eng_index_options *options, struct eng_index **out);
 /* Makes an empty one (durable when this returns). -EEXIST: there is one. */
@@ -56,12 +60,14 @@ int eng_index_grow(struct eng_index *index);
 
 /* ---- transactions ---------------------------------------------------------------------------------- */
 
-/* A reader is made once and begun and ended often: begin takes a snapshot, end lets go of it. A snapshot held long makes the file grow: never hold
- * one across rounds of a loop. */
+/*
+ * A reader is made once and begun and ended often: begin takes a snapshot, end lets go of it. A snapshot held long
+ * makes the file grow: never hold one across rounds of a loop.
+ */
 int eng_index_reader_new(struct eng_index *index, struct eng_index_txn **out);
 void eng_index_reader_free(struct eng_index_txn *txn); /* ends it if need be; NULL is allowed */
 int eng_index_read_begin(struct eng_index_txn *txn);
-void eng_index_read_end(struct eng_index_txn *txn);    /* harmless when not begun */
+void eng_index_read_end(struct eng_index_txn *txn); /* harmless when not begun */
 
 /* Blocks while another write transaction is open. */
 int eng_index_write_begin(struct eng_index *index, struct eng_index_txn **out);
@@ -78,8 +84,11 @@ int eng_index_info(struct eng_index_txn *txn, struct eng_index_info *out);
 
 /* ---- names ----------------------------------------------------------------------------------------- */
 
-/* Memory of the transaction, not of the map: valid until the next call with the same txn. The value is fmt_value, attrs, parts; its checksum over
- * name and value was verified and its length is at least sizeof(struct fmt_value); eng_value_check() is the caller's. */
+/*
+ * Memory of the transaction, not of the map: valid until the next call with the same txn. The value is fmt_value,
+ * attrs, parts; its checksum over name and value was verified and its length is at least sizeof(struct fmt_value);
+ * eng_value_check() is the caller's.
+ */
 struct eng_index_entry {
         const uint8_t *name;
         size_t name_len;
@@ -91,17 +100,19 @@ struct eng_index_entry {
 int eng_index_get(struct eng_index_txn *txn, const void *name, size_t len, struct eng_index_entry *out);
 
 /*
- * Each txn has one cursor over the names in bytewise order, long names in their places. seek: first name >= the given (> if after). -ENOENT: there is
- * none. len 0: the first of all. A change of names in a write transaction leaves the cursor undefined until the next seek. On -EBADMSG out has the
- * name (no value) if it could be read (name_len > 0), and eng_index_next() goes on behind it.
+ * Each txn has one cursor over the names in bytewise order, long names in their places. seek: first name >= the given
+ * (> if after). -ENOENT: there is none. len 0: the first of all. A change of names in a write transaction leaves the
+ * cursor undefined until the next seek. On -EBADMSG out has the name (no value) if it could be read (name_len > 0), and
+ * eng_index_next() goes on behind it.
  */
 int eng_index_seek(struct eng_index_txn *txn, const void *name, size_t len, bool after, struct eng_index_entry *out);
 int eng_index_next(struct eng_index_txn *txn, struct eng_index_entry *out);
 
 /*
- * Write transactions. name := value (crc is computed here, the caller's is ignored). Sorted calls are ~40x faster than random ones. The row of the log
- * file that the value names, and that of the value it replaces, are counted along (see fmt_index_log); a damaged old value is replaced without a
- * change to its counts, which then stay too high (space is lost until a rebuild, never data).
+ * Write transactions. name := value (crc is computed here, the caller's is ignored). Sorted calls are ~40x faster than
+ * random ones. The row of the log file that the value names, and that of the value it replaces, are counted along (see
+ * fmt_index_log); a damaged old value is replaced without a change to its counts, which then stay too high (space is
+ * lost until a rebuild, never data).
  */
 int eng_index_put(struct eng_index_txn *txn, const void *name, size_t len, const void *value, size_t value_len);
 int eng_index_delete(struct eng_index_txn *txn, const void *name, size_t len); /* -ENOENT */
@@ -114,7 +125,7 @@ int eng_index_delete_prefix(struct eng_index_txn *txn, const void *prefix, size_
 /* ---- places of shards ------------------------------------------------------------------------------ */
 
 struct eng_place {
-        uint64_t segment, offset;       /* of the frame's header */
+        uint64_t segment, offset; /* of the frame's header */
         uint32_t payload_len;
         uint32_t stripe;
         uint8_t shard;
@@ -129,14 +140,16 @@ static inline uint64_t eng_place_bytes(const struct eng_place *place)
 int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
                         struct eng_place *out);
 /*
- * Write transactions. Sets the place of (object id, place->stripe, place->shard). 0: new; 1: there was one, copied to *old (old may be NULL) and
- * replaced; the same place again changes nothing. live_frames and live_bytes of the rows of the segments concerned follow; a row that
- * is not there yet is made.
+ * Write transactions. Sets the place of (object id, place->stripe, place->shard). 0: new; 1: there was one, copied to
+ * *old (old may be NULL) and replaced; the same place again changes nothing. live_frames and live_bytes of the rows of
+ * the segments concerned follow; a row that is not there yet is made.
  */
 int eng_index_place_put(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], const struct eng_place *place,
                         struct eng_place *old);
 typedef void (*eng_index_place_gone)(void *arg, const struct eng_place *place);
-/* Removes all places of an object id, telling each (gone may be NULL); 0 also when there are none. Segment rows follow. */
+/*
+ * Removes all places of an object id, telling each (gone may be NULL); 0 also when there are none. Segment rows follow.
+ */
 int eng_index_place_discard(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], eng_index_place_gone gone,
                             void *arg);
 
@@ -150,8 +163,10 @@ int eng_index_each_segment(struct eng_index_txn *txn, eng_index_segment_fn each,
 int eng_index_each_log(struct eng_index_txn *txn, eng_index_log_fn each, void *arg);
 int eng_index_each_pg(struct eng_index_txn *txn, eng_index_pg_fn each, void *arg);
 
-/* Write transactions. put of a segment or log row keeps the counts that follow places and names (live_*) as they are in the index: those of the given
- * row are ignored. delete: 0 also when there is none. crc fields are filled here. */
+/*
+ * Write transactions. put of a segment or log row keeps the counts that follow places and names (live_*) as they are in
+ * the index: those of the given row are ignored. delete: 0 also when there is none. crc fields are filled here.
+ */
 int eng_index_segment_put(struct eng_index_txn *txn, const struct fmt_index_segment *row);
 int eng_index_segment_delete(struct eng_index_txn *txn, uint64_t segment);
 int eng_index_log_put(struct eng_index_txn *txn, const struct fmt_index_log *row);
@@ -161,13 +176,16 @@ int eng_index_pg_put(struct eng_index_txn *txn, const struct fmt_index_pg *row);
 /* ---- meta ------------------------------------------------------------------------------------------ */
 
 enum eng_index_meta {
-        ENG_INDEX_COVERED = 1,  /* fmt_index_covered: log position up to which this index holds everything */
-        ENG_INDEX_EPOCH,        /* body of the newest EPOCH record */
-        ENG_INDEX_HISTORY,      /* ids of epochs before it; bytes of the drive's own */
+        ENG_INDEX_COVERED = 1, /* fmt_index_covered: log position up to which this index holds everything */
+        ENG_INDEX_EPOCH,       /* body of the newest EPOCH record */
+        ENG_INDEX_HISTORY,     /* ids of epochs before it; bytes of the drive's own */
         ENG_INDEX_META_KINDS
 };
 #define ENG_INDEX_META_MAX (64u << 10)
-/* Copies at most cap bytes into out; *len is the whole length. -ENOENT: never put; -ENOBUFS: cap is too small (*len is set). */
+/*
+ * Copies at most cap bytes into out; *len is the whole length. -ENOENT: never put; -ENOBUFS: cap is too small (*len is
+ * set).
+ */
 int eng_index_meta_get(struct eng_index_txn *txn, enum eng_index_meta kind, void *out, size_t cap, size_t *len);
 /* -EINVAL: longer than ENG_INDEX_META_MAX. */
 int eng_index_meta_put(struct eng_index_txn *txn, enum eng_index_meta kind, const void *bytes, size_t len);

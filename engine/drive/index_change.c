@@ -1,9 +1,9 @@
 /*
  * index_change.c - changes of names in a write transaction of the index: put, delete, delete under a prefix.
  *
- * Called by the drive's background thread with sorted batches. Makes pieces of long names as they are needed, removes them with the last
- * name under them, and counts along what the rows of the log files say (index_rows.c): a log file may be freed by what its row says
- * (I6), so the row changes in the same transaction as the names it counts.
+ * Called by the drive's background thread with sorted batches. Makes pieces of long names as they are needed, removes
+ * them with the last name under them, and counts along what the rows of the log files say (index_rows.c): a log file
+ * may be freed by what its row says (I6), so the row changes in the same transaction as the names it counts.
  */
 #include <stdlib.h>
 
@@ -57,7 +57,8 @@ static int piece_make(struct eng_index_txn *txn, unsigned level, const struct in
 }
 
 /* As index_name_walk, making what is missing. */
-static int pieces_ensure(struct eng_index_txn *txn, const uint8_t *name, size_t len, unsigned *level, struct index_key *key)
+static int pieces_ensure(struct eng_index_txn *txn, const uint8_t *name, size_t len, unsigned *level,
+                         struct index_key *key)
 {
         uint64_t pieces[FMT_INDEX_LEVELS];
         unsigned last = index_name_level(len);
@@ -106,7 +107,8 @@ static int pieces_drop(struct eng_index_txn *txn, const uint8_t *name, const uin
                 rv = piece_empty(txn, pieces[level]);
                 if (rv <= 0)
                         return rv;
-                index_key_make(&key, level - 1, pieces[level - 1], name + index_level_base(level - 1), index_piece_len(level - 1));
+                index_key_make(&key, level - 1, pieces[level - 1], name + index_level_base(level - 1),
+                               index_piece_len(level - 1));
                 rv = index_level_get(txn, level - 1, &key, &data);
                 if (rv == 0)
                         rv = index_error(mdb_cursor_del(txn->edit[level - 1 > 0], 0));
@@ -118,7 +120,8 @@ static int pieces_drop(struct eng_index_txn *txn, const uint8_t *name, const uin
 
 /* ---- put and delete -------------------------------------------------------------------------------- */
 
-static int count_name(struct eng_index_txn *txn, const struct fmt_value *head, size_t name_len, size_t value_len, int sign)
+static int count_name(struct eng_index_txn *txn, const struct fmt_value *head, size_t name_len, size_t value_len,
+                      int sign)
 {
         int64_t bytes = (int64_t)(name_len + value_len + head->inline_len);
 
@@ -237,7 +240,8 @@ static int prefix_step(struct eng_index_txn *txn, const uint8_t *prefix, size_t 
         return rv == -ENOENT ? -EBADMSG : rv;
 }
 
-static int prefix_step_guarded(struct eng_index_txn *txn, const uint8_t *prefix, size_t len, struct eng_index_entry *out)
+static int prefix_step_guarded(struct eng_index_txn *txn, const uint8_t *prefix, size_t len,
+                               struct eng_index_entry *out)
 {
         ENG_GUARDED(&txn->index->broken, prefix_step(txn, prefix, len, out));
 }

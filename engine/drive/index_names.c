@@ -1,12 +1,13 @@
 /*
  * index_names.c - names of any length in LMDB's keys of 511 bytes: lookup, the ordered cursor, and changes.
  *
- * A name is cut into pieces (format.h): level 0 stands in the database names, deeper levels in tails, each under the id of the piece above. A key
- * shorter than its level's full length ends a name; one of full length leads on. The common name is short and costs one
- * descent. A piece is removed with the last name under it, so nothing empty is left for scans to step over.
+ * A name is cut into pieces (format.h): level 0 stands in the database names, deeper levels in tails, each under the id
+ * of the piece above. A key shorter than its level's full length ends a name; one of full length leads on. The common
+ * name is short and costs one descent. A piece is removed with the last name under it, so nothing empty is left for
+ * scans to step over.
  *
- * What LMDB hands out is copied and checked before it is answered. LMDB's pages have no checksum, so the cursor also insists that
- * names ascend: a page that leads backwards ends in -EBADMSG, not in an endless scan.
+ * What LMDB hands out is copied and checked before it is answered. LMDB's pages have no checksum, so the cursor also
+ * insists that names ascend: a page that leads backwards ends in -EBADMSG, not in an endless scan.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -91,10 +92,12 @@ int index_edit_open(struct eng_index_txn *txn)
         return rv;
 }
 
-/* Follows the pieces of a name. pieces[level] is the id its level stands under; the key of its end is made in *key. -ENOENT at a missing
- * piece, with *level where it is missing. */
+/*
+ * Follows the pieces of a name. pieces[level] is the id its level stands under; the key of its end is made in *key.
+ * -ENOENT at a missing piece, with *level where it is missing.
+ */
 int index_name_walk(struct eng_index_txn *txn, const uint8_t *name, size_t len, uint64_t pieces[], unsigned *level,
-                     struct index_key *key)
+                    struct index_key *key)
 {
         unsigned last = index_name_level(len);
         MDB_val mkey, data;
@@ -201,7 +204,8 @@ static int bytes_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_
 }
 
 /*
- * Takes the key a level's cursor has come to into txn->name. -ENOENT: it lies behind the piece. ascend: it must be greater than the one before.
+ * Takes the key a level's cursor has come to into txn->name. -ENOENT: it lies behind the piece. ascend: it must be
+ * greater than the one before.
  */
 static int level_take(struct eng_index_txn *txn, unsigned level, const MDB_val *key, bool ascend)
 {
@@ -278,7 +282,8 @@ static int cursor_piece(struct eng_index_txn *txn, const MDB_val *data, uint64_t
 }
 
 /*
- * rv and data are what the last step at txn->depth gave: goes down through pieces and up from ends until a name is found.
+ * rv and data are what the last step at txn->depth gave: goes down through pieces and up from ends until a name is
+ * found.
  */
 static int cursor_descend(struct eng_index_txn *txn, int rv, MDB_val *data, struct eng_index_entry *out)
 {
@@ -319,7 +324,7 @@ static int cursor_settle(struct eng_index_txn *txn, int rv, MDB_val *data, struc
 
 /* Goes to the first key >= name at each level, down as long as the name's own pieces are there. */
 int index_names_seek(struct eng_index_txn *txn, const uint8_t *name, size_t len, bool after,
-                      struct eng_index_entry *out)
+                     struct eng_index_entry *out)
 {
         unsigned last = index_name_level(len);
         uint64_t piece = 0;
@@ -336,7 +341,8 @@ int index_names_seek(struct eng_index_txn *txn, const uint8_t *name, size_t len,
 
                 part = i < last ? index_piece_len(i) : len - index_level_base(i);
                 rv = level_seek(txn, i, piece, bytes, part, &data);
-                if (rv != 0 || txn->level[i].key_len != part || (part > 0 && memcmp(txn->name + index_level_base(i), bytes, part) != 0))
+                if (rv != 0 || txn->level[i].key_len != part ||
+                    (part > 0 && memcmp(txn->name + index_level_base(i), bytes, part) != 0))
                         break; /* a name that is greater */
                 if (i == last) {
                         if (after && len > 0)

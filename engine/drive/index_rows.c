@@ -1,9 +1,11 @@
 /*
- * index_rows.c - what the index holds beside names: places of shards, rows of segments, log files and placement groups, and meta.
+ * index_rows.c - what the index holds beside names: places of shards, rows of segments, log files and placement groups,
+ * and meta.
  *
- * Places and names are what the counts of segments and log files are about, and files are freed by those counts (I6). So the
- * counts are kept here, in the same transaction, and not by callers: changes are gathered in memory (txn->counts) and added
- * to the rows before a commit and before rows are read. A count that would fall below zero is damage.
+ * Places and names are what the counts of segments and log files are about, and files are freed by those counts (I6).
+ * So the counts are kept here, in the same transaction, and not by callers: changes are gathered in memory
+ * (txn->counts) and added to the rows before a commit and before rows are read. A count that would fall below zero is
+ * damage.
  */
 #include <stdlib.h>
 
@@ -38,7 +40,8 @@ static int row_get(struct eng_index_txn *txn, enum index_db db, const void *key,
         return rv != 0 ? rv : row_check(key, key_len, &data, row, len);
 }
 
-static int row_put(struct eng_index_txn *txn, enum index_db db, const void *key, size_t key_len, const void *row, size_t len)
+static int row_put(struct eng_index_txn *txn, enum index_db db, const void *key, size_t key_len, const void *row,
+                   size_t len)
 {
         MDB_val mkey = {.mv_size = key_len, .mv_data = (void *)key};
         MDB_val data = {.mv_size = len};
@@ -193,7 +196,8 @@ static void place_of(const uint8_t key[PLACE_KEY], const struct fmt_index_place 
         out->shard = key[FMT_ID + sizeof(be)];
 }
 
-static int place_get(struct eng_index_txn *txn, const uint8_t *object_id, uint32_t stripe, uint8_t shard, struct eng_place *out)
+static int place_get(struct eng_index_txn *txn, const uint8_t *object_id, uint32_t stripe, uint8_t shard,
+                     struct eng_place *out)
 {
         uint8_t key[PLACE_KEY];
         struct fmt_index_place row;
@@ -237,7 +241,8 @@ static int place_put(struct eng_index_txn *txn, const uint8_t *object_id, const 
         }
         if (rv == 0)
                 rv = place_count(txn, place, 1);
-        row = (struct fmt_index_place){.payload_len = place->payload_len, .segment = place->segment, .offset = place->offset};
+        row = (struct fmt_index_place){
+                .payload_len = place->payload_len, .segment = place->segment, .offset = place->offset};
         if (rv == 0)
                 rv = row_put(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
         if (rv != 0)
@@ -317,8 +322,10 @@ int eng_index_place_discard(struct eng_index_txn *txn, const uint8_t object_id[F
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
-/* Copies the first row whose key is >= *number (> if after) and sets *number to its key, whose length in bytes is width. A cursor of its own each
- * time: the caller's callback then runs outside the guard. */
+/*
+ * Copies the first row whose key is >= *number (> if after) and sets *number to its key, whose length in bytes is
+ * width. A cursor of its own each time: the caller's callback then runs outside the guard.
+ */
 static int rows_step(struct eng_index_txn *txn, enum index_db db, size_t width, uint64_t *number, void *row, size_t len)
 {
         uint64_t be = htobe64(*number);

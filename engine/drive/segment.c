@@ -1,9 +1,10 @@
 /*
- * segment.c - the segments of one drive while it runs: allocation, pins, flushes, counts, and which may be trimmed or unlinked.
+ * segment.c - the segments of one drive while it runs: allocation, pins, flushes, counts, and which may be trimmed or
+ * unlinked.
  *
- * Called by the local drive on its owner loop only; nothing here blocks or does I/O (files are made, truncated and unlinked by the jobs of
- * segment_file.c, on another thread). Keeps I3 (space is given out once, a sealed segment never again) and its part of I6: a segment
- * leaves only when the count of living frames is zero and nobody uses it.
+ * Called by the local drive on its owner loop only; nothing here blocks or does I/O (files are made, truncated and
+ * unlinked by the jobs of segment_file.c, on another thread). Keeps I3 (space is given out once, a sealed segment never
+ * again) and its part of I6: a segment leaves only when the count of living frames is zero and nobody uses it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -83,7 +84,10 @@ static void segment_unquiet(struct eng_segments *set, struct eng_segment *segmen
         TAILQ_REMOVE(&set->quiet, segment, quiet_link);
 }
 
-/* The first segment of the list of which is() is true; those that are neither dead nor long any more leave the list on the way. */
+/*
+ * The first segment of the list of which is() is true; those that are neither dead nor long any more leave the list on
+ * the way.
+ */
 static struct eng_segment *segment_pick(struct eng_segments *set, bool (*is)(const struct eng_segment *segment))
 {
         struct eng_segment *segment, *next;
@@ -270,7 +274,11 @@ void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment)
 
 void eng_segment_dead(struct eng_segments *set, struct eng_segment *segment, uint64_t bytes)
 {
-        assert(segment->live_frames > 0 && segment->live_bytes >= bytes);
+        if (segment->live_frames == 0 || segment->live_bytes < bytes) {
+                segment->damaged =
+                        true; /* the counts came from the index and are wrong: what lives is not known (I6) */
+                return;
+        }
         segment->live_frames--;
         segment->live_bytes -= bytes;
         segment_note_quiet(set, segment);
@@ -336,8 +344,7 @@ void eng_segments_info(const struct eng_segments *set, struct eng_segments_info 
         struct eng_segment *segment;
 
         memset(out, 0, sizeof(*out));
-        RB_FOREACH(segment, segment_tree, (struct segment_tree *)&set->by_id)
-        {
+        RB_FOREACH (segment, segment_tree, (struct segment_tree *)&set->by_id) {
                 out->segments++;
                 out->bytes += segment->file_bytes;
                 out->live_frames += segment->live_frames;

@@ -1,12 +1,14 @@
 /*
  * segment.h - one drive's data files: append-only segments of frames (format.h), their descriptors, counts and life.
  *
- * A segment is prepared (file made ahead, on a background thread), active (frames are allocated in it), sealed (never appended to again),
- * and unlinked once nothing living, pinned or unsynced is left in it. Bytes written never change (I3).
+ * A segment is prepared (file made ahead, on a background thread), active (frames are allocated in it), sealed (never
+ * appended to again), and unlinked once nothing living, pinned or unsynced is left in it. Bytes written never change
+ * (I3).
  *
- * Threads: the set and every struct eng_segment belong to the owner loop. Jobs (struct eng_segment_job) belong to the loop until handed to another
- * thread for *_run(), and to that thread until handed back; *_run() touches nothing but its job. Open and scan are blocking and come before
- * the loop uses the set. No function here does I/O itself except open, scan, the *_run() ones, and close.
+ * Threads: the set and every struct eng_segment belong to the owner loop. Jobs (struct eng_segment_job) belong to the
+ * loop until handed to another thread for *_run(), and to that thread until handed back; *_run() touches nothing but
+ * its job. Open and scan are blocking and come before the loop uses the set. No function here does I/O itself except
+ * open, scan, the *_run() ones, and close.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_SEGMENT_H
 #define MILLRACE_ENGINE_DRIVE_SEGMENT_H
@@ -21,22 +23,25 @@
 #include "engine/format.h"
 
 #define ENG_SEGMENT_BYTES_DEFAULT (256ull << 20)
-#define ENG_SEGMENT_BYTES_MIN (4ull << 20)
+#define ENG_SEGMENT_BYTES_MIN     (4ull << 20)
 
-/* owner: the loop. Callers read id, generation, the descriptors and the counts; only functions of this file change them. */
+/*
+ * owner: the loop. Callers read id, generation, the descriptors and the counts; only functions of this file change
+ * them.
+ */
 struct eng_segment {
         uint64_t id, generation;
-        int read_fd;              /* buffered */
-        int write_fd;             /* O_DIRECT where the file system has it; -1 once sealed, written and synced */
-        uint64_t end;             /* next free byte; sealed: end of what was written */
-        uint64_t file_bytes;      /* length of the file */
-        uint64_t indexed_to;      /* every frame below is in the index, as the index's row says */
+        int read_fd;         /* buffered */
+        int write_fd;        /* O_DIRECT where the file system has it; -1 once sealed, written and synced */
+        uint64_t end;        /* next free byte; sealed: end of what was written */
+        uint64_t file_bytes; /* length of the file */
+        uint64_t indexed_to; /* every frame below is in the index, as the index's row says */
         uint64_t live_frames, live_bytes; /* frames (header included) whose object was not discarded */
-        unsigned pins;            /* reads, writes and flushes under way */
-        unsigned writing;         /* frames reserved and not yet reported by eng_segment_written() */
+        unsigned pins;                    /* reads, writes and flushes under way */
+        unsigned writing;                 /* frames reserved and not yet reported by eng_segment_written() */
         bool sealed;
-        bool damaged;             /* its header block is bad: readable, never unlinked by us (I6) */
-        bool unsynced;            /* has completed writes no later flush covers */
+        bool damaged;  /* its header block is bad, or its counts are: readable, never unlinked by us (I6) */
+        bool unsynced; /* has completed writes no later flush covers */
         /* private */
         bool scanned, trimmed, quiet;
         TAILQ_ENTRY(eng_segment) unsynced_link, quiet_link;
@@ -46,44 +51,54 @@ struct eng_segment {
 struct eng_segments;
 
 struct eng_segments_options {
-        const char *path;         /* the folder data/ */
+        const char *path; /* the folder data/ */
         uint8_t drive_id[FMT_ID];
-        uint64_t segment_bytes;   /* 0: default; multiple of 4 KiB, at least ENG_SEGMENT_BYTES_MIN (-EINVAL) */
+        uint64_t segment_bytes; /* 0: default; multiple of 4 KiB, at least ENG_SEGMENT_BYTES_MIN (-EINVAL) */
 };
 
 /* ---- opening (blocking) ---------------------------------------------------------------------------- */
 
 /*
- * Opens every segment of data/, all of them sealed (what was active at a crash included); half-made files (*.new) are removed. rows are the index's
- * segment rows in ascending order (none after a rebuild): generation, indexed_to and live counts are taken from them; a file without a row has
- * indexed_to = 0 (-ESTALE: a row has another generation than the file: it is not the index of these files and is to be rebuilt). A row whose file is gone and that has live frames is damage: counted in *missing and named in error, not a failure; the caller
- * deletes such rows. A file with a bad header takes its generation from the row, or else from its first whole frame, and is 'damaged'. A header of
- * another drive: -EBADMSG. Other errors: -EIO, -EMFILE, -ENOMEM; error says which file.
+ * Opens every segment of data/, all of them sealed (what was active at a crash included); half-made files (*.new) are
+ * removed. rows are the index's segment rows in ascending order (none after a rebuild): generation, indexed_to and live
+ * counts are taken from them; a file without a row has indexed_to = 0 (-ESTALE: a row has another generation than the
+ * file: it is not the index of these files and is to be rebuilt). A row whose file is gone and that has live frames is
+ * damage: counted in *missing and named in error, not a failure; the caller deletes such rows. A file with a bad header
+ * takes its generation from the row, or else from its first whole frame, and is 'damaged'. A header of another drive:
+ * -EBADMSG. Other errors: -EIO, -EMFILE, -ENOMEM; error says which file.
  */
-int eng_segments_open(const struct eng_segments_options *options, const struct fmt_index_segment *rows, size_t row_count,
-                      struct eng_segments **out, unsigned *missing, struct eng_error *error);
+int eng_segments_open(const struct eng_segments_options *options, const struct fmt_index_segment *rows,
+                      size_t row_count, struct eng_segments **out, unsigned *missing, struct eng_error *error);
 
-/* A whole frame that a scan met. Only the header was checked: block CRCs are checked when the payload is read. Nonzero stops the scan. */
+/*
+ * A whole frame that a scan met. Only the header was checked: block CRCs are checked when the payload is read. Nonzero
+ * stops the scan.
+ */
 typedef int (*eng_segment_found)(void *arg, struct eng_segment *segment, const struct fmt_frame *frame);
 /*
- * Reads the frames of every segment from its indexed_to on and reports each one whose header is right (CRC, drive id, segment, generation, own
- * position) and whose payload lies inside the file; torn frames, garbage and holes are stepped over. A block the drive cannot read is stepped over too and makes the segment 'damaged'. Sets end and indexed_to of each segment to the
- * end of what was written (the caller writes that into the index's rows with the places). segment_done (may be NULL) is
- * called after each segment that had something to read, so that the caller may commit a batch.
+ * Reads the frames of every segment from its indexed_to on and reports each one whose header is right (CRC, drive id,
+ * segment, generation, own position) and whose payload lies inside the file; torn frames, garbage and holes are stepped
+ * over. A block the drive cannot read is stepped over too and makes the segment 'damaged'. Sets end and indexed_to of
+ * each segment to the end of what was written (the caller writes that into the index's rows with the places).
+ * segment_done (may be NULL) is called after each segment that had something to read, so that the caller may commit a
+ * batch.
  */
-int eng_segments_scan(struct eng_segments *set, eng_segment_found found, int (*segment_done)(void *arg, struct eng_segment *segment),
-                      void *arg, struct eng_error *error);
+int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
+                      int (*segment_done)(void *arg, struct eng_segment *segment), void *arg, struct eng_error *error);
 /* After a scan: the counts as the index's rows now have them. Unknown id: ignored. */
 void eng_segments_set_live(struct eng_segments *set, uint64_t id, uint64_t live_frames, uint64_t live_bytes);
 
-/* The loop has stopped, nothing is pinned by I/O. Descriptors are closed, unsynced ones are not flushed: the caller has. NULL is allowed. */
+/*
+ * The loop has stopped, nothing is pinned by I/O. Descriptors are closed, unsynced ones are not flushed: the caller
+ * has. NULL is allowed.
+ */
 void eng_segments_close(struct eng_segments *set);
 
 /* ---- jobs for another thread ----------------------------------------------------------------------- */
 
 /* One piece of blocking work. Zeroed by *_begin(); memory is the caller's. */
 struct eng_segment_job {
-        int result;                  /* set by the run: 0 or negative errno */
+        int result; /* set by the run: 0 or negative errno */
         /* private */
         struct eng_segments *set;
         int dir_fd;
@@ -92,43 +107,61 @@ struct eng_segment_job {
         uint8_t drive_id[FMT_ID];
 };
 
-/* True if the next segment should be prepared now: none is, none is being. Ask after every reserve and after prepare_end. */
+/*
+ * True if the next segment should be prepared now: none is, none is being. Ask after every reserve and after
+ * prepare_end.
+ */
 bool eng_segments_want_next(const struct eng_segments *set);
 /* Loop: takes the next number. Only when want_next. */
 void eng_segment_prepare_begin(struct eng_segments *set, struct eng_segment_job *job);
 /* Any thread, blocking: makes the file (fallocate, header, fsync, rename, fsync of the folder). */
 void eng_segment_prepare_run(struct eng_segment_job *job);
-/* Loop: 0: the segment is at hand. Else job->result (-ENOSPC: full, not failed; nothing is left behind) or -ENOMEM; want_next is true again. */
+/*
+ * Loop: 0: the segment is at hand. Else job->result (-ENOSPC: full, not failed; nothing is left behind) or -ENOMEM;
+ * want_next is true again.
+ */
 int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *job);
 
-/* Loop: picks a segment that is sealed, with nothing living, pinned, or unsynced, takes it out of the set and fills job. False: none. */
+/*
+ * Loop: picks a segment that is sealed, with nothing living, pinned, or unsynced, takes it out of the set and fills
+ * job. False: none.
+ */
 bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *job);
-/* Any thread, blocking: closes and unlinks it and syncs the folder. The caller deletes the index's row (job->id) afterwards, never before: a file
- * without a row would be scanned and its frames come back. */
+/*
+ * Any thread, blocking: closes and unlinks it and syncs the folder. The caller deletes the index's row (job->id)
+ * afterwards, never before: a file without a row would be scanned and its frames come back.
+ */
 void eng_segment_reap_run(struct eng_segment_job *job);
 uint64_t eng_segment_job_id(const struct eng_segment_job *job);
 
-/* Loop: picks a segment that is sealed, written and synced, and whose unused tail was not yet given back. It stays pinned until trim_end. A job that
- * fails costs space until the next start. False: none. */
+/*
+ * Loop: picks a segment that is sealed, written and synced, and whose unused tail was not yet given back. It stays
+ * pinned until trim_end. A job that fails costs space until the next start. False: none.
+ */
 bool eng_segment_trim_begin(struct eng_segments *set, struct eng_segment_job *job);
-void eng_segment_trim_run(struct eng_segment_job *job);  /* any thread, blocking: truncates to the end, closes the write descriptor */
+/* Any thread, blocking: truncates to the end, closes the write descriptor. */
+void eng_segment_trim_run(struct eng_segment_job *job);
 void eng_segment_trim_end(struct eng_segments *set, struct eng_segment_job *job);
 
 /* ---- writing (loop) -------------------------------------------------------------------------------- */
 
 /*
- * Takes bytes (4 KiB header + payload, a multiple of 4 KiB, at most FMT_BLOCK + FMT_UNIT_MAX) at the end of the active segment, which is pinned until
- * eng_segment_written(). Rolls over to the prepared segment when the active one has no room. -EAGAIN: none is prepared yet: wait for
- * prepare_end and ask again (in order).
+ * Takes bytes (4 KiB header + payload, a multiple of 4 KiB, at most FMT_BLOCK + FMT_UNIT_MAX) at the end of the active
+ * segment, which is pinned until eng_segment_written(). Rolls over to the prepared segment when the active one has no
+ * room. -EAGAIN: none is prepared yet: wait for prepare_end and ask again (in order).
  */
 int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_segment **out, uint64_t *offset);
-/* The write of a reserved frame has ended. ok: it counts as live and waits for a flush. Not ok: its bytes are lost space (and the drive, I8). */
+/*
+ * The write of a reserved frame has ended. ok: it counts as live and waits for a flush. Not ok: its bytes are lost
+ * space (and the drive, I8).
+ */
 void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, uint32_t bytes, bool ok);
 
 /*
- * Flushing: takes up to max segments with completed writes that no flush covers; each is pinned and no longer unsynced (a write that completes from now
- * on makes it so again). The caller runs fdatasync on write_fd of each and then calls eng_segment_synced(). The caller forms groups: a SYNC that
- * arrives while a flush runs waits for that one to end and then takes again. A failed flush is I8: the set is not used for writing again.
+ * Flushing: takes up to max segments with completed writes that no flush covers; each is pinned and no longer unsynced
+ * (a write that completes from now on makes it so again). The caller runs fdatasync on write_fd of each and then calls
+ * eng_segment_synced(). The caller forms groups: a SYNC that arrives while a flush runs waits for that one to end and
+ * then takes again. A failed flush is I8: the set is not used for writing again.
  */
 unsigned eng_segments_take_unsynced(struct eng_segments *set, struct eng_segment **out, unsigned max);
 void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment);
@@ -146,9 +179,10 @@ void eng_segment_pin(struct eng_segment *segment);
 void eng_segment_unpin(struct eng_segments *set, struct eng_segment *segment);
 
 /*
- * The row to put into the index in one transaction with the places of all frames whose write has completed up to now: taken in the same round of the
- * loop as those places. indexed_to is then 'end' if no frame is being written at this moment, and stays as it was otherwise (after a
- * crash the headers from there on are read again). After the commit: eng_segment_set_indexed(segment, row.indexed_to).
+ * The row to put into the index in one transaction with the places of all frames whose write has completed up to now:
+ * taken in the same round of the loop as those places. indexed_to is then 'end' if no frame is being written at this
+ * moment, and stays as it was otherwise (after a crash the headers from there on are read again). After the commit:
+ * eng_segment_set_indexed(segment, row.indexed_to).
  */
 void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out);
 /* NULL: the first; ascending ids; NULL at the end. */

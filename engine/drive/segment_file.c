@@ -1,8 +1,8 @@
 /*
  * segment_file.c - files of segments: names, header blocks, and the blocking jobs (make ahead, truncate, unlink).
  *
- * The jobs run on the drive's background thread and touch nothing but the job and the file system. A file is made under another name and renamed when
- * it is whole and durable, so a file of the right name always had a good header.
+ * The jobs run on the drive's background thread and touch nothing but the job and the file system. A file is made under
+ * another name and renamed when it is whole and durable, so a file of the right name always had a good header.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,8 @@ static uint32_t header_crc(const struct fmt_segment_header *header)
         return era_crc32c(0, &copy, sizeof(copy));
 }
 
-void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id, uint64_t generation)
+void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id,
+                         uint64_t generation)
 {
         memset(header, 0, sizeof(*header));
         header->magic = FMT_SEGMENT_MAGIC;
@@ -86,7 +87,10 @@ int segment_read(int fd, void *buf, size_t len, uint64_t offset)
 
 /* ---- making ---------------------------------------------------------------------------------------- */
 
-/* Not every file system has O_DIRECT: there the page cache takes the writes, and fdatasync makes them durable all the same. */
+/*
+ * Not every file system has O_DIRECT: there the page cache takes the writes, and fdatasync makes them durable all the
+ * same.
+ */
 static int open_direct(int dir_fd, const char *name)
 {
         int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0600);

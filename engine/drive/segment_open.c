@@ -1,9 +1,10 @@
 /*
  * segment_open.c - opening the segments a drive has, and reading the frames its index may not know.
  *
- * Called on the thread that opens the drive, before its loop runs; blocking. Every segment found is sealed: one that was active at a crash may have
- * frames beyond the last known one, and appending behind them could overwrite what a record names (I3). Nothing is deleted here but
- * half-made files. Data past the last whole frame is left alone: a header that went bad is damage, not free space.
+ * Called on the thread that opens the drive, before its loop runs; blocking. Every segment found is sealed: one that
+ * was active at a crash may have frames beyond the last known one, and appending behind them could overwrite what a
+ * record names (I3). Nothing is deleted here but half-made files. Data past the last whole frame is left alone: a
+ * header that went bad is damage, not free space.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -99,7 +100,10 @@ static int folder_list(int dir_fd, struct id_list *list)
 
 /* ---- where data is --------------------------------------------------------------------------------- */
 
-/* First byte at or after offset that may be data, down to a block; file_bytes when none is. File systems without holes say: all of it. */
+/*
+ * First byte at or after offset that may be data, down to a block; file_bytes when none is. File systems without holes
+ * say: all of it.
+ */
 static uint64_t data_from(const struct eng_segment *segment, uint64_t offset)
 {
         off_t at;
@@ -134,8 +138,8 @@ static uint64_t data_end(const struct eng_segment *segment)
 /* ---- frames ---------------------------------------------------------------------------------------- */
 
 /* 1: a whole frame of the segment stands at offset; 0: none; -EIO: the block cannot be read. */
-static int frame_at(const struct eng_segments *set, const struct eng_segment *segment, uint64_t offset, bool any_generation,
-                    struct fmt_frame *frame)
+static int frame_at(const struct eng_segments *set, const struct eng_segment *segment, uint64_t offset,
+                    bool any_generation, struct fmt_frame *frame)
 {
         struct eng_frame_where where = {.segment = segment->id, .generation = segment->generation, .position = offset};
         int rv;
@@ -224,7 +228,8 @@ static int open_header(struct eng_segments *set, struct eng_segment *segment, co
         if (rv != 0)
                 return fail(error, rv, "segment %016llx: %s", (unsigned long long)segment->id, strerror(-rv));
         if (row != NULL && row->generation != 0 && row->generation != segment->generation)
-                return fail(error, -ESTALE, "the index does not know this segment %016llx", (unsigned long long)segment->id);
+                return fail(error, -ESTALE, "the index does not know this segment %016llx",
+                            (unsigned long long)segment->id);
         return 0;
 }
 
@@ -271,8 +276,8 @@ err:
 }
 
 /* Walks files and rows, both ascending. */
-static int open_all(struct eng_segments *set, const struct id_list *list, const struct fmt_index_segment *rows, size_t row_count,
-                    unsigned *missing, struct eng_error *error)
+static int open_all(struct eng_segments *set, const struct id_list *list, const struct fmt_index_segment *rows,
+                    size_t row_count, unsigned *missing, struct eng_error *error)
 {
         const struct fmt_index_segment *row;
         size_t r = 0;
@@ -303,8 +308,8 @@ static int open_all(struct eng_segments *set, const struct id_list *list, const 
         return 0;
 }
 
-int eng_segments_open(const struct eng_segments_options *options, const struct fmt_index_segment *rows, size_t row_count,
-                      struct eng_segments **out, unsigned *missing, struct eng_error *error)
+int eng_segments_open(const struct eng_segments_options *options, const struct fmt_index_segment *rows,
+                      size_t row_count, struct eng_segments **out, unsigned *missing, struct eng_error *error)
 {
         struct id_list list = {0};
         struct eng_segments *set;
@@ -367,14 +372,13 @@ static int scan_one(struct eng_segments *set, struct eng_segment *segment, eng_s
         return 0;
 }
 
-int eng_segments_scan(struct eng_segments *set, eng_segment_found found, int (*segment_done)(void *arg, struct eng_segment *segment),
-                      void *arg, struct eng_error *error)
+int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
+                      int (*segment_done)(void *arg, struct eng_segment *segment), void *arg, struct eng_error *error)
 {
         struct eng_segment *segment;
         int rv;
 
-        RB_FOREACH(segment, segment_tree, &set->by_id)
-        {
+        RB_FOREACH (segment, segment_tree, &set->by_id) {
                 if (!segment->sealed || segment->scanned)
                         continue;
                 if (segment->indexed_to < segment->end) {

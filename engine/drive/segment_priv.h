@@ -6,7 +6,7 @@
 
 #include "engine/drive/segment.h"
 
-#define SEGMENT_NAME_MAX 24
+#define SEGMENT_NAME_MAX    24
 #define SEGMENT_FIRST_FRAME FMT_BLOCK
 
 RB_HEAD(segment_tree, eng_segment);
@@ -19,11 +19,12 @@ struct eng_segments {
         uint64_t segment_bytes;
         uint64_t next_id;
         struct segment_tree by_id;
-        struct eng_segment *active;      /* NULL: none, or full */
-        struct eng_segment *next;        /* prepared; in by_id only once it is active */
+        struct eng_segment *active; /* NULL: none, or full */
+        struct eng_segment *next;   /* prepared; in by_id only once it is active */
         bool preparing;
         struct segment_list unsynced;
-        struct segment_list quiet;       /* sealed, unpinned, synced: may be worth reaping or trimming; looked at again when picked */
+        struct segment_list
+                quiet; /* sealed, unpinned, synced: may be worth reaping or trimming; looked at again when picked */
 };
 
 RB_PROTOTYPE(segment_tree, eng_segment, by_id, segment_order)
@@ -38,7 +39,8 @@ enum segment_suffix { SEGMENT_WHOLE, SEGMENT_NEW };
 void segment_name(uint64_t id, enum segment_suffix suffix, char out[SEGMENT_NAME_MAX]);
 /* 0 when name is exactly what segment_name gives. */
 int segment_name_parse(const char *name, uint64_t *id, enum segment_suffix *suffix);
-void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id, uint64_t generation);
+void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id,
+                         uint64_t generation);
 /* -EBADMSG: damaged; -EPROTONOSUPPORT: newer; -ESTALE: whole, but of another drive or number. */
 int segment_header_check(const struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id);
 /* All of len bytes, or a negative errno (-ENODATA: the file ends). */

@@ -1,5 +1,6 @@
 /*
- * test_frame.c - frames: no header byte may change unnoticed, no frame is taken for another, and ranges are verified in whole blocks.
+ * test_frame.c - frames: no header byte may change unnoticed, no frame is taken for another, and ranges are verified in
+ * whole blocks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,10 +105,14 @@ static void test_cover(void **state)
         static const struct {
                 uint32_t payload, offset, len, first, covered;
         } cases[] = {
-                {4096, 0, 1, 0, 4096},           {4096, 4095, 1, 0, 4096},
-                {65536, 0, 16384, 0, 16384},     {65536, 16383, 2, 0, 32768},
-                {65536, 16384, 1, 16384, 16384}, {65536, 65535, 1, 49152, 16384},
-                {36864, 32768, 1, 32768, 4096},  {36864, 0, 36864, 0, 36864},
+                {4096, 0, 1, 0, 4096},
+                {4096, 4095, 1, 0, 4096},
+                {65536, 0, 16384, 0, 16384},
+                {65536, 16383, 2, 0, 32768},
+                {65536, 16384, 1, 16384, 16384},
+                {65536, 65535, 1, 49152, 16384},
+                {36864, 32768, 1, 32768, 4096},
+                {36864, 0, 36864, 0, 36864},
                 {FMT_UNIT_MAX, FMT_UNIT_MAX - 1, 1, FMT_UNIT_MAX - 16384, 16384},
                 {FMT_UNIT_MAX, 0, FMT_UNIT_MAX, 0, FMT_UNIT_MAX},
         };
@@ -147,8 +152,9 @@ static void test_ranges(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_whole), cmocka_unit_test(test_any_header_byte), cmocka_unit_test(test_elsewhere),
-                cmocka_unit_test(test_impossible_lengths), cmocka_unit_test(test_cover), cmocka_unit_test(test_ranges),
+                cmocka_unit_test(test_whole),     cmocka_unit_test(test_any_header_byte),
+                cmocka_unit_test(test_elsewhere), cmocka_unit_test(test_impossible_lengths),
+                cmocka_unit_test(test_cover),     cmocka_unit_test(test_ranges),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

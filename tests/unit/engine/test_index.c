@@ -1,9 +1,11 @@
 /*
- * test_index.c - life of the index: making, recognising, refusing what is not this drive's whole index, growing, snapshots, meta.
+ * test_index.c - life of the index: making, recognising, refusing what is not this drive's whole index, growing,
+ * snapshots, meta.
  */
 #include <lmdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mount.h>
 
 #include "test_index_fixture.h"
 
@@ -330,6 +332,48 @@ static void test_growth(void **state)
         assert_int_equal(get_simple(f, "name001999"), 0);
 }
 
+/* The file system fills up under the index, not the map: the batch is lost, what was there stays, and room helps. */
+static void test_file_system_full(void **state)
+{
+        struct fixture *f = *state;
+        struct eng_index_txn *txn;
+        uint8_t value[sizeof(struct fmt_value) + 2000];
+        char name[16];
+        unsigned done = 0;
+        int rv = 0;
+
+        eng_index_close(f->index);
+        f->index = NULL;
+        assert_int_equal(eng_index_remove(f->path), 0);
+        if (mount("tmpfs", f->path, "tmpfs", 0, "size=1m") != 0) {
+                assert_int_equal(eng_index_create(&f->options, &f->index), 0);
+                skip();
+        }
+        assert_int_equal(eng_index_create(&f->options, &f->index), 0);
+        while (rv == 0) {
+                txn = fixture_write(f);
+                for (unsigned i = 0; i < 50 && rv == 0; i++) {
+                        snprintf(name, sizeof(name), "name%06u", done + i);
+                        rv = eng_index_put(txn, name, strlen(name), value, fixture_value(value, 1, 0, i, 2000));
+                }
+                assert_int_equal(rv, 0);
+                rv = eng_index_write_commit(txn);
+                done += rv == 0 ? 50 : 0;
+                assert_true(done < 1000);
+        }
+        assert_int_equal(rv, -ENOSPC);
+        assert_int_equal(get_simple(f, "name000000"), 0);
+        snprintf(name, sizeof(name), "name%06u", done);
+        assert_int_equal(get_simple(f, name), -ENOENT);
+        assert_int_equal(mount(NULL, f->path, NULL, MS_REMOUNT, "size=4m"), 0);
+        put_simple(f, "room", 1);
+        assert_int_equal(get_simple(f, "room"), 0);
+        assert_int_equal(get_simple(f, "name000000"), 0);
+        eng_index_close(f->index);
+        f->index = NULL;
+        assert_int_equal(umount(f->path), 0);
+}
+
 static void test_bad_arguments(void **state)
 {
         struct fixture *f = *state;
@@ -361,8 +405,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_made_once), TEST(test_none),      TEST(test_foreign), TEST(test_condemned), TEST(test_cut_short),
-                TEST(test_not_an_index), TEST(test_no_identity), TEST(test_snapshots), TEST(test_reader_beside_writer), TEST(test_meta), TEST(test_growth),
+                TEST(test_made_once),     TEST(test_none),      TEST(test_foreign),
+                TEST(test_condemned),     TEST(test_cut_short), TEST(test_not_an_index),
+                TEST(test_no_identity),   TEST(test_snapshots), TEST(test_reader_beside_writer),
+                TEST(test_meta),          TEST(test_growth),    TEST(test_file_system_full),
                 TEST(test_bad_arguments),
         };
 

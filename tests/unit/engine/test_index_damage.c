@@ -1,6 +1,6 @@
 /*
- * test_index_damage.c - bytes that changed on the drive, files cut short while they are mapped: an error for what is concerned, never a wrong answer,
- * never the end of the process.
+ * test_index_damage.c - bytes that changed on the drive, files cut short while they are mapped: an error for what is
+ * concerned, never a wrong answer, never the end of the process.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #include "test_index_fixture.h"
 
-#define NAMES 400u
+#define NAMES     400u
 #define LONG_TAIL 600u
 
 /* Name number i: every fourth is long. The value carries a text that is found in the file. */
@@ -392,9 +392,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_value),    TEST(test_place),      TEST(test_row),
-                TEST(test_identity), TEST(test_any_byte),   TEST(test_pages_gone),
-                TEST(test_pages_gone_under_write), TEST(test_other_faults),
+                TEST(test_value),
+                TEST(test_place),
+                TEST(test_row),
+                TEST(test_identity),
+                TEST(test_any_byte),
+                TEST(test_pages_gone),
+                TEST(test_pages_gone_under_write),
+                TEST(test_other_faults),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /*
- * test_index_fixture.h - what the tests of the index share: a folder of their own, an index in it, values, and random numbers by seed.
+ * test_index_fixture.h - what the tests of the index share: a folder of their own, an index in it, values, and random
+ * numbers by seed.
  */
 #ifndef MILLRACE_TEST_INDEX_FIXTURE_H
 #define MILLRACE_TEST_INDEX_FIXTURE_H

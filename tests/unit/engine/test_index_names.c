@@ -1,13 +1,13 @@
 /*
- * test_index_names.c - names against a sorted model in memory: order at every depth, lookups, changes, prefixes, and the counts of log files
- * that follow them. Random by a seed that is printed.
+ * test_index_names.c - names against a sorted model in memory: order at every depth, lookups, changes, prefixes, and
+ * the counts of log files that follow them. Random by a seed that is printed.
  */
 #include <bsd/sys/tree.h>
 
 #include "test_index_fixture.h"
 
-#define LOGS 5u
-#define PREFIXES 12u
+#define LOGS      5u
+#define PREFIXES  12u
 #define EXTRA_MAX 3000u
 
 struct known {
@@ -257,13 +257,13 @@ static void check_all(struct world *w, struct eng_index_txn *txn)
         int rv;
 
         rv = eng_index_seek(txn, NULL, 0, fixture_random(w->f, 2) == 0, &entry);
-        RB_FOREACH(known, model, &w->model)
-        {
+        RB_FOREACH (known, model, &w->model) {
                 assert_int_equal(rv, 0);
                 check_entry(known, &entry);
                 rv = eng_index_next(txn, &entry);
                 want[known->log_file].live_names++;
-                want[known->log_file].live_bytes += known->len + sizeof(struct fmt_value) + known->extra + known->inline_len;
+                want[known->log_file].live_bytes +=
+                        known->len + sizeof(struct fmt_value) + known->extra + known->inline_len;
         }
         assert_int_equal(rv, -ENOENT);
         assert_int_equal(eng_index_next(txn, &entry), -ENOENT);

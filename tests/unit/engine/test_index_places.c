@@ -1,12 +1,12 @@
 /*
- * test_index_places.c - places of shards and the rows beside them: the counts of segments must follow the places in every history, because
- * files are unlinked by them.
+ * test_index_places.c - places of shards and the rows beside them: the counts of segments must follow the places in
+ * every history, because files are unlinked by them.
  */
 #include "test_index_fixture.h"
 
-#define OBJECTS 40u
-#define STRIPES 12u
-#define SHARDS 3u
+#define OBJECTS  40u
+#define STRIPES  12u
+#define SHARDS   3u
 #define SEGMENTS 6u
 
 struct model {
@@ -79,7 +79,8 @@ static void random_put(struct fixture *f, struct model *model, struct eng_index_
         if (model->there[o][s][h] && fixture_random(f, 2) == 0)
                 place = *known; /* the same again, as a scan gives it */
         object_id(o, id);
-        assert_int_equal(eng_index_place_put(txn, id, &place, fixture_random(f, 2) != 0 ? &old : NULL), model->there[o][s][h]);
+        assert_int_equal(eng_index_place_put(txn, id, &place, fixture_random(f, 2) != 0 ? &old : NULL),
+                         model->there[o][s][h]);
         if (old.segment != 0) {
                 assert_int_equal(old.segment, known->segment);
                 assert_int_equal(old.offset, known->offset);
@@ -170,7 +171,12 @@ static int never(void *arg, const struct fmt_index_segment *row)
 static void test_segment_rows(void **state)
 {
         struct fixture *f = *state;
-        struct fmt_index_segment row = {.segment = 5, .generation = 9, .end = 100, .indexed_to = 50, .live_frames = 1234}, got = {0};
+        struct fmt_index_segment row = {.segment = 5,
+                                        .generation = 9,
+                                        .end = 100,
+                                        .indexed_to = 50,
+                                        .live_frames = 1234},
+                                 got = {0};
         struct eng_place place = {.segment = 5, .offset = 4096, .payload_len = 8192};
         uint8_t id[FMT_ID] = {1};
         struct eng_index_txn *txn;
@@ -293,8 +299,8 @@ static void test_log_and_pg_rows(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-        const struct CMUnitTest tests[] = {TEST(test_model), TEST(test_segment_rows), TEST(test_counts_in_one_transaction),
-                                           TEST(test_log_and_pg_rows)};
+        const struct CMUnitTest tests[] = {TEST(test_model), TEST(test_segment_rows),
+                                           TEST(test_counts_in_one_transaction), TEST(test_log_and_pg_rows)};
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * test_segment.c - segments while a drive runs: allocation and rolling over, flush groups, counts, pins, trimming and unlinking.
+ * test_segment.c - segments while a drive runs: allocation and rolling over, flush groups, counts, pins, trimming and
+ * unlinking.
  */
 #include <sys/mount.h>
 
@@ -184,6 +185,27 @@ static void test_unlink(void **state)
         assert_int_equal(info.bytes, 2 * ENG_SEGMENT_BYTES_MIN);
 }
 
+/* More frames died than the index said there are: nobody knows what lives, so the file stays. */
+static void test_wrong_counts(void **state)
+{
+        struct fixture *f = *state;
+        struct eng_segment *segment;
+        struct eng_segment_job job;
+        uint64_t offset;
+
+        for (unsigned i = 0; i < 16; i++)
+                fixture_write(f, i, UNIT, &offset);
+        fixture_sync(f);
+        segment = eng_segment_find(f->set, 1);
+        eng_segments_set_live(f->set, 1, 1, FRAME);
+        eng_segment_dead(f->set, segment, FRAME + 1);
+        eng_segment_dead(f->set, segment, FRAME);
+        eng_segment_dead(f->set, segment, FRAME);
+        assert_int_equal(segment->live_frames, 0);
+        assert_true(segment->damaged);
+        assert_false(eng_segment_reap_begin(f->set, &job));
+}
+
 /* Trimming and dying at once, in both orders. */
 static void test_trim_and_unlink(void **state)
 {
@@ -272,8 +294,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_rolls_over), TEST(test_small_frames_fill_the_end), TEST(test_flush_groups),
-                TEST(test_failed_write), TEST(test_trim), TEST(test_unlink), TEST(test_trim_and_unlink),
+                TEST(test_rolls_over),    TEST(test_small_frames_fill_the_end),
+                TEST(test_flush_groups),  TEST(test_failed_write),
+                TEST(test_trim),          TEST(test_unlink),
+                TEST(test_wrong_counts),  TEST(test_trim_and_unlink),
                 TEST(test_prepare_fails), TEST(test_never_overwrites),
         };
 

@@ -21,7 +21,7 @@
 #include "engine/drive/frame.h"
 #include "engine/drive/segment.h"
 
-#define UNIT (256u << 10)
+#define UNIT  (256u << 10)
 #define FRAME (FMT_BLOCK + UNIT)
 
 struct fixture {
@@ -30,7 +30,7 @@ struct fixture {
         struct eng_segments *set;
         struct eng_error error;
         unsigned missing;
-        uint8_t *slot;             /* aligned: header and payload */
+        uint8_t *slot; /* aligned: header and payload */
         struct fmt_index_segment rows[64];
         size_t row_count;
         struct {
@@ -42,7 +42,8 @@ struct fixture {
 
 static inline int fixture_open(struct fixture *f)
 {
-        return eng_segments_open(&f->options, f->row_count > 0 ? f->rows : NULL, f->row_count, &f->set, &f->missing, &f->error);
+        return eng_segments_open(&f->options, f->row_count > 0 ? f->rows : NULL, f->row_count, &f->set, &f->missing,
+                                 &f->error);
 }
 
 static inline void fixture_close(struct fixture *f)
@@ -112,7 +113,8 @@ static inline void fixture_prepare(struct fixture *f)
 }
 
 /* Reserves and writes one frame; stripe tells it from others. */
-static inline struct eng_segment *fixture_write(struct fixture *f, uint32_t stripe, uint32_t payload_len, uint64_t *position)
+static inline struct eng_segment *fixture_write(struct fixture *f, uint32_t stripe, uint32_t payload_len,
+                                                uint64_t *position)
 {
         struct eng_frame_what what = {.stripe = stripe, .shard = 1, .k = 2, .m = 1, .payload_len = payload_len};
         struct eng_frame_where where;
@@ -129,7 +131,8 @@ static inline struct eng_segment *fixture_write(struct fixture *f, uint32_t stri
         where.position = *position;
         eng_frame_fill((struct fmt_frame *)f->slot, &what, f->slot + FMT_BLOCK);
         eng_frame_place((struct fmt_frame *)f->slot, &where);
-        assert_int_equal(pwrite(segment->write_fd, f->slot, FMT_BLOCK + payload_len, (off_t)*position), FMT_BLOCK + payload_len);
+        assert_int_equal(pwrite(segment->write_fd, f->slot, FMT_BLOCK + payload_len, (off_t)*position),
+                         FMT_BLOCK + payload_len);
         eng_segment_written(f->set, segment, FMT_BLOCK + payload_len, true);
         return segment;
 }

@@ -1,5 +1,6 @@
 /*
- * test_segment_open.c - segments after a crash: what is found, what is stepped over, what is refused, and that nothing written is lost or reused.
+ * test_segment_open.c - segments after a crash: what is found, what is stepped over, what is refused, and that nothing
+ * written is lost or reused.
  */
 #include "ec.h"
 #include "test_segment_fixture.h"
@@ -54,7 +55,10 @@ static void test_all_again(void **state)
         assert_int_equal(fixture_scan(f), 0); /* once */
         assert_int_equal(f->found_count, 0);
 
-        /* The unused one goes, the one that was active gives its unused space back, and new frames come into a new number. */
+        /*
+         * The unused one goes, the one that was active gives its unused space back, and new frames come into a new
+         * number.
+         */
         assert_true(eng_segment_reap_begin(f->set, &job));
         assert_int_equal(eng_segment_job_id(&job), 3);
         eng_segment_reap_run(&job);
@@ -100,7 +104,10 @@ static void test_from_where_indexed(void **state)
         assert_int_equal(eng_segment_find(f->set, 2)->end, FMT_BLOCK + 5 * FRAME);
 }
 
-/* A torn header, garbage, a hole where a write never came, a frame of another life of the file; the good ones around them are found. */
+/*
+ * A torn header, garbage, a hole where a write never came, a frame of another life of the file; the good ones around
+ * them are found.
+ */
 static void test_torn_and_garbage(void **state)
 {
         struct fixture *f = *state;
@@ -121,11 +128,14 @@ static void test_torn_and_garbage(void **state)
         }
         for (size_t i = 0; i < sizeof(garbage); i++)
                 garbage[i] = (uint8_t)(i * 31 + i / 253);
-        fixture_poke(f, 1, position[1] + 100, garbage, 2000);         /* half a header */
-        fixture_poke(f, 1, position[4], garbage, FRAME);              /* all of a frame */
-        fixture_poke(f, 1, position[6] + FMT_BLOCK, garbage, 50000);  /* payload only: the reader will notice */
+        fixture_poke(f, 1, position[1] + 100, garbage, 2000);        /* half a header */
+        fixture_poke(f, 1, position[4], garbage, FRAME);             /* all of a frame */
+        fixture_poke(f, 1, position[6] + FMT_BLOCK, garbage, 50000); /* payload only: the reader will notice */
 
-        /* A copy of frame 0 inside the dead frame 4, as a user's bytes may hold it, and one that says it stands there but is of another generation. */
+        /*
+         * A copy of frame 0 inside the dead frame 4, as a user's bytes may hold it, and one that says it stands there
+         * but is of another generation.
+         */
         fixture_name(f, 1, name);
         fd = open(name, O_RDONLY);
         assert_true(fd >= 0);
@@ -160,7 +170,9 @@ static void test_cut_short(void **state)
         fixture_close(f);
         fixture_name(f, 1, name);
         for (unsigned i = 0; i < 3; i++) {
-                off_t len = (off_t)(i == 0 ? position[2] + FMT_BLOCK + 5000 : i == 1 ? position[2] + 7 : position[1] + FRAME - 1);
+                off_t len = (off_t)(i == 0   ? position[2] + FMT_BLOCK + 5000
+                                    : i == 1 ? position[2] + 7
+                                             : position[1] + FRAME - 1);
 
                 assert_int_equal(truncate(name, len), 0);
                 assert_int_equal(fixture_open(f), 0);
@@ -287,8 +299,14 @@ static bool is_there(const struct fixture *f, const char *name)
 /* Half-made files go, strangers stay, a number is never used twice. */
 static void test_folder(void **state)
 {
-        static const char *const strangers[] = {"README", "0000000000000001", "1.seg", "00000000000000AB.seg", "0000000000000001.seg~",
-                                                "xyz.new", "g000000000000001.seg", "0000000000000001.new.bak"};
+        static const char *const strangers[] = {"README",
+                                                "0000000000000001",
+                                                "1.seg",
+                                                "00000000000000AB.seg",
+                                                "0000000000000001.seg~",
+                                                "xyz.new",
+                                                "g000000000000001.seg",
+                                                "0000000000000001.new.bak"};
         struct fixture *f = *state;
         uint64_t position;
 
@@ -331,7 +349,8 @@ static void test_rows_and_files(void **state)
                 assert_int_equal(fixture_open(f), 0);
                 assert_int_equal(f->missing, 0);
                 for (unsigned i = 0; i < 6; i++)
-                        assert_int_equal(eng_segment_find(f->set, i + 1)->live_frames, (mask & (1u << i)) != 0 ? 15 : 0);
+                        assert_int_equal(eng_segment_find(f->set, i + 1)->live_frames,
+                                         (mask & (1u << i)) != 0 ? 15 : 0);
                 fixture_close(f);
         }
         fixture_name(f, 4, name);
@@ -369,9 +388,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_all_again), TEST(test_from_where_indexed), TEST(test_torn_and_garbage), TEST(test_cut_short),
-                TEST(test_damaged_header), TEST(test_refused), TEST(test_folder), TEST(test_rows_and_files),
-                TEST(test_scan_stopped),
+                TEST(test_all_again), TEST(test_from_where_indexed), TEST(test_torn_and_garbage),
+                TEST(test_cut_short), TEST(test_damaged_header),     TEST(test_refused),
+                TEST(test_folder),    TEST(test_rows_and_files),     TEST(test_scan_stopped),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
