@@ -17,7 +17,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-#define GUARD_ASSERT -1 /* the other codes are signal numbers */
+#define GUARD_ASSERT (-1) /* the other codes are signal numbers */
 
 /* Signals by which a bad page shows; what each means for the index. */
 static struct {
