@@ -1,6 +1,7 @@
 /*
- * admin.c - `millrace admin …`: asks the daemon's admin listener, whose answers are JSON, and shows them. Uploads go by S3 itself. Main thread
- * only. What the daemon sends is data: members that are missing or of another type read as empty.
+ * admin.c - `millrace admin …`: asks the daemon's admin listener, whose answers are JSON, and shows them. Uploads go
+ * by S3 itself. Main thread only. What the daemon sends is data: members that are missing or of another type read as
+ * empty.
  */
 #include "cli.h"
 
@@ -142,9 +143,9 @@ static bool show_verify(const json_t *report, bool quiet)
                 const char *name, *text;
                 bool bad;
         } rows[] = {
-                {"objects", "objects read", false},          {"shards", "shards read", false},
-                {"damaged_shards", "damaged shards", true},   {"repaired_shards", "of these repaired", false},
-                {"missing_shards", "missing shards", true},   {"unreadable_objects", "unreadable objects", true},
+                {"objects", "objects read", false},         {"shards", "shards read", false},
+                {"damaged_shards", "damaged shards", true}, {"repaired_shards", "of these repaired", false},
+                {"missing_shards", "missing shards", true}, {"unreadable_objects", "unreadable objects", true},
         };
         uint64_t ms = number_of(report, "ended_ms") - number_of(report, "started_ms");
         bool sound = true;

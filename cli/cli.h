@@ -1,4 +1,5 @@
-/* cli.h - one run of the program `millrace`: what was asked for, and the commands that answer. Private to this folder. */
+/* cli.h - one run of the program `millrace`: what was asked for, and the commands that answer. Private to this
+ * folder. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -17,7 +18,8 @@
 #define CLI_META_MAX   16
 #define CLI_DRIVES_MAX 64
 
-/* Options: id, letter ("" for none), long name, name of its argument ("" for none), help. A command names those it takes by id. */
+/* Options: id, letter ("" for none), long name, name of its argument ("" for none), help. A command names those it
+ * takes by id. */
 #define CLI_OPTIONS(X)                                                                                                 \
         X(RECURSIVE, "r", "recursive", "", "folders and everything below a prefix")                                    \
         X(QUIET, "q", "quiet", "", "print nothing but errors")                                                         \
@@ -46,7 +48,7 @@ enum cli_option_id {
 #define CLI_OPTION_ID(id, letter, name, argument, help) CLI_OPT_##id,
         CLI_OPTIONS(CLI_OPTION_ID)
 #undef CLI_OPTION_ID
-        CLI_OPTION_COUNT
+                CLI_OPTION_COUNT
 };
 
 #define CLI_HAS(id) (1u << CLI_OPT_##id)
@@ -60,11 +62,11 @@ enum cli_option_id {
 struct cli_call;
 
 struct cli_command {
-        const char *name;      /* "put", "admin info" */
-        const char *arguments; /* "FILE... s3://BUCKET[/KEY]" */
-        const char *summary;   /* half a line */
-        const char *details;   /* paragraphs for --help, each line ending in \n */
-        unsigned options;      /* of CLI_HAS() */
+        const char *name;       /* "put", "admin info" */
+        const char *arguments;  /* "FILE... s3://BUCKET[/KEY]" */
+        const char *summary;    /* half a line */
+        const char *details;    /* paragraphs for --help, each line ending in \n */
+        unsigned options;       /* of CLI_HAS() */
         int min_args, max_args; /* max_args -1: any number */
         int (*run)(struct cli_call *call);
 };
@@ -89,8 +91,8 @@ struct cli_call {
 extern const struct cli_command cli_commands[]; /* ends with a name of NULL */
 
 /*
- * Finds the command, reads options into call (zeroed by the callee) and loads settings. -1: go on; else the exit status to end with, everything
- * having been said.
+ * Finds the command, reads options into call (zeroed by the callee) and loads settings. -1: go on; else the exit
+ * status to end with, everything having been said.
  */
 int cli_call_parse(int argc, char **argv, struct cli_call *call);
 void cli_help(FILE *out, const struct cli_command *command); /* NULL: of the program */

@@ -1,10 +1,12 @@
 /*
- * commands.c - the table of commands: what --help, the dispatcher and the manual go by. Read by every run, on the main thread.
+ * commands.c - the table of commands: what --help, the dispatcher and the manual go by. Read by every run, on the
+ * main thread.
  */
 #include "cli.h"
 
 const struct cli_command cli_commands[] = {
-        {"put", "FILE... s3://BUCKET[/KEY]", "store files", "FILE may be - for standard input, which then needs a KEY.\n"
+        {"put", "FILE... s3://BUCKET[/KEY]", "store files",
+         "FILE may be - for standard input, which then needs a KEY.\n"
          "One file goes to KEY; if KEY is empty or ends in /, or there are several files,\n"
          "each goes below it under its own name. With -r everything below a folder goes\n"
          "below KEY. Large files go in parts, in parallel.\n",
@@ -21,8 +23,8 @@ const struct cli_command cli_commands[] = {
         {"rm", "s3://BUCKET/KEY...", "delete objects",
          "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET), 1, -1, cli_rm},
-        {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "",
-         CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE), 1, -1, cli_cat},
+        {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "", CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE), 1,
+         -1, cli_cat},
         {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,
          cli_stat},
         {"mb", "s3://BUCKET...", "make buckets", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, -1, cli_mb},

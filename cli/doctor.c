@@ -1,14 +1,14 @@
 /*
- * doctor.c - `millrace doctor`: looks at everything a store or its client needs and says what to mend. Nothing is changed but for one file made
- * and deleted in each drive folder named. Main thread only.
+ * doctor.c - `millrace doctor`: looks at everything a store or its client needs and says what to mend. Nothing is
+ * changed but for one file made and deleted in each drive folder named. Main thread only.
  */
 #include "doctor.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-void cli_find(struct cli_report *report, enum cli_finding finding, const char *what, const char *mend, const char *format,
-              ...)
+void cli_find(struct cli_report *report, enum cli_finding finding, const char *what, const char *mend,
+              const char *format, ...)
 {
         static const char *const marks[] = {"ok", "note", "MEND"};
         char text[1024], printable[sizeof(text)];

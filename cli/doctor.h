@@ -11,12 +11,13 @@ struct cli_report {
         unsigned notes, mends;
 };
 
-/* Prints one finding: what was looked at, what was found, and what to do about it (NULL where nothing is to be done). */
-void cli_find(struct cli_report *report, enum cli_finding finding, const char *what, const char *mend, const char *format,
-              ...) __attribute__((format(printf, 5, 6)));
+/* Prints one finding: what was looked at, what was found, and what to do about it (NULL where nothing is to be done).
+ * */
+void cli_find(struct cli_report *report, enum cli_finding finding, const char *what, const char *mend,
+              const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-void cli_doctor_kernel(struct cli_report *report);                        /* version, io_uring */
-void cli_doctor_limits(struct cli_report *report);                        /* memory locking, descriptors */
+void cli_doctor_kernel(struct cli_report *report);                         /* version, io_uring */
+void cli_doctor_limits(struct cli_report *report);                         /* memory locking, descriptors */
 void cli_doctor_rdma(struct cli_report *report, const char *class_folder); /* NULL: /sys/class/infiniband */
 void cli_doctor_clock(struct cli_report *report);
 void cli_doctor_drive(struct cli_report *report, const char *folder);

@@ -1,6 +1,6 @@
 /*
- * doctor_drive.c - what doctor finds out of one drive folder: its file system, space, and whether the kinds of I/O that the engine uses work in
- * it, tried on a file that is deleted again. Main thread only.
+ * doctor_drive.c - what doctor finds out of one drive folder: its file system, space, and whether the kinds of I/O
+ * that the engine uses work in it, tried on a file that is deleted again. Main thread only.
  */
 #include "doctor.h"
 
@@ -30,7 +30,8 @@ static const struct {
 } file_systems[] = {
         {XFS_SUPER_MAGIC, "xfs", CLI_GOOD, NULL},
         {EXT4_SUPER_MAGIC, "ext4", CLI_GOOD, NULL},
-        {BTRFS_SUPER_MAGIC, "btrfs", CLI_NOTE, "copy-on-write doubles the work of every durable write: use XFS or ext4"},
+        {BTRFS_SUPER_MAGIC, "btrfs", CLI_NOTE,
+         "copy-on-write doubles the work of every durable write: use XFS or ext4"},
         {TMPFS_MAGIC, "tmpfs", CLI_MEND, "it is memory, and empty after a restart: use a real drive"},
         {OVERLAYFS_SUPER_MAGIC, "overlayfs", CLI_MEND, "a container's own layer is no drive: mount a volume"},
         {NFS_SUPER_MAGIC, "nfs", CLI_MEND, "use local drives: durability over NFS is the server's word"},
@@ -59,8 +60,12 @@ static void find_file_system(struct cli_report *report, const char *folder)
         cli_format_bytes(space, sizeof(space), (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize);
         cli_format_bytes(size, sizeof(size), (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize);
         free_part = fs.f_blocks > 0 ? (double)fs.f_bavail / (double)fs.f_blocks : 0;
-        cli_find(report, free_part >= 0.1 ? CLI_GOOD : free_part >= 0.03 ? CLI_NOTE : CLI_MEND, "  free space",
-                 "make room or add a drive: writes are refused when a drive is nearly full", "%s of %s", space, size);
+        cli_find(report,
+                 free_part >= 0.1    ? CLI_GOOD
+                 : free_part >= 0.03 ? CLI_NOTE
+                                     : CLI_MEND,
+                 "  free space", "make room or add a drive: writes are refused when a drive is nearly full", "%s of %s",
+                 space, size);
         if (fs.f_files > 0 && fs.f_ffree < 10000)
                 cli_find(report, CLI_NOTE, "  inodes", "segments need a file each", "%llu left",
                          (unsigned long long)fs.f_ffree);
@@ -74,7 +79,8 @@ static double milliseconds_since(const struct timespec *start)
         return (double)(now.tv_sec - start->tv_sec) * 1e3 + (double)(now.tv_nsec - start->tv_nsec) / 1e6;
 }
 
-/* The engine's way of making an append durable: one aligned write past the page cache that returns when it is stable. */
+/* The engine's way of making an append durable: one aligned write past the page cache that returns when it is stable.
+ * */
 static int try_durable_writes(int fd, void *block, double *mean_ms)
 {
         struct iovec part = {block, BLOCK};
@@ -118,8 +124,8 @@ static void find_io(struct cli_report *report, int folder_fd)
         close(fd);
         (void)unlinkat(folder_fd, name, 0);
         if (rv != 0) {
-                cli_find(report, CLI_MEND, "  durable writes", "O_DIRECT with RWF_DSYNC must work: use XFS or ext4", "%s",
-                         strerror(-rv));
+                cli_find(report, CLI_MEND, "  durable writes", "O_DIRECT with RWF_DSYNC must work: use XFS or ext4",
+                         "%s", strerror(-rv));
                 return;
         }
         cli_find(report, CLI_GOOD, "  O_DIRECT", NULL, "works");

@@ -1,6 +1,6 @@
 /*
- * doctor_endpoint.c - what doctor finds out of the endpoint and the admin listener: whether they answer, are ready, agree with this machine's
- * clock, and take the credentials. Main thread only.
+ * doctor_endpoint.c - what doctor finds out of the endpoint and the admin listener: whether they answer, are ready,
+ * agree with this machine's clock, and take the credentials. Main thread only.
  */
 #include "doctor.h"
 
@@ -19,7 +19,8 @@ static void find_skew(struct cli_report *report, const struct mr_reply *reply)
         if (reply->date_s == 0)
                 cli_find(report, CLI_NOTE, "  clock skew", NULL, "not known: the endpoint sends no Date");
         else if (llabs(skew) >= SKEW_REFUSED_S)
-                cli_find(report, CLI_MEND, "  clock skew", "set this clock or the endpoint's: signed requests are refused",
+                cli_find(report, CLI_MEND, "  clock skew",
+                         "set this clock or the endpoint's: signed requests are refused",
                          "the endpoint's clock is %+lld s from this one", (long long)skew);
         else
                 cli_find(report, llabs(skew) >= SKEW_NOTED_S ? CLI_NOTE : CLI_GOOD, "  clock skew",
@@ -67,8 +68,8 @@ static void find_ready(struct cli_report *report, struct mr_client *client, cons
         if (reply.status == 200)
                 cli_find(report, CLI_GOOD, "admin listener", NULL, "%s: ready", settings->admin);
         else if (reply.status == 503)
-                cli_find(report, CLI_MEND, "admin listener", "millrace admin info says which drive is missing", "%s: %s",
-                         settings->admin, reason != NULL ? reason : "not ready");
+                cli_find(report, CLI_MEND, "admin listener", "millrace admin info says which drive is missing",
+                         "%s: %s", settings->admin, reason != NULL ? reason : "not ready");
         else
                 cli_find(report, CLI_NOTE, "admin listener", "is this millraced's admin address?", "%s: HTTP %d",
                          settings->admin, reply.status);
@@ -83,8 +84,8 @@ void cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, co
 
         if (mr_probe_endpoint(client, &reply, &err) != 0) {
                 cli_find(report, CLI_MEND, "endpoint",
-                         "start millraced there, or give the right address with --endpoint or MILLRACE_ENDPOINT", "%s: %s",
-                         settings->endpoint, err.message);
+                         "start millraced there, or give the right address with --endpoint or MILLRACE_ENDPOINT",
+                         "%s: %s", settings->endpoint, err.message);
         } else {
                 cli_find(report, reply.status < 500 ? CLI_GOOD : CLI_MEND, "endpoint",
                          "it answers, but cannot serve: see its log", "%s: answers (HTTP %d)", settings->endpoint,

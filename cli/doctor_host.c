@@ -1,6 +1,6 @@
 /*
- * doctor_host.c - what doctor finds out of the machine: kernel, io_uring (by making a ring, not by version numbers), limits, RDMA devices, the
- * clock. Main thread only.
+ * doctor_host.c - what doctor finds out of the machine: kernel, io_uring (by making a ring, not by version numbers),
+ * limits, RDMA devices, the clock. Main thread only.
  */
 #include "doctor.h"
 
@@ -32,7 +32,8 @@ static void find_ops(struct cli_report *report, struct io_uring *ring)
         char missing[128] = "";
 
         if (probe == NULL) {
-                cli_find(report, CLI_MEND, "io_uring ops", "use Linux 6.1 or newer", "the kernel cannot be asked for them");
+                cli_find(report, CLI_MEND, "io_uring ops", "use Linux 6.1 or newer",
+                         "the kernel cannot be asked for them");
                 return;
         }
         for (size_t i = 0; i < sizeof(needed_ops) / sizeof(needed_ops[0]); i++) {
@@ -49,7 +50,8 @@ static void find_ops(struct cli_report *report, struct io_uring *ring)
                          sizeof(needed_ops) / sizeof(needed_ops[0]));
 }
 
-/* Registered memory counts against RLIMIT_MEMLOCK for an unprivileged user: 8 MiB shows whether it is the default of old. */
+/* Registered memory counts against RLIMIT_MEMLOCK for an unprivileged user: 8 MiB shows whether it is the default of
+ * old. */
 static void find_buffers(struct cli_report *report, struct io_uring *ring)
 {
         static char memory[8 << 20] __attribute__((aligned(4096)));
@@ -61,8 +63,8 @@ static void find_buffers(struct cli_report *report, struct io_uring *ring)
                 cli_find(report, CLI_GOOD, "io_uring buffers", NULL, "8 MiB registered");
         } else {
                 cli_find(report, CLI_MEND, "io_uring buffers",
-                         "raise the memlock limit: LimitMEMLOCK= in the unit, or ulimit -l", "cannot register 8 MiB: %s",
-                         strerror(-rv));
+                         "raise the memlock limit: LimitMEMLOCK= in the unit, or ulimit -l",
+                         "cannot register 8 MiB: %s", strerror(-rv));
         }
 }
 
@@ -96,8 +98,9 @@ void cli_doctor_kernel(struct cli_report *report)
         rv = io_uring_queue_init(8, &ring, 0);
         if (rv != 0) {
                 cli_find(report, CLI_MEND, "io_uring",
-                         rv == -EPERM ? "allow it: sysctl kernel.io_uring_disabled=0; in a container, its seccomp profile"
-                                      : "use a kernel with io_uring, Linux 6.1 or newer",
+                         rv == -EPERM
+                                 ? "allow it: sysctl kernel.io_uring_disabled=0; in a container, its seccomp profile"
+                                 : "use a kernel with io_uring, Linux 6.1 or newer",
                          "cannot make a ring: %s", strerror(-rv));
                 return;
         }
@@ -129,12 +132,16 @@ void cli_doctor_limits(struct cli_report *report)
         getrlimit(RLIMIT_NOFILE, &files);
         limit_text(soft, sizeof(soft), memlock.rlim_cur, true);
         cli_find(report, memlock.rlim_cur >= 512ul << 20 ? CLI_GOOD : CLI_NOTE, "memlock limit",
-                 "an unprivileged daemon registers its buffers within it: LimitMEMLOCK=infinity in the unit", "%s", soft);
+                 "an unprivileged daemon registers its buffers within it: LimitMEMLOCK=infinity in the unit", "%s",
+                 soft);
         limit_text(soft, sizeof(soft), files.rlim_cur, false);
         limit_text(hard, sizeof(hard), files.rlim_max, false);
-        cli_find(report, files.rlim_max >= 65536 ? CLI_GOOD : files.rlim_max >= 4096 ? CLI_NOTE : CLI_MEND, "open files",
-                 "10,000 connections need more: LimitNOFILE=65536 in the unit, or ulimit -n", "%s, may be raised to %s",
-                 soft, hard);
+        cli_find(report,
+                 files.rlim_max >= 65536  ? CLI_GOOD
+                 : files.rlim_max >= 4096 ? CLI_NOTE
+                                          : CLI_MEND,
+                 "open files", "10,000 connections need more: LimitNOFILE=65536 in the unit, or ulimit -n",
+                 "%s, may be raised to %s", soft, hard);
 }
 
 /* ---- RDMA ---------------------------------------------------------------------------------------- */
@@ -189,8 +196,8 @@ void cli_doctor_clock(struct cli_report *report)
         clock_gettime(CLOCK_REALTIME, &now);
         cli_format_when(when, sizeof(when), now.tv_sec);
         if (now.tv_sec < 1735689600) { /* 2025: before this program was written */
-                cli_find(report, CLI_MEND, "clock", "set it: signatures are refused beyond 15 minutes of difference", "%s",
-                         when);
+                cli_find(report, CLI_MEND, "clock", "set it: signatures are refused beyond 15 minutes of difference",
+                         "%s", when);
                 return;
         }
         if (adjtimex(&state) == TIME_ERROR || (state.status & STA_UNSYNC) != 0)

@@ -1,6 +1,7 @@
 /*
- * get.c - `millrace get` and `millrace cat`. A file is fetched under another name in its own folder and takes its place when it is whole and its
- * checksum was right, so that nobody sees a part of it. Listings come from outside: path.h keeps their keys inside the target folder.
+ * get.c - `millrace get` and `millrace cat`. A file is fetched under another name in its own folder and takes its
+ * place when it is whole and its checksum was right, so that nobody sees a part of it. Listings come from outside:
+ * path.h keeps their keys inside the target folder.
  */
 #include "transfer.h"
 

@@ -96,8 +96,8 @@ static const char *header_of(const struct mr_object_info *info, const char *name
 
 static void show_metadata(const struct mr_object_info *info)
 {
-        static const char *const shown[] = {"content-type",   "content-encoding",    "content-disposition",
-                                            "content-language", "cache-control",     "expires",
+        static const char *const shown[] = {"content-type",     "content-encoding",   "content-disposition",
+                                            "content-language", "cache-control",      "expires",
                                             "x-amz-version-id", "x-amz-storage-class"};
         char text[4096];
 

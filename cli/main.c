@@ -1,6 +1,7 @@
 /*
- * main.c - the program `millrace`: parses its arguments, makes a client, runs one command. An interrupt cancels the client, so that uploads
- * in parts are aborted and files half written are removed; a second one ends the process at once.
+ * main.c - the program `millrace`: parses its arguments, makes a client, runs one command. An interrupt cancels the
+ * client, so that uploads in parts are aborted and files half written are removed; a second one ends the process at
+ * once.
  */
 #include "cli.h"
 

@@ -1,5 +1,6 @@
 /*
- * options.c - from argv to a struct cli_call: finds the command, reads its options, loads settings, prints help. Main thread only.
+ * options.c - from argv to a struct cli_call: finds the command, reads its options, loads settings, prints help. Main
+ * thread only.
  */
 #include "cli.h"
 
@@ -23,8 +24,8 @@ static void help_option(FILE *out, unsigned id)
         char left[64];
 
         snprintf(left, sizeof(left), "%s%s%s--%s%s%s", options[id].letter[0] != '\0' ? "-" : "   ", options[id].letter,
-                 options[id].letter[0] != '\0' ? ", " : " ", options[id].name, options[id].argument[0] != '\0' ? " " : "",
-                 options[id].argument);
+                 options[id].letter[0] != '\0' ? ", " : " ", options[id].name,
+                 options[id].argument[0] != '\0' ? " " : "", options[id].argument);
         fprintf(out, "  %-27s %s\n", left, options[id].help);
 }
 

@@ -1,6 +1,6 @@
 /*
- * path.c - reads s3:// paths and maps keys to local paths and back. Used by every command that names objects; pure functions. What keeps a
- * hostile listing from writing outside the folder of `get -r` is cli_local_join().
+ * path.c - reads s3:// paths and maps keys to local paths and back. Used by every command that names objects; pure
+ * functions. What keeps a hostile listing from writing outside the folder of `get -r` is cli_local_join().
  */
 #include "path.h"
 

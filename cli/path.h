@@ -21,14 +21,15 @@ int cli_path_parse(const char *text, struct cli_path *out);
 const char *cli_base_name(const char *path);
 
 /*
- * The key of a local file: prefix + relative, where prefix is what the user gave. With `under`, prefix names a folder and gets a slash unless
- * it is empty or has one. -ENAMETOOLONG.
+ * The key of a local file: prefix + relative, where prefix is what the user gave. With `under`, prefix names a folder
+ * and gets a slash unless it is empty or has one. -ENAMETOOLONG.
  */
 int cli_key_join(char *out, size_t size, const char *prefix, bool under, const char *relative);
 
 /*
- * The local path of a key below a folder. Keys come from outside: one that would leave the folder or cannot be a file name (a component
- * that is empty, "." or "..", a leading slash) is -EINVAL. A trailing slash (a folder marker) is kept. -ENAMETOOLONG.
+ * The local path of a key below a folder. Keys come from outside: one that would leave the folder or cannot be a file
+ * name (a component that is empty, "." or "..", a leading slash) is -EINVAL. A trailing slash (a folder marker) is
+ * kept. -ENAMETOOLONG.
  */
 int cli_local_join(char *out, size_t size, const char *folder, const char *relative);
 

@@ -1,5 +1,6 @@
 /*
- * remove.c - `millrace rm`, `mb` and `rb`. Recursive deletes list on the main thread and delete a thousand keys a request on the workers.
+ * remove.c - `millrace rm`, `mb` and `rb`. Recursive deletes list on the main thread and delete a thousand keys a
+ * request on the workers.
  */
 #include "cli.h"
 #include "work.h"

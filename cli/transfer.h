@@ -14,7 +14,7 @@ struct cli_transfer {
         char local[PATH_MAX]; /* "-": standard input or output */
         char bucket[64];
         char key[CLI_KEY_MAX + 1];
-        int64_t size;         /* get: from the listing; -1: not known */
+        int64_t size; /* get: from the listing; -1: not known */
         char etag[96];
 };
 
@@ -23,7 +23,7 @@ struct cli_transfers {
         struct cli_progress *progress;
         struct cli_work *work;
         int (*one)(struct cli_transfers *transfers, struct cli_transfer *transfer); /* 0, or an exit status */
-        atomic_int status;    /* any thread: the worst exit status so far */
+        atomic_int status; /* any thread: the worst exit status so far */
 };
 
 /* Starts progress and workers. An exit status. */

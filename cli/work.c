@@ -1,6 +1,6 @@
 /*
- * work.c - a bounded queue of jobs and the threads that do them: what makes recursive commands parallel. The main thread adds, from a walk of a
- * folder or a listing; jobs must not add jobs, or a full queue would wait for itself.
+ * work.c - a bounded queue of jobs and the threads that do them: what makes recursive commands parallel. The main
+ * thread adds, from a walk of a folder or a listing; jobs must not add jobs, or a full queue would wait for itself.
  */
 #include "work.h"
 

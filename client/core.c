@@ -1,6 +1,7 @@
 /*
- * core.c - makes clients, hands out curl handles, sleeps and starts threads. Every request of a client passes mr_core_take(), which is what
- * bounds how many are under way (I9). Any thread may call; the lock is held for no longer than a list takes.
+ * core.c - makes clients, hands out curl handles, sleeps and starts threads. Every request of a client passes
+ * mr_core_take(), which is what bounds how many are under way (I9). Any thread may call; the lock is held for no
+ * longer than a list takes.
  */
 #include "core.h"
 
@@ -13,7 +14,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define WAKE_EVERY_MS 100 /* how often a waiting thread looks whether it was canceled: a signal handler cannot signal a condition */
+#define WAKE_EVERY_MS                                                                                                  \
+        100 /* how often a waiting thread looks whether it was canceled: a signal handler cannot signal a condition */
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 static CURLcode curl_state;

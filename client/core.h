@@ -14,18 +14,18 @@ struct mr_client {
         bool endpoint_tls, admin_tls;
         char endpoint_host[512], admin_host[512]; /* value of the Host header: without a default port */
 
-        atomic_bool canceled;                     /* any thread, signal handlers */
+        atomic_bool canceled; /* any thread, signal handlers */
 
         /* guarded by lock */
         pthread_mutex_t lock;
-        pthread_cond_t idle_more;                 /* a handle was put back */
-        CURL *idle[64];                           /* handles with their kept connections, most recently used last */
+        pthread_cond_t idle_more; /* a handle was put back */
+        CURL *idle[64];           /* handles with their kept connections, most recently used last */
         unsigned idle_count, in_use;
 };
 
 /*
- * A handle of its own for the calling thread; waits while `parallel` are in use. The wait ends because whoever holds one holds it for
- * one attempt of one request, which its timeouts bound. -ECANCELED (not with urgent), -ENOMEM.
+ * A handle of its own for the calling thread; waits while `parallel` are in use. The wait ends because whoever holds
+ * one holds it for one attempt of one request, which its timeouts bound. -ECANCELED (not with urgent), -ENOMEM.
  */
 int mr_core_take(struct mr_client *client, bool urgent, CURL **out);
 void mr_core_give(struct mr_client *client, CURL *handle);
@@ -37,8 +37,8 @@ uint32_t mr_core_random(void);
 int64_t mr_core_now_ms(void);
 
 /*
- * Runs job(arg) on up to `threads` threads at once, the caller's among them, and returns when all have. Threads that cannot be
- * started are done without.
+ * Runs job(arg) on up to `threads` threads at once, the caller's among them, and returns when all have. Threads that
+ * cannot be started are done without.
  */
 void mr_core_together(unsigned threads, void (*job)(void *arg), void *arg);
 

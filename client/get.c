@@ -1,7 +1,7 @@
 /*
- * get.c - fetches an object into a file or a stream: whole where it is small, else by ranges in parallel. Every range asks for the ETag seen
- * first, so that what arrives is one object; its CRCs are combined and compared with the object's (I5 on this side of the wire). Runs on the
- * caller's thread and threads that end before it returns.
+ * get.c - fetches an object into a file or a stream: whole where it is small, else by ranges in parallel. Every range
+ * asks for the ETag seen first, so that what arrives is one object; its CRCs are combined and compared with the
+ * object's (I5 on this side of the wire). Runs on the caller's thread and threads that end before it returns.
  */
 #include "object.h"
 #include "plan.h"
@@ -18,33 +18,33 @@ struct download {
         struct mr_client *client;
         const struct mr_get *get;
         int fd;
-        bool stream;                 /* fd takes bytes in order only */
-        struct mr_object_info info;  /* size, etag, checksum; headers are not kept */
-        bool info_known;             /* by a HEAD, or from the first answer */
+        bool stream;                /* fd takes bytes in order only */
+        struct mr_object_info info; /* size, etag, checksum; headers are not kept */
+        bool info_known;            /* by a HEAD, or from the first answer */
         struct mr_plan plan;
-        bool summed;                 /* the object has a CRC of its bytes, of kind checksum and value wanted */
+        bool summed; /* the object has a CRC of its bytes, of kind checksum and value wanted */
         enum s3_checksum checksum;
         uint8_t wanted[S3_CHECKSUM_MAX];
         char if_match[100];
 
-        atomic_bool failed;          /* any thread */
+        atomic_bool failed; /* any thread */
         _Atomic uint32_t next;
 
         /* guarded by lock */
         pthread_mutex_t lock;
-        pthread_cond_t turn;         /* stream: another range was written */
-        uint32_t written;            /* stream: ranges written so far, in order */
+        pthread_cond_t turn;             /* stream: another range was written */
+        uint32_t written;                /* stream: ranges written so far, in order */
         uint8_t (*sum)[S3_CHECKSUM_MAX]; /* of each range; each written once, by the thread that fetched it */
-        struct mr_error error;       /* the first one */
+        struct mr_error error;           /* the first one */
 };
 
 /* One range on its way. owner: the thread that fetches it */
 struct span {
         struct download *down;
-        uint64_t offset, len, got;   /* len: UINT64_MAX where the answer will say */
-        bool ranged;                 /* a Range was asked for: only a 206 will do */
+        uint64_t offset, len, got; /* len: UINT64_MAX where the answer will say */
+        bool ranged;               /* a Range was asked for: only a 206 will do */
         char range[64];
-        char *buffer;                /* NULL: straight to the file or stream */
+        char *buffer; /* NULL: straight to the file or stream */
         struct s3_sums *sums;
 };
 

@@ -1,6 +1,7 @@
 /*
- * listing.c - pages through what S3 lists: objects, buckets, uploads. A page is read whole, put in order, and handed out entry by entry on the
- * caller's thread; memory is that of one page. A page that leads nowhere new ends the listing with -EPROTO (I9).
+ * listing.c - pages through what S3 lists: objects, buckets, uploads. A page is read whole, put in order, and handed
+ * out entry by entry on the caller's thread; memory is that of one page. A page that leads nowhere new ends the
+ * listing with -EPROTO (I9).
  */
 #include "answer.h"
 #include "object.h"
@@ -54,8 +55,9 @@ static void page_free(struct page *page)
 }
 
 /*
- * We ask for percent-encoded names, because XML cannot carry every byte they may hold. An endpoint that does encode says so, at any place of
- * the document: hence decoding comes after reading. In place. A NUL would not be a name C code could use.
+ * We ask for percent-encoded names, because XML cannot carry every byte they may hold. An endpoint that does encode
+ * says so, at any place of the document: hence decoding comes after reading. In place. A NUL would not be a name C
+ * code could use.
  */
 static int decode(char *text)
 {
@@ -255,10 +257,11 @@ static int take_bucket(void *arg, const struct mr_record *record)
         if (strcmp(record->name, "ListAllMyBucketsResult") == 0)
                 return copy_token(reading->token, mr_record_get(record, "ContinuationToken"));
         if (strcmp(record->name, "Bucket") == 0)
-                reading->rv = reading->bucket(reading->arg, &(struct mr_bucket){
-                                                .name = mr_record_get(record, "Name"),
-                                                .created_s = seconds_of(mr_record_get(record, "CreationDate")),
-                                        });
+                reading->rv = reading->bucket(reading->arg,
+                                              &(struct mr_bucket){
+                                                      .name = mr_record_get(record, "Name"),
+                                                      .created_s = seconds_of(mr_record_get(record, "CreationDate")),
+                                              });
         return reading->rv;
 }
 

@@ -1,6 +1,7 @@
 /*
- * objects.c - the small requests: head, delete, buckets, uploads, listings, the admin listener. Each call makes its requests on the caller's
- * thread. Pages end a listing's memory, and an endpoint that does not move on from page to page ends the listing (I9).
+ * objects.c - the small requests: head, delete, buckets, uploads, listings, the admin listener. Each call makes its
+ * requests on the caller's thread. Pages end a listing's memory, and an endpoint that does not move on from page to
+ * page ends the listing (I9).
  */
 #include "answer.h"
 #include "object.h"
@@ -54,7 +55,8 @@ void mr_checksum_of_answer(const struct mr_response *response, struct mr_object_
                 snprintf(out->checksum_kind, sizeof(out->checksum_kind), "%s", info->algorithm);
                 snprintf(out->checksum, sizeof(out->checksum), "%s", value);
                 /* endpoints that know no types mark the checksum of checksums by its "-parts" alone */
-                out->checksum_composite = strchr(value, '-') != NULL || (type != NULL && strcmp(type, "COMPOSITE") == 0);
+                out->checksum_composite =
+                        strchr(value, '-') != NULL || (type != NULL && strcmp(type, "COMPOSITE") == 0);
                 return;
         }
 }

@@ -1,6 +1,7 @@
 /*
- * put.c - stores a file or a stream. A regular file is read by offset, by as many threads as there are parts to send; a stream is read by
- * one thread at a time into buffers whose sum is bounded (I9). Runs on the caller's thread and threads that end before it returns.
+ * put.c - stores a file or a stream. A regular file is read by offset, by as many threads as there are parts to send;
+ * a stream is read by one thread at a time into buffers whose sum is bounded (I9). Runs on the caller's thread and
+ * threads that end before it returns.
  */
 #include "object.h"
 #include "plan.h"
@@ -51,8 +52,8 @@ struct file_job {
         struct mr_upload_run run;
         struct mr_plan plan;
         int fd;
-        uint64_t base;               /* where in the file the object begins */
-        _Atomic uint32_t next;       /* any thread */
+        uint64_t base;         /* where in the file the object begins */
+        _Atomic uint32_t next; /* any thread */
 };
 
 static void upload_file_parts(void *arg)
@@ -80,7 +81,8 @@ static int put_file(struct mr_client *client, const struct mr_put *put, uint64_t
         int rv = mr_plan_upload(size, client->settings.part_size, &plan);
 
         if (rv != 0)
-                return mr_failure(err, rv, "an object of %llu bytes is larger than S3 allows", (unsigned long long)size);
+                return mr_failure(err, rv, "an object of %llu bytes is larger than S3 allows",
+                                  (unsigned long long)size);
         if (plan.parts == 0) {
                 struct mr_request request = {.fd = put->fd, .offset = base, .len = size};
 
@@ -113,9 +115,9 @@ struct piece {
 
 struct stream_job {
         struct mr_upload_run run;
-        pthread_mutex_t source;      /* held by the thread that reads the stream; run.lock may be taken inside */
+        pthread_mutex_t source; /* held by the thread that reads the stream; run.lock may be taken inside */
         /* guarded by source */
-        struct piece first;          /* read before it was known that there is more */
+        struct piece first; /* read before it was known that there is more */
         uint32_t last_number;
         bool ended;
 };
@@ -137,7 +139,8 @@ static int wait_for_input(const struct mr_client *client, int fd, const atomic_b
         }
 }
 
-/* Fills the piece up to cap or the end of the stream; allocates its buffer as bytes come, so that a short stream costs little. */
+/* Fills the piece up to cap or the end of the stream; allocates its buffer as bytes come, so that a short stream
+ * costs little. */
 static int piece_fill(struct piece *piece, uint64_t cap, const struct mr_client *client, int fd,
                       const atomic_bool *failed)
 {

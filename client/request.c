@@ -1,6 +1,7 @@
 /*
- * request.c - makes one request: signs it, sends it, reads the answer, tries again where retry.h says so. Everything the client does passes
- * here, on the thread that called the client. Bounds (I9): attempts, time without progress, headers and bytes kept of an answer.
+ * request.c - makes one request: signs it, sends it, reads the answer, tries again where retry.h says so. Everything
+ * the client does passes here, on the thread that called the client. Bounds (I9): attempts, time without progress,
+ * headers and bytes kept of an answer.
  */
 #include "request.h"
 
@@ -23,10 +24,10 @@ struct attempt {
         struct mr_response *response;
         CURL *curl;
         char url[512 + 3 * (S3_KEY_MAX + 64) + 8192];
-        const char *path, *query;      /* within url; query may be NULL */
+        const char *path, *query; /* within url; query may be NULL */
         struct curl_slist *lines;
-        uint64_t sent;                 /* of the body */
-        int rv;                        /* an errno of ours that ended the transfer, found again when curl returns */
+        uint64_t sent; /* of the body */
+        int rv;        /* an errno of ours that ended the transfer, found again when curl returns */
         char curl_text[CURL_ERROR_SIZE];
 };
 
@@ -254,8 +255,8 @@ static bool body_is_signed(const struct attempt *attempt)
 }
 
 /*
- * Reads the body once to sign it and to learn its checksum; it is read again to be sent. A file that changes in between is refused by the
- * server, which is the point of doing it in this order.
+ * Reads the body once to sign it and to learn its checksum; it is read again to be sent. A file that changes in
+ * between is refused by the server, which is the point of doing it in this order.
  */
 static int hash_body(const struct attempt *attempt, char payload[2 * S3_SHA256_LEN + 1])
 {
@@ -438,8 +439,7 @@ static void set_method(const struct attempt *attempt)
                 curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
                 curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->len);
         }
-        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST,
-                         strcmp(request->method, "HEAD") == 0 ? NULL : request->method);
+        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, strcmp(request->method, "HEAD") == 0 ? NULL : request->method);
 }
 
 static void set_limits(const struct attempt *attempt)

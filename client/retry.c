@@ -1,6 +1,6 @@
 /*
- * retry.c - the retry policy. request.c asks it after each attempt that failed, on the thread that made it. Retries are bounded twice (I9):
- * by the settings' `attempts`, and by a ceiling for each wait.
+ * retry.c - the retry policy. request.c asks it after each attempt that failed, on the thread that made it. Retries
+ * are bounded twice (I9): by the settings' `attempts`, and by a ceiling for each wait.
  */
 #include "retry.h"
 
@@ -28,8 +28,8 @@ static bool connection_may_recover(int curl_code)
         }
 }
 
-/* A damaged body (…Digest, …Mismatch) is read again from its source and sent again. RequestTimeTooSkewed is not here: the clock will
- * be as wrong the next time. */
+/* A damaged body (…Digest, …Mismatch) is read again from its source and sent again. RequestTimeTooSkewed is not here:
+ * the clock will be as wrong the next time. */
 static const struct {
         const char *code;
         enum mr_retry class;

@@ -1,6 +1,6 @@
 /*
- * settings.c - the client's settings: one table that the configuration file, the environment, the command line and the manual go by.
- * Called by programs while they start, on one thread (inih keeps its limits in globals).
+ * settings.c - the client's settings: one table that the configuration file, the environment, the command line and
+ * the manual go by. Called by programs while they start, on one thread (inih keeps its limits in globals).
  */
 #include "client.h"
 
@@ -25,27 +25,51 @@ static const struct row {
         uint64_t min, max;
 } rows[] = {
         {{"endpoint", "MILLRACE_ENDPOINT AWS_ENDPOINT_URL_S3 AWS_ENDPOINT_URL", "S3 endpoint, http[s]://host[:port]"},
-         URL, FIELD(endpoint), 0, 0},
+         URL,
+         FIELD(endpoint),
+         0,
+         0},
         {{"admin", "MILLRACE_ADMIN", "admin listener of millraced, http[s]://host[:port]"}, URL, FIELD(admin), 0, 0},
         {{"region", "MILLRACE_REGION AWS_REGION AWS_DEFAULT_REGION", "region that requests are signed for"},
-         TEXT, FIELD(region), 0, 0},
+         TEXT,
+         FIELD(region),
+         0,
+         0},
         {{"access_key", "MILLRACE_ROOT_ACCESS_KEY AWS_ACCESS_KEY_ID", "access key"}, TEXT, FIELD(access_key), 0, 0},
         {{"secret_key", "MILLRACE_ROOT_SECRET_KEY AWS_SECRET_ACCESS_KEY", "secret key"}, TEXT, FIELD(secret_key), 0, 0},
         {{"session_token", "AWS_SESSION_TOKEN", "token of temporary credentials"}, TEXT, FIELD(session_token), 0, 0},
         {{"ca_file", "MILLRACE_CA_FILE AWS_CA_BUNDLE", "PEM file of the authorities that TLS trusts"},
-         TEXT, FIELD(ca_file), 0, 0},
+         TEXT,
+         FIELD(ca_file),
+         0,
+         0},
         {{"sign_body", "MILLRACE_SIGN_BODY", "sign bodies by SHA-256: auto (on http://), always or never"},
-         SIGN, FIELD(sign_body), 0, 0},
+         SIGN,
+         FIELD(sign_body),
+         0,
+         0},
         {{"checksum", "MILLRACE_CHECKSUM", "checksum of uploads: crc64nvme, crc32c, crc32 or none"},
-         CHECKSUM, FIELD(checksum), 0, 0},
+         CHECKSUM,
+         FIELD(checksum),
+         0,
+         0},
         {{"parallel", "MILLRACE_PARALLEL", "requests at once"}, NUMBER, FIELD(parallel), 1, 64},
         {{"attempts", "MILLRACE_ATTEMPTS", "attempts per request"}, NUMBER, FIELD(attempts), 1, 20},
         {{"connect_timeout", "MILLRACE_CONNECT_TIMEOUT", "seconds to wait for a connection"},
-         NUMBER, FIELD(connect_timeout_s), 1, 300},
+         NUMBER,
+         FIELD(connect_timeout_s),
+         1,
+         300},
         {{"stall_timeout", "MILLRACE_STALL_TIMEOUT", "seconds without a byte after which an attempt is given up"},
-         NUMBER, FIELD(stall_timeout_s), 1, 3600},
+         NUMBER,
+         FIELD(stall_timeout_s),
+         1,
+         3600},
         {{"part_size", "MILLRACE_PART_SIZE", "size of parts, with K, M or G; 0: chosen by the object's size"},
-         BYTES, FIELD(part_size), MR_PART_MIN, MR_PART_MAX},
+         BYTES,
+         FIELD(part_size),
+         MR_PART_MIN,
+         MR_PART_MAX},
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -300,7 +324,8 @@ static const char *environment_value(const struct row *row, char *found, size_t 
         return NULL;
 }
 
-/* Credentials count as a set: a session token without the AWS key it belongs to would only spoil the key that is used. */
+/* Credentials count as a set: a session token without the AWS key it belongs to would only spoil the key that is
+ * used. */
 static bool token_applies(void)
 {
         const char *root = getenv("MILLRACE_ROOT_ACCESS_KEY");

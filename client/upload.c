@@ -1,7 +1,7 @@
 /*
- * upload.c - an upload in parts, whoever supplies them: begin, upload each, complete or abort. put.c drives it. Parts run on several threads; their
- * results meet in the run, under its lock. A failed upload is always aborted, so that it holds no space; the abort is made even after a
- * cancellation.
+ * upload.c - an upload in parts, whoever supplies them: begin, upload each, complete or abort. put.c drives it. Parts
+ * run on several threads; their results meet in the run, under its lock. A failed upload is always aborted, so that
+ * it holds no space; the abort is made even after a cancellation.
  */
 #include "upload.h"
 
@@ -243,7 +243,8 @@ static int take_etag(void *arg, const struct mr_record *record)
         return 0;
 }
 
-/* A 200 here may hold an error: the endpoint had to answer before it knew. Blanks that kept the connection alive come first. */
+/* A 200 here may hold an error: the endpoint had to answer before it knew. Blanks that kept the connection alive come
+ * first. */
 static int read_completion(const struct mr_response *response, struct mr_put_result *out, struct mr_error *err)
 {
         struct mr_response trimmed = *response;

@@ -1,16 +1,17 @@
 /*
  * client.h - libmillrace: a client of S3 endpoints, millrace's and others'.
  *
- * Every call blocks until it is done, and any thread may make it. A client bounds what all its callers do at once: at most
- * `parallel` requests are under way, others wait for their turn. Results are 0 or a negative errno; struct mr_error, where one is
- * taken (NULL is allowed), says more. Failures that may pass (connections, 5xx, SlowDown) have been retried before they are reported.
+ * Every call blocks until it is done, and any thread may make it. A client bounds what all its callers do at once: at
+ * most `parallel` requests are under way, others wait for their turn. Results are 0 or a negative errno; struct
+ * mr_error, where one is taken (NULL is allowed), says more. Failures that may pass (connections, 5xx, SlowDown) have
+ * been retried before they are reported.
  *
- *   -ENOENT no such key, bucket or upload      -EACCES refused, wrong credentials    -EEXIST bucket exists, condition failed
- *   -ENOTEMPTY bucket not empty                -EBUSY 503 to the last attempt        -ENOSPC 507
- *   -EBADMSG bytes do not match their checksum -EINVAL the request is malformed      -ECONNREFUSED endpoint not reached
- *   -EREMOTEIO any other answer of failure     -EPROTO an answer that is not S3      -ECANCELED mr_client_cancel()
- *   -ESTALE object or file changed meanwhile   -ETIMEDOUT no answer in time          -EIO the connection broke
- *   others: those of files, and -ENOMEM
+ * -ENOENT no such key, bucket or upload      -EACCES refused, wrong credentials    -EEXIST bucket exists, condition
+ * failed -ENOTEMPTY bucket not empty                -EBUSY 503 to the last attempt        -ENOSPC 507 -EBADMSG bytes
+ * do not match their checksum -EINVAL the request is malformed      -ECONNREFUSED endpoint not reached -EREMOTEIO any
+ * other answer of failure     -EPROTO an answer that is not S3      -ECANCELED mr_client_cancel() -ESTALE object or
+ * file changed meanwhile   -ETIMEDOUT no answer in time          -EIO the connection broke others: those of files,
+ * and -ENOMEM
  */
 #ifndef MILLRACE_CLIENT_H
 #define MILLRACE_CLIENT_H
@@ -28,33 +29,33 @@ enum mr_sign_body { MR_SIGN_AUTO, MR_SIGN_ALWAYS, MR_SIGN_NEVER };
 enum mr_checksum { MR_CRC64NVME, MR_CRC32C, MR_CRC32, MR_CHECKSUM_NONE };
 
 struct mr_settings {
-        char endpoint[512];           /* http[s]://host[:port], no path */
-        char admin[512];              /* the daemon's admin listener, as above */
+        char endpoint[512]; /* http[s]://host[:port], no path */
+        char admin[512];    /* the daemon's admin listener, as above */
         char region[64];
         char access_key[129], secret_key[129], session_token[2049];
-        char ca_file[1024];           /* PEM bundle that TLS trusts; "": the system's */
+        char ca_file[1024]; /* PEM bundle that TLS trusts; "": the system's */
         enum mr_sign_body sign_body;
         enum mr_checksum checksum;
-        unsigned parallel;            /* requests at once, 1..64 */
-        unsigned attempts;            /* per request, 1..20 */
-        unsigned connect_timeout_s;   /* 1..300 */
-        unsigned stall_timeout_s;     /* no byte moves for this long: the attempt has failed; 1..3,600 */
-        uint64_t part_size;           /* bytes, 5 MiB..5 GiB; 0: chosen by the object's size, 8-64 MiB */
+        unsigned parallel;          /* requests at once, 1..64 */
+        unsigned attempts;          /* per request, 1..20 */
+        unsigned connect_timeout_s; /* 1..300 */
+        unsigned stall_timeout_s;   /* no byte moves for this long: the attempt has failed; 1..3,600 */
+        uint64_t part_size;         /* bytes, 5 MiB..5 GiB; 0: chosen by the object's size, 8-64 MiB */
 };
 
 struct mr_error {
-        int code;                     /* the result of the call */
-        int http_status;              /* 0: there was no answer */
-        char s3_code[64];             /* "NoSuchKey"; "" where the answer had none */
+        int code;         /* the result of the call */
+        int http_status;  /* 0: there was no answer */
+        char s3_code[64]; /* "NoSuchKey"; "" where the answer had none */
         char request_id[64];
-        char message[512];            /* one line for a person */
+        char message[512]; /* one line for a person */
 };
 
 void mr_settings_default(struct mr_settings *settings);
 
 /*
- * Sets one setting by its name in the configuration file, e.g. "parallel". -ENOENT: no such name; -EINVAL: bad value. why (may be NULL)
- * gets one line that names the setting and what it takes.
+ * Sets one setting by its name in the configuration file, e.g. "parallel". -ENOENT: no such name; -EINVAL: bad value.
+ * why (may be NULL) gets one line that names the setting and what it takes.
  */
 int mr_settings_set(struct mr_settings *settings, const char *name, const char *value, char *why, size_t why_size);
 
@@ -67,7 +68,8 @@ int mr_settings_load(const char *path, struct mr_settings *settings, char *why, 
 
 /* One row per setting, for help texts; NULL past the last. */
 struct mr_setting_info {
-        const char *name, *environment, *help; /* environment: variables, the first that is set wins; separated by spaces */
+        const char *name, *environment,
+                *help; /* environment: variables, the first that is set wins; separated by spaces */
 };
 const struct mr_setting_info *mr_setting_info(unsigned index);
 
@@ -79,11 +81,13 @@ struct mr_client;
 int mr_client_new(const struct mr_settings *settings, struct mr_client **out);
 /* No call may be under way. NULL is allowed. */
 void mr_client_free(struct mr_client *client);
-/* Any thread, and signal handlers: calls under way, and later ones, end soon with -ECANCELED. Uploads in parts are still aborted. */
+/* Any thread, and signal handlers: calls under way, and later ones, end soon with -ECANCELED. Uploads in parts are
+ * still aborted. */
 void mr_client_cancel(struct mr_client *client);
 bool mr_client_canceled(const struct mr_client *client);
 
-/* Progress of a transfer: delta bytes more, or, when an attempt is repeated, less. Called by any thread, several at once. */
+/* Progress of a transfer: delta bytes more, or, when an attempt is repeated, less. Called by any thread, several at
+ * once. */
 typedef void (*mr_progress_fn)(void *arg, int64_t delta);
 
 /* ---- objects ------------------------------------------------------------------------------------- */
@@ -94,13 +98,13 @@ struct mr_header {
 
 struct mr_object_info {
         uint64_t size;
-        int64_t mtime_s;              /* seconds since 1970 */
-        char etag[96];                /* without quotes */
-        char checksum_kind[16];       /* "CRC64NVME", "SHA256" …; "" where the endpoint named none */
-        char checksum[96];            /* base64, as answered */
-        bool checksum_composite;      /* of the parts' checksums, not of the bytes */
+        int64_t mtime_s;         /* seconds since 1970 */
+        char etag[96];           /* without quotes */
+        char checksum_kind[16];  /* "CRC64NVME", "SHA256" …; "" where the endpoint named none */
+        char checksum[96];       /* base64, as answered */
+        bool checksum_composite; /* of the parts' checksums, not of the bytes */
         unsigned header_count;
-        struct mr_header *headers;    /* all headers of the answer; owner: this struct, see mr_object_info_free() */
+        struct mr_header *headers; /* all headers of the answer; owner: this struct, see mr_object_info_free() */
 };
 
 int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
@@ -109,32 +113,32 @@ void mr_object_info_free(struct mr_object_info *info);
 
 struct mr_put {
         const char *bucket, *key;
-        int fd;                       /* a regular file is read by offset, in parallel; anything else as a stream */
-        const char *content_type;     /* NULL: not sent */
+        int fd;                           /* a regular file is read by offset, in parallel; anything else as a stream */
+        const char *content_type;         /* NULL: not sent */
         const struct mr_header *metadata; /* x-amz-meta-NAME: value */
         unsigned metadata_count;
-        bool if_none_match;           /* only where the key does not exist, else -EEXIST */
+        bool if_none_match; /* only where the key does not exist, else -EEXIST */
         mr_progress_fn progress;
         void *progress_arg;
 };
 
 struct mr_put_result {
         uint64_t size;
-        unsigned parts;               /* 0: one PUT */
+        unsigned parts; /* 0: one PUT */
         char etag[96];
 };
 
 /*
- * Stores a whole file or stream: one PUT, or, where it is large, parts in parallel; a failed upload in parts is aborted. A regular file that
- * changes meanwhile is refused by its checksum (-EBADMSG) or, when it shrinks, with -ESTALE. Buffers: none for a regular
- * file; for a stream at most 128 MiB or one part, whichever is more.
+ * Stores a whole file or stream: one PUT, or, where it is large, parts in parallel; a failed upload in parts is
+ * aborted. A regular file that changes meanwhile is refused by its checksum (-EBADMSG) or, when it shrinks, with
+ * -ESTALE. Buffers: none for a regular file; for a stream at most 128 MiB or one part, whichever is more.
  */
 int mr_put(struct mr_client *client, const struct mr_put *put, struct mr_put_result *out, struct mr_error *err);
 
 struct mr_get {
         const char *bucket, *key;
-        int64_t size;                 /* known from a listing, with etag; -1: asked for first */
-        const char *etag;             /* NULL: not known */
+        int64_t size;     /* known from a listing, with etag; -1: asked for first */
+        const char *etag; /* NULL: not known */
         mr_progress_fn progress;
         void *progress_arg;
 };
@@ -142,15 +146,16 @@ struct mr_get {
 struct mr_get_result {
         uint64_t size;
         int64_t mtime_s;
-        bool verified;                /* the object had a checksum of its bytes, and it was compared */
+        bool verified; /* the object had a checksum of its bytes, and it was compared */
 };
 
-/* Into a regular file, by ranges in parallel, from its offset 0; the file must be empty. What a failure leaves in it is not to be used. */
+/* Into a regular file, by ranges in parallel, from its offset 0; the file must be empty. What a failure leaves in it
+ * is not to be used. */
 int mr_get_file(struct mr_client *client, const struct mr_get *get, int fd, struct mr_get_result *out,
                 struct mr_error *err);
 /*
- * Into a stream, in order, by ranges in parallel (at most 64 MiB of them buffered). Bytes are written as they come; a checksum that turns
- * out wrong at the end is -EBADMSG after they were written.
+ * Into a stream, in order, by ranges in parallel (at most 64 MiB of them buffered). Bytes are written as they come; a
+ * checksum that turns out wrong at the end is -EBADMSG after they were written.
  */
 int mr_get_stream(struct mr_client *client, const struct mr_get *get, int fd, struct mr_get_result *out,
                   struct mr_error *err);
@@ -167,7 +172,7 @@ int mr_delete_many(struct mr_client *client, const char *bucket, const char *con
 /* Strings are valid during the call. A result other than 0 ends the listing, and is its result. */
 struct mr_entry {
         const char *key;
-        bool is_prefix;               /* a common prefix: nothing but key is set */
+        bool is_prefix; /* a common prefix: nothing but key is set */
         uint64_t size;
         int64_t mtime_s;
         const char *etag;
@@ -176,7 +181,7 @@ typedef int (*mr_entry_fn)(void *arg, const struct mr_entry *entry);
 
 struct mr_list {
         const char *bucket, *prefix, *delimiter, *start_after; /* all but bucket may be NULL */
-        unsigned page;                /* max-keys; 0: 1,000 */
+        unsigned page;                                         /* max-keys; 0: 1,000 */
 };
 int mr_list(struct mr_client *client, const struct mr_list *list, mr_entry_fn entry, void *arg, struct mr_error *err);
 
@@ -204,14 +209,15 @@ int mr_upload_abort(struct mr_client *client, const char *bucket, const char *ke
 
 struct mr_reply {
         int status;
-        int64_t date_s;               /* the answer's Date header, seconds since 1970; 0: none */
+        int64_t date_s; /* the answer's Date header, seconds since 1970; 0: none */
         size_t body_len;
-        char *body;                   /* NUL-terminated; owner: this struct, see mr_reply_free() */
+        char *body; /* NUL-terminated; owner: this struct, see mr_reply_free() */
 };
 void mr_reply_free(struct mr_reply *reply);
 
 /* One signed request to the admin listener, e.g. "GET", "/admin/v1/info". 0 for any answer, whatever its status. */
-int mr_admin(struct mr_client *client, const char *method, const char *path, struct mr_reply *out, struct mr_error *err);
+int mr_admin(struct mr_client *client, const char *method, const char *path, struct mr_reply *out,
+             struct mr_error *err);
 /* One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for any answer. */
 int mr_probe_endpoint(struct mr_client *client, struct mr_reply *out, struct mr_error *err);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);

@@ -1,0 +1,532 @@
+/*
+ * load.c - the program `load`: an S3 load generator that costs far less than what it loads. One thread, one epoll
+ * set, keep-alive connections, presigned URLs; the bytes of uploads are windows of one pattern, those of downloads
+ * are thrown away in the kernel unless --verify asks to compare them. Status and length of every answer are checked.
+ * Works against any S3 endpoint over http.
+ */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/load/run.h"
+
+#define RECEIVE      (256u << 10)
+#define ANSWER_S     60     /* an operation without an end after this long has failed */
+#define FAILURES_MAX 10000u /* then the run ends: something is broken */
+
+static uint64_t now_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void next_operation(struct run *run, struct conn *conn);
+
+/* ---- the end of an operation --------------------------------------------------------------------- */
+
+static void conn_close(struct conn *conn)
+{
+        if (conn->fd >= 0)
+                close(conn->fd);
+        conn->fd = -1;
+        conn->state = CLOSED;
+        conn->reused = false;
+}
+
+__attribute__((format(printf, 4, 5))) static void fail(struct run *run, struct conn *conn, enum load_failure kind,
+                                                       const char *format, ...)
+{
+        va_list args;
+
+        if (run->told < 5) {
+                run->told++;
+                fprintf(stderr, "load: %s of key %llu: %s: ", load_phase_names[run->options.phase],
+                        (unsigned long long)conn->key, load_failure_names[kind]);
+                va_start(args, format);
+                vfprintf(stderr, format, args);
+                va_end(args);
+                fputc('\n', stderr);
+        }
+        run->result.failures[kind]++;
+        run->result.failed++;
+        if (run->result.failed >= FAILURES_MAX)
+                run->over = true;
+        conn_close(conn);
+        conn->busy = false;
+        run->busy_count--;
+        run->last_ns = now_ns();
+        next_operation(run, conn);
+}
+
+static void succeed(struct run *run, struct conn *conn)
+{
+        const struct load_options *o = &run->options;
+
+        run->last_ns = now_ns();
+        load_stats_add(&run->result.stats, run->last_ns - conn->since_ns);
+        if (o->phase == LOAD_PUT || o->phase == LOAD_GET || o->phase == LOAD_MULTIPART)
+                run->result.bytes += o->size;
+        else if (o->phase == LOAD_RANGE)
+                run->result.bytes += o->range_size;
+        run->result.entries += conn->entries;
+        if (!conn->parser.keep)
+                conn_close(conn);
+        conn->reused = true;
+        conn->busy = false;
+        run->busy_count--;
+        next_operation(run, conn);
+}
+
+/* ---- sending and receiving ----------------------------------------------------------------------- */
+
+static int pieces_to_send(const struct run *run, const struct conn *conn, struct iovec piece[3])
+{
+        uint64_t body_sent = conn->sent > conn->head_len ? conn->sent - conn->head_len : 0;
+        uint64_t left = conn->body_len - body_sent;
+        int count = 0;
+
+        if (conn->sent < conn->head_len)
+                piece[count++] = (struct iovec){(char *)conn->head + conn->sent, conn->head_len - conn->sent};
+        if (conn->body != NULL && left > 0) {
+                piece[count++] = (struct iovec){(char *)conn->body + body_sent, left};
+                return count;
+        }
+        for (uint64_t offset = conn->from + body_sent; left > 0 && count < 3;) {
+                uint32_t at = load_content_at(conn->key, offset);
+                size_t len = load_content_run(at, left);
+
+                piece[count++] = (struct iovec){run->pattern + at, len};
+                offset += len;
+                left -= len;
+        }
+        return count;
+}
+
+static void send_more(struct run *run, struct conn *conn)
+{
+        while (conn->sent < conn->head_len + conn->body_len) {
+                struct iovec piece[3];
+                struct msghdr message = {.msg_iov = piece};
+                ssize_t n;
+
+                message.msg_iovlen = (size_t)pieces_to_send(run, conn, piece);
+                n = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+                if (n > 0) {
+                        conn->sent += (uint64_t)n;
+                        continue;
+                }
+                if (errno == EAGAIN)
+                        return;
+                if (errno != EINTR)
+                        break; /* what the server had to say before it hung up may still be read */
+        }
+        conn->state = RECEIVING;
+}
+
+/* Counts "<Contents>" however it is cut. */
+static void count_entries(struct conn *conn, const char *data, size_t len)
+{
+        static const char tag[] = "<Contents>";
+
+        for (size_t i = 0; i < len; i++) {
+                if (data[i] == tag[conn->matched])
+                        conn->matched++;
+                else
+                        conn->matched = data[i] == '<';
+                if (conn->matched == sizeof(tag) - 1) {
+                        conn->entries++;
+                        conn->matched = 0;
+                }
+        }
+}
+
+/* owner: one call of receive_more() */
+struct receiving {
+        const struct run *run;
+        struct conn *conn;
+};
+
+static int take_body(void *arg, uint64_t offset, const char *data, size_t len)
+{
+        const struct receiving *receiving = arg;
+        const struct run *run = receiving->run;
+        struct conn *conn = receiving->conn;
+        enum load_phase phase = run->options.phase;
+        size_t room = sizeof(conn->head) - 1 - conn->text_len;
+
+        if (conn->parser.status >= 300 ||
+            phase == LOAD_MULTIPART) { /* the request is gone: keep the text of the answer */
+                memcpy(conn->head + conn->text_len, data, len < room ? len : room);
+                conn->text_len += len < room ? len : room;
+        } else if (phase == LOAD_LIST) {
+                count_entries(conn, data, len);
+        } else if (run->options.verify && (phase == LOAD_GET || phase == LOAD_RANGE)) {
+                return load_content_check(run->pattern, conn->key, conn->from + offset, data, len);
+        }
+        return 0;
+}
+
+/* A whole answer. */
+static void take_answer(struct run *run, struct conn *conn)
+{
+        const struct load_options *o = &run->options;
+        const struct load_parser *p = &conn->parser;
+        uint64_t entries = o->keys < o->max_keys ? o->keys : o->max_keys;
+        int wanted = o->phase == LOAD_DELETE ? 204 : o->phase == LOAD_RANGE ? 206 : 200;
+        int rv;
+
+        if (p->status != wanted && !(o->phase == LOAD_BUCKET && p->status == 409)) {
+                conn->head[conn->text_len] = '\0';
+                fail(run, conn, LOAD_FAIL_STATUS, "%d %.300s", p->status, conn->text_len > 0 ? conn->head : "");
+                return;
+        }
+        if ((o->phase == LOAD_GET && p->body != o->size) || (o->phase == LOAD_RANGE && p->body != o->range_size) ||
+            (o->phase == LOAD_HEADS && p->length != o->size)) {
+                fail(run, conn, LOAD_FAIL_LENGTH, "%llu bytes", (unsigned long long)(p->no_body ? p->length : p->body));
+                return;
+        }
+        if (o->phase == LOAD_LIST && conn->entries != entries) {
+                fail(run, conn, LOAD_FAIL_LENGTH, "%llu entries instead of %llu", (unsigned long long)conn->entries,
+                     (unsigned long long)entries);
+                return;
+        }
+        rv = o->phase == LOAD_MULTIPART ? multipart_advance(conn) : 1;
+        if (rv == 0)
+                rv = multipart_request(run, conn);
+        else if (rv == 1) {
+                succeed(run, conn);
+                return;
+        }
+        if (rv != 0 || !p->keep) {
+                fail(run, conn, LOAD_FAIL_PROTOCOL, "multipart upload, step %llu", (unsigned long long)conn->step);
+                return;
+        }
+        conn->state = SENDING;
+        send_more(run, conn);
+}
+
+static void conn_open(struct run *run, struct conn *conn);
+
+static void hung_up(struct run *run, struct conn *conn)
+{
+        bool kept_too_long = conn->reused && conn->parser.state == LOAD_HEAD && conn->parser.head_len == 0 &&
+                             run->options.phase != LOAD_MULTIPART;
+
+        if (!kept_too_long) {
+                fail(run, conn, LOAD_FAIL_CLOSED, "after %llu bytes sent", (unsigned long long)conn->sent);
+                return;
+        }
+        run->result.reconnects++; /* servers may close a kept connection at any time: not a failure */
+        conn_close(conn);
+        conn->sent = 0;
+        conn_open(run, conn);
+}
+
+static ssize_t receive_some(struct run *run, struct conn *conn)
+{
+        const struct load_options *o = &run->options;
+        struct load_parser *p = &conn->parser;
+
+        if (p->state == LOAD_BODY && p->status < 300 && !o->verify &&
+            (o->phase == LOAD_GET || o->phase == LOAD_RANGE)) {
+                ssize_t n = recv(conn->fd, NULL, p->left < 1u << 30 ? p->left : 1u << 30, MSG_TRUNC);
+
+                if (n > 0)
+                        load_parser_skip(p, (uint64_t)n);
+                return n;
+        }
+        return recv(conn->fd, run->receive, RECEIVE, 0);
+}
+
+static void receive_more(struct run *run, struct conn *conn)
+{
+        struct receiving receiving = {run, conn};
+        struct load_parser *p = &conn->parser;
+
+        for (;;) {
+                bool skipping = p->state == LOAD_BODY;
+                uint64_t left = p->left;
+                ssize_t n = receive_some(run, conn);
+                size_t used = 0;
+                int rv = 0;
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && errno == EAGAIN)
+                        return;
+                if (n <= 0) {
+                        hung_up(run, conn);
+                        return;
+                }
+                if (!skipping || left == p->left) /* else thrown away in the kernel */
+                        rv = load_parser_feed(p, run->receive, (size_t)n, take_body, &receiving, &used);
+                else
+                        used = (size_t)n;
+                if (rv != 0 || (p->state == LOAD_DONE && used != (size_t)n)) {
+                        fail(run, conn, rv == -EBADMSG ? LOAD_FAIL_CONTENT : LOAD_FAIL_PROTOCOL, "%s", strerror(-rv));
+                        return;
+                }
+                if (p->state == LOAD_DONE)
+                        break;
+        }
+        if (conn->sent < conn->head_len + conn->body_len)
+                p->keep = false; /* answered before it had all: the rest is never sent */
+        take_answer(run, conn);
+}
+
+/* ---- connections --------------------------------------------------------------------------------- */
+
+static void conn_open(struct run *run, struct conn *conn)
+{
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = conn};
+        int one = 1;
+
+        conn->fd = socket(run->address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (conn->fd < 0) {
+                fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(errno));
+                return;
+        }
+        setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        if ((connect(conn->fd, run->address->ai_addr, run->address->ai_addrlen) != 0 && errno != EINPROGRESS) ||
+            epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0) {
+                fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(errno));
+                return;
+        }
+        conn->state = CONNECTING;
+}
+
+static void on_event(struct run *run, struct conn *conn, uint32_t events)
+{
+        int error = 0;
+        socklen_t len = sizeof(error);
+
+        if (conn->fd < 0 || !conn->busy) {
+                if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0)
+                        conn_close(conn);
+                return;
+        }
+        if (conn->state == CONNECTING) {
+                getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+                if (error != 0) {
+                        fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(error));
+                        return;
+                }
+                conn->state = SENDING;
+        }
+        if (conn->state == SENDING)
+                send_more(run, conn);
+        if (conn->state == RECEIVING || (events & EPOLLIN) != 0)
+                receive_more(run, conn);
+}
+
+/* ---- when operations begin ----------------------------------------------------------------------- */
+
+static void begin(struct run *run, struct conn *conn, uint64_t since_ns)
+{
+        conn->busy = true;
+        run->busy_count++;
+        conn->since_ns = since_ns;
+        conn->begun_ns = now_ns();
+        if (first_request(run, conn, run->issued++) != 0) {
+                fail(run, conn, LOAD_FAIL_PROTOCOL, "cannot make the request");
+                return;
+        }
+        if (conn->state == CLOSED) {
+                conn_open(run, conn);
+        } else {
+                conn->state = SENDING;
+                send_more(run, conn);
+        }
+}
+
+static bool more_to_do(struct run *run, uint64_t now)
+{
+        if (run->options.count > 0 && run->issued >= run->options.count)
+                run->over = true;
+        if (run->end_ns != 0 && now >= run->end_ns)
+                run->over = true;
+        return !run->over;
+}
+
+static uint64_t due_ns(const struct run *run)
+{
+        return run->start_ns + (uint64_t)((double)run->issued * 1e9 / run->options.rate);
+}
+
+/* A connection is free: closed loop, it begins again in the main loop's next round; open loop, when an operation is
+ * due. */
+static void next_operation(struct run *run, struct conn *conn)
+{
+        run->idle[run->idle_count++] = conn;
+}
+
+static void begin_what_is_due(struct run *run)
+{
+        unsigned budget = run->idle_count; /* those that fail at once come back: not in this round */
+
+        while (budget > 0 && run->idle_count > 0) {
+                uint64_t now = now_ns();
+                uint64_t since = now;
+
+                if (!more_to_do(run, now))
+                        return;
+                if (run->options.rate > 0) {
+                        since = due_ns(run);
+                        if (since > now)
+                                return;
+                }
+                budget--;
+                begin(run, run->idle[--run->idle_count], since);
+        }
+}
+
+static void fail_the_overdue(struct run *run)
+{
+        uint64_t now = now_ns();
+
+        for (unsigned i = 0; i < run->options.connections; i++)
+                if (run->conns[i].busy && now - run->conns[i].begun_ns > ANSWER_S * 1000000000ull)
+                        fail(run, &run->conns[i], LOAD_FAIL_TIMEOUT, "no answer in %d s", ANSWER_S);
+}
+
+static void wait_for_events(struct run *run, uint64_t *overdue_check)
+{
+        struct epoll_event events[256];
+        struct timespec wait = {.tv_sec = 1};
+        uint64_t now = now_ns();
+        int n;
+
+        if (run->idle_count > 0 && !run->over) {
+                uint64_t due = run->options.rate > 0 ? due_ns(run) : now;
+                uint64_t ns = due > now ? due - now : 0;
+
+                if (ns < 1000000000u)
+                        wait = (struct timespec){.tv_nsec = (long)ns};
+        }
+        n = epoll_pwait2(run->epoll_fd, events, 256, &wait, NULL);
+        for (int i = 0; i < n; i++)
+                on_event(run, events[i].data.ptr, events[i].events);
+        if (now > *overdue_check) {
+                *overdue_check = now + 1000000000u;
+                fail_the_overdue(run);
+        }
+}
+
+static void run_phase(struct run *run)
+{
+        uint64_t overdue_check = 0;
+
+        run->start_ns = now_ns();
+        run->last_ns = run->start_ns;
+        if (run->options.duration_s > 0)
+                run->end_ns = run->start_ns + (uint64_t)(run->options.duration_s * 1e9);
+        for (;;) {
+                begin_what_is_due(run);
+                if (!more_to_do(run, now_ns()) && run->busy_count == 0)
+                        break;
+                wait_for_events(run, &overdue_check);
+        }
+        run->result.seconds = (double)(run->last_ns - run->start_ns) / 1e9;
+}
+
+/* ---- the program --------------------------------------------------------------------------------- */
+
+static int set_up(struct run *run)
+{
+        const struct load_options *o = &run->options;
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+        struct timespec now;
+        int rv;
+
+        rv = getaddrinfo(o->host, o->port, &hints, &run->address);
+        if (rv != 0) {
+                fprintf(stderr, "load: %s: %s\n", o->endpoint, gai_strerror(rv));
+                return -EINVAL;
+        }
+        clock_gettime(CLOCK_REALTIME, &now);
+        load_signer_init(&run->signer, o, (int64_t)now.tv_sec * 1000);
+        run->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        run->pattern = load_pattern_new();
+        run->receive = malloc(RECEIVE);
+        run->conns = calloc(o->connections, sizeof(*run->conns));
+        run->idle = calloc(o->connections, sizeof(struct conn *));
+        if (run->epoll_fd < 0 || run->pattern == NULL || run->receive == NULL || run->conns == NULL ||
+            run->idle == NULL)
+                return -ENOMEM;
+        for (unsigned i = o->connections; i-- > 0;) {
+                struct conn *conn = &run->conns[i];
+
+                conn->fd = -1;
+                run->idle[run->idle_count++] = conn;
+                if (o->phase != LOAD_MULTIPART)
+                        continue;
+                conn->parts = (o->size + o->part_size - 1) / o->part_size;
+                conn->etags = calloc(conn->parts, sizeof(*conn->etags));
+                conn->document = malloc(conn->parts * (ETAG_SIZE + 64) + 64);
+                if (conn->etags == NULL || conn->document == NULL)
+                        return -ENOMEM;
+        }
+        return make_ready(run);
+}
+
+static void tear_down(struct run *run)
+{
+        for (unsigned i = 0; run->conns != NULL && i < run->options.connections; i++) {
+                if (run->conns[i].fd > 0)
+                        close(run->conns[i].fd);
+                free(run->conns[i].etags);
+                free(run->conns[i].document);
+        }
+        for (uint64_t i = 0; i < run->ready_count; i++)
+                free(run->ready[i]);
+        free(run->ready);
+        free(run->conns);
+        free(run->idle);
+        free(run->pattern);
+        free(run->receive);
+        if (run->epoll_fd >= 0)
+                close(run->epoll_fd);
+        if (run->address != NULL)
+                freeaddrinfo(run->address);
+}
+
+int main(int argc, char **argv)
+{
+        static struct run run; /* too large for the stack */
+        struct load_server before;
+        double cpu;
+        int status = load_options_parse(argc, argv, &run.options);
+        int rv;
+
+        if (status >= 0)
+                return status;
+        run.epoll_fd = -1;
+        rv = set_up(&run);
+        if (rv != 0) {
+                fprintf(stderr, "load: cannot start: %s\n", strerror(-rv));
+                tear_down(&run);
+                return 1;
+        }
+        run.result.server_known = run.options.server_pid > 0 && load_server_read(run.options.server_pid, &before) == 0;
+        cpu = load_own_cpu();
+        run_phase(&run);
+        run.result.client_cpu_s = load_own_cpu() - cpu;
+        if (run.result.server_known && load_server_read(run.options.server_pid, &run.result.server) == 0)
+                run.result.server_cpu_s = run.result.server.cpu_s - before.cpu_s;
+        else
+                run.result.server_known = false;
+        load_report_json(&run.options, &run.result);
+        if (!run.options.json_only)
+                load_report_line(&run.options, &run.result);
+        status = run.result.failed == 0 && run.result.stats.count > 0 ? 0 : 1;
+        tear_down(&run);
+        return status;
+}

@@ -1,0 +1,281 @@
+/* options.h - what a run of the load generator is asked to do. Main thread. */
+#ifndef BENCH_LOAD_OPTIONS_H
+#define BENCH_LOAD_OPTIONS_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum load_phase {
+        LOAD_BUCKET, /* makes the bucket */
+        LOAD_PUT,
+        LOAD_GET,
+        LOAD_RANGE,
+        LOAD_LIST,
+        LOAD_HEADS,
+        LOAD_DELETE,
+        LOAD_MULTIPART,
+        LOAD_PHASES
+};
+
+static const char *const load_phase_names[LOAD_PHASES] = {"bucket", "put",  "get",    "range",
+                                                          "list",   "head", "delete", "multipart"};
+
+struct load_options {
+        enum load_phase phase;
+        const char *endpoint, *bucket, *prefix, *region, *access_key, *secret_key;
+        char host[256], port[16]; /* of endpoint */
+        uint64_t size, range_size, part_size, count, keys, start;
+        double duration_s, rate; /* rate > 0: open loop */
+        unsigned connections, max_keys;
+        bool verify, json_only;
+        int server_pid;
+};
+
+static const char load_usage[] =
+        "Usage: load PHASE [OPTION]...\n"
+        "\n"
+        "Phases: bucket put get range list head delete multipart\n"
+        "\n"
+        "  --endpoint URL    http://HOST:PORT (default $MILLRACE_ENDPOINT or http://127.0.0.1:9000)\n"
+        "  --bucket NAME     (default load)\n"
+        "  --prefix TEXT     of all keys (default \"o/\")\n"
+        "  --size SIZE       of objects, with K, M or G (default 4K)\n"
+        "  --conns N         connections (default 16)\n"
+        "  --count N         operations in all (default 1000, if there is no --duration)\n"
+        "  --duration S      seconds; what is under way then is awaited\n"
+        "  --rate R          open loop: R operations begin each second, and a latency counts from when its\n"
+        "                    operation was due (default: closed loop)\n"
+        "  --keys N          how many keys there are to get, head or list (default: count)\n"
+        "  --start N         first key's number for put, delete, multipart (default 0)\n"
+        "  --range SIZE      of a range (default 4K)\n"
+        "  --part SIZE       of a part (default 8M)\n"
+        "  --max-keys N      of a list (default 1000)\n"
+        "  --verify          compare every byte\n"
+        "  --server-pid PID  report the server's CPU time and memory\n"
+        "  --region NAME     (default us-east-1)\n"
+        "  --json            only JSON, on standard output; else a line for people too, on standard error\n"
+        "\n"
+        "Credentials: MILLRACE_ROOT_ACCESS_KEY and MILLRACE_ROOT_SECRET_KEY, or AWS_ACCESS_KEY_ID and\n"
+        "AWS_SECRET_ACCESS_KEY. Exit status 1 if anything failed, 2 for wrong usage.\n";
+
+/* "4096", "4K", "16M", "1G". 0 or -1. */
+static inline int load_parse_size(const char *text, uint64_t *out)
+{
+        char *end;
+        unsigned shift = 0;
+
+        *out = strtoull(text, &end, 10);
+        if (end == text || text[0] == '-')
+                return -1;
+        if (*end == 'K' || *end == 'k')
+                shift = 10;
+        else if (*end == 'M' || *end == 'm')
+                shift = 20;
+        else if (*end == 'G' || *end == 'g')
+                shift = 30;
+        end += shift != 0;
+        *out <<= shift;
+        return *end == '\0' ? 0 : -1;
+}
+
+/* "http://host:port" into its pieces. 0 or -1. */
+static inline int load_parse_endpoint(struct load_options *options)
+{
+        const char *host = options->endpoint, *colon;
+        size_t len;
+
+        if (strncmp(host, "http://", 7) != 0)
+                return -1;
+        host += 7;
+        len = strcspn(host, "/");
+        if (host[len] == '/' && host[len + 1] != '\0')
+                return -1;
+        colon = memchr(host, ':', len);
+        snprintf(options->port, sizeof(options->port), "%.*s", colon != NULL ? (int)(host + len - colon - 1) : 2,
+                 colon != NULL ? colon + 1 : "80");
+        if (colon != NULL)
+                len = (size_t)(colon - host);
+        snprintf(options->host, sizeof(options->host), "%.*s", (int)len, host);
+        return len > 0 && len < sizeof(options->host) && options->port[0] != '\0' ? 0 : -1;
+}
+
+static inline const char *load_environment(const char *first, const char *second, const char *otherwise)
+{
+        const char *value = getenv(first);
+
+        if (value == NULL || value[0] == '\0')
+                value = second != NULL ? getenv(second) : NULL;
+        return value != NULL && value[0] != '\0' ? value : otherwise;
+}
+
+static inline void load_options_default(struct load_options *options)
+{
+        *options = (struct load_options){
+                .phase = LOAD_PHASES,
+                .endpoint = load_environment("MILLRACE_ENDPOINT", NULL, "http://127.0.0.1:9000"),
+                .bucket = "load",
+                .prefix = "o/",
+                .region = "us-east-1",
+                .access_key = load_environment("MILLRACE_ROOT_ACCESS_KEY", "AWS_ACCESS_KEY_ID", ""),
+                .secret_key = load_environment("MILLRACE_ROOT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", ""),
+                .size = 4096,
+                .range_size = 4096,
+                .part_size = 8 << 20,
+                .connections = 16,
+                .max_keys = 1000,
+        };
+}
+
+/* One option by its row in load_longs. 0 or -1. */
+static inline int load_take_option(struct load_options *o, int which, const char *value)
+{
+        uint64_t number = 0;
+        int rv = 0;
+
+        switch (which) {
+        case 'e':
+                o->endpoint = value;
+                return 0;
+        case 'b':
+                o->bucket = value;
+                return 0;
+        case 'p':
+                o->prefix = value;
+                return 0;
+        case 'R':
+                o->region = value;
+                return 0;
+        case 'v':
+                o->verify = true;
+                return 0;
+        case 'j':
+                o->json_only = true;
+                return 0;
+        case 'd':
+                o->duration_s = atof(value);
+                return o->duration_s > 0 ? 0 : -1;
+        case 'q':
+                o->rate = atof(value);
+                return o->rate > 0 ? 0 : -1;
+        default:
+                rv = load_parse_size(value != NULL ? value : "", &number);
+        }
+        switch (which) {
+        case 's':
+                o->size = number;
+                break;
+        case 'g':
+                o->range_size = number;
+                break;
+        case 't':
+                o->part_size = number;
+                break;
+        case 'n':
+                o->count = number;
+                break;
+        case 'k':
+                o->keys = number;
+                break;
+        case 'S':
+                o->start = number;
+                break;
+        case 'c':
+                o->connections = number >= 1 && number <= 20000 ? (unsigned)number : 0;
+                break;
+        case 'm':
+                o->max_keys = (unsigned)number;
+                break;
+        case 'P':
+                o->server_pid = (int)number;
+                break;
+        default:
+                return -1;
+        }
+        return rv;
+}
+
+static const struct option load_longs[] = {
+        {"endpoint", required_argument, NULL, 'e'},
+        {"bucket", required_argument, NULL, 'b'},
+        {"prefix", required_argument, NULL, 'p'},
+        {"region", required_argument, NULL, 'R'},
+        {"size", required_argument, NULL, 's'},
+        {"range", required_argument, NULL, 'g'},
+        {"part", required_argument, NULL, 't'},
+        {"conns", required_argument, NULL, 'c'},
+        {"count", required_argument, NULL, 'n'},
+        {"duration", required_argument, NULL, 'd'},
+        {"rate", required_argument, NULL, 'q'},
+        {"keys", required_argument, NULL, 'k'},
+        {"start", required_argument, NULL, 'S'},
+        {"max-keys", required_argument, NULL, 'm'},
+        {"verify", no_argument, NULL, 'v'},
+        {"server-pid", required_argument, NULL, 'P'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+};
+
+/* Numbers that would make no run. NULL: all is well. */
+static inline const char *load_options_wrong(struct load_options *o)
+{
+        if (o->count == 0 && o->duration_s <= 0)
+                o->count = o->phase == LOAD_BUCKET ? 1 : 1000;
+        if (o->phase == LOAD_BUCKET)
+                o->connections = 1;
+        if (o->keys == 0)
+                o->keys = o->count;
+        if (o->connections == 0)
+                return "--conns takes 1 to 20,000";
+        if (o->keys == 0 && o->phase != LOAD_PUT && o->phase != LOAD_MULTIPART)
+                return "with --duration say how many --keys there are";
+        if (o->phase == LOAD_DELETE && o->count == 0)
+                return "delete takes a --count";
+        if (o->phase == LOAD_RANGE && (o->range_size == 0 || o->range_size > o->size))
+                return "--range is larger than --size";
+        if (o->phase == LOAD_MULTIPART && (o->part_size == 0 || o->size == 0 || o->size / o->part_size > 9999))
+                return "--part does not fit --size";
+        if (load_parse_endpoint(o) != 0)
+                return "--endpoint takes http://HOST:PORT";
+        if (o->access_key[0] == '\0' || o->secret_key[0] == '\0')
+                return "no credentials in the environment";
+        return NULL;
+}
+
+/* -1: go on; else the exit status. */
+static inline int load_options_parse(int argc, char **argv, struct load_options *options)
+{
+        const char *wrong = NULL;
+        int which;
+
+        load_options_default(options);
+        while ((which = getopt_long(argc, argv, "", load_longs, NULL)) != -1) {
+                if (which == 'h') {
+                        fputs(load_usage, stdout);
+                        return 0;
+                }
+                if (which == '?')
+                        return 2;
+                if (load_take_option(options, which, optarg) != 0) {
+                        fprintf(stderr, "load: bad value: %s\n", optarg);
+                        return 2;
+                }
+        }
+        for (int i = 0; i < LOAD_PHASES && optind + 1 == argc; i++)
+                if (strcmp(argv[optind], load_phase_names[i]) == 0)
+                        options->phase = (enum load_phase)i;
+        if (options->phase == LOAD_PHASES)
+                wrong = "name one phase";
+        else
+                wrong = load_options_wrong(options);
+        if (wrong == NULL)
+                return -1;
+        fprintf(stderr, "load: %s (see load --help)\n", wrong);
+        return 2;
+}
+
+#endif

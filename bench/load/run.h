@@ -1,0 +1,238 @@
+/*
+ * run.h - one run of the load generator: its connections, and the requests they make. Everything is the main
+ * thread's; load.c moves the bytes.
+ */
+#ifndef BENCH_LOAD_RUN_H
+#define BENCH_LOAD_RUN_H
+
+#include <netdb.h>
+
+#include "content.h"
+#include "parser.h"
+#include "report.h"
+#include "target.h"
+
+#define LIST_STARTS 64u /* different first keys of lists */
+#define ETAG_SIZE   80u
+
+enum conn_state { CLOSED, CONNECTING, SENDING, RECEIVING };
+
+/* One connection and the operation on it. */
+struct conn {
+        int fd;
+        enum conn_state state;
+        bool busy, reused;      /* has an operation; has answered before */
+        uint64_t key, since_ns; /* of the operation; a latency counts from then */
+        uint64_t begun_ns;
+        char head[LOAD_TARGET_MAX + 512]; /* of the request; then text of a small answer */
+        size_t head_len, text_len;
+        const char *body;              /* a document; NULL: the object's bytes from `from` on */
+        uint64_t from, body_len, sent; /* sent: of head and body together */
+        struct load_parser parser;
+        uint64_t entries; /* of a list */
+        unsigned matched; /* bytes of "<Contents>" just seen */
+        /* multipart */
+        uint64_t step, parts; /* 0: create; 1..parts; parts + 1: complete */
+        char upload_id[512];
+        char (*etags)[ETAG_SIZE];
+        char *document;
+};
+
+/* The whole run. */
+struct run {
+        struct load_options options;
+        struct load_signer signer;
+        struct load_result result;
+        struct addrinfo *address;
+        struct conn *conns;
+        struct conn **idle; /* open loop: connections without an operation */
+        unsigned idle_count, busy_count;
+        char **ready; /* targets made before the clock started */
+        uint64_t ready_count;
+        char *pattern, *receive;
+        int epoll_fd;
+        uint64_t issued, start_ns, end_ns, last_ns;
+        unsigned told; /* failures explained on standard error */
+        bool over;     /* no more operations begin */
+};
+
+static inline const char *method_of(enum load_phase phase)
+{
+        switch (phase) {
+        case LOAD_BUCKET:
+        case LOAD_PUT:
+                return "PUT";
+        case LOAD_HEADS:
+                return "HEAD";
+        case LOAD_DELETE:
+                return "DELETE";
+        default:
+                return "GET";
+        }
+}
+
+/* ---- requests ------------------------------------------------------------------------------------ */
+
+static inline void request(struct run *run, struct conn *conn, const char *method, const char *target,
+                           uint64_t body_len)
+{
+        const struct load_options *o = &run->options;
+        char range[80] = "", length[48] = "";
+        int n;
+
+        if (o->phase == LOAD_RANGE) {
+                conn->from = load_mix(conn->key ^ run->issued) % (o->size - o->range_size + 1);
+                snprintf(range, sizeof(range), "Range: bytes=%llu-%llu\r\n", (unsigned long long)conn->from,
+                         (unsigned long long)(conn->from + o->range_size - 1));
+        }
+        if (strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0)
+                snprintf(length, sizeof(length), "Content-Length: %llu\r\n", (unsigned long long)body_len);
+        n = snprintf(conn->head, sizeof(conn->head), "%s %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n", method, target,
+                     run->signer.host, length, range);
+        conn->head_len = (size_t)n;
+        conn->body_len = body_len;
+        conn->sent = 0;
+        conn->text_len = 0;
+        load_parser_start(&conn->parser, strcmp(method, "HEAD") == 0);
+}
+
+/* The next request of a multipart upload, by conn->step. 0 or a negative errno. */
+static inline int multipart_request(struct run *run, struct conn *conn)
+{
+        const struct load_options *o = &run->options;
+        char query[1700], id[1600], target[LOAD_TARGET_MAX];
+        bool part = conn->step >= 1 && conn->step <= conn->parts;
+        uint64_t len = 0;
+        int rv = s3_percent_encode(s3_str_of(conn->upload_id), S3_ENCODE_QUERY, id, sizeof(id) - 1);
+
+        if (rv < 0)
+                return rv;
+        id[rv] = '\0';
+        conn->body = NULL;
+        if (conn->step == 0)
+                snprintf(query, sizeof(query), "uploads=");
+        else if (part)
+                snprintf(query, sizeof(query), "partNumber=%llu&uploadId=%s", (unsigned long long)conn->step, id);
+        else
+                snprintf(query, sizeof(query), "uploadId=%s", id);
+        if (part) {
+                conn->from = (conn->step - 1) * o->part_size;
+                len = o->size - conn->from < o->part_size ? o->size - conn->from : o->part_size;
+        } else if (conn->step > conn->parts) {
+                size_t used = (size_t)sprintf(conn->document, "<CompleteMultipartUpload>");
+
+                for (uint64_t i = 0; i < conn->parts; i++)
+                        used += (size_t)sprintf(conn->document + used,
+                                                "<Part><PartNumber>%llu</PartNumber><ETag>%s</ETag></Part>",
+                                                (unsigned long long)i + 1, conn->etags[i]);
+                used += (size_t)sprintf(conn->document + used, "</CompleteMultipartUpload>");
+                conn->body = conn->document;
+                len = used;
+        }
+        rv = load_sign(&run->signer, part ? "PUT" : "POST", conn->key, query, target);
+        if (rv < 0)
+                return rv;
+        request(run, conn, part ? "PUT" : "POST", target, len);
+        return 0;
+}
+
+/* Takes from a multipart answer what the next step needs. 1: the upload is whole; 0: there is a next step; -EPROTO. */
+static inline int multipart_advance(struct conn *conn)
+{
+        const char *id, *end;
+
+        conn->head[conn->text_len < sizeof(conn->head) ? conn->text_len : sizeof(conn->head) - 1] = '\0';
+        if (conn->step == 0) {
+                id = strstr(conn->head, "<UploadId>");
+                end = id != NULL ? strstr(id, "</UploadId>") : NULL;
+                if (end == NULL || (size_t)(end - id - 10) >= sizeof(conn->upload_id))
+                        return -EPROTO;
+                snprintf(conn->upload_id, sizeof(conn->upload_id), "%.*s", (int)(end - id - 10), id + 10);
+        } else if (conn->step <= conn->parts) {
+                if (conn->parser.etag[0] == '\0')
+                        return -EPROTO;
+                snprintf(conn->etags[conn->step - 1], ETAG_SIZE, "%.79s", conn->parser.etag);
+        } else {
+                return strstr(conn->head, "CompleteMultipartUploadResult") != NULL ? 1 : -EPROTO;
+        }
+        conn->step++;
+        return 0;
+}
+
+static inline int target_of(const struct run *run, uint64_t index, uint64_t key, char out[LOAD_TARGET_MAX])
+{
+        const struct load_options *o = &run->options;
+        char query[1600] = "";
+
+        if (o->phase == LOAD_LIST)
+                load_list_query(o, index % LIST_STARTS, LIST_STARTS, query, sizeof(query));
+        return load_sign(&run->signer, method_of(o->phase),
+                         o->phase == LOAD_LIST || o->phase == LOAD_BUCKET ? UINT64_MAX : key, query, out);
+}
+
+/* Prepares the operation's first request. 0 or a negative errno. */
+static inline int first_request(struct run *run, struct conn *conn, uint64_t index)
+{
+        const struct load_options *o = &run->options;
+        char target[LOAD_TARGET_MAX];
+        uint64_t slot;
+        int rv;
+
+        conn->entries = 0;
+        conn->matched = 0;
+        conn->from = 0;
+        conn->body = NULL;
+        if (o->phase == LOAD_PUT || o->phase == LOAD_DELETE || o->phase == LOAD_MULTIPART) {
+                conn->key = o->start + index;
+                slot = index;
+        } else {
+                conn->key = load_mix(index) % o->keys;
+                slot = o->phase == LOAD_LIST ? index % LIST_STARTS : conn->key;
+        }
+        if (o->phase == LOAD_MULTIPART) {
+                conn->step = 0;
+                return multipart_request(run, conn);
+        }
+        if (slot < run->ready_count) {
+                request(run, conn, method_of(o->phase), run->ready[slot], o->phase == LOAD_PUT ? o->size : 0);
+                return 0;
+        }
+        rv = target_of(run, index, conn->key, target);
+        if (rv < 0)
+                return rv;
+        request(run, conn, method_of(o->phase), target, o->phase == LOAD_PUT ? o->size : 0);
+        return 0;
+}
+
+/* Signs what can be foreseen. 0 or a negative errno. */
+static inline int make_ready(struct run *run)
+{
+        const struct load_options *o = &run->options;
+        char target[LOAD_TARGET_MAX];
+        uint64_t count = o->phase == LOAD_PUT || o->phase == LOAD_DELETE ? o->count : o->keys;
+        int rv;
+
+        if (o->phase == LOAD_MULTIPART || o->phase == LOAD_BUCKET)
+                return 0;
+        if (o->phase == LOAD_LIST)
+                count = LIST_STARTS;
+        if (count > LOAD_READY_MAX)
+                count = LOAD_READY_MAX;
+        run->ready = calloc(count + 1, sizeof(*run->ready));
+        if (run->ready == NULL)
+                return -ENOMEM;
+        for (uint64_t i = 0; i < count; i++) {
+                bool writes = o->phase == LOAD_PUT || o->phase == LOAD_DELETE;
+
+                rv = target_of(run, i, writes ? o->start + i : i, target);
+                if (rv < 0)
+                        return rv;
+                run->ready[i] = strdup(target);
+                if (run->ready[i] == NULL)
+                        return -ENOMEM;
+                run->ready_count = i + 1;
+        }
+        return 0;
+}
+
+#endif
