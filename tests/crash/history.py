@@ -65,7 +65,7 @@ class Worker:
         operation(s3, key)
 
     def intend(self, key, new):
-        self.doubt[key] = {self.state.get(key, ABSENT), new}
+        self.doubt[key] = self.doubt.get(key, {self.state.get(key, ABSENT)}) | {new}
 
     def acknowledge(self, key, new):
         self.state[key] = new
