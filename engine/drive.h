@@ -97,6 +97,7 @@ struct eng_op {
                         uint16_t delimiter_len;
                         uint32_t max;
                         const uint64_t *pgs;      /* bitmap of the placement groups wanted; NULL: all */
+                        uint32_t pg_words;        /* its length in words; groups beyond are not wanted. 0: not said, long enough for all groups */
                         struct eng_buf *entries;  /* answer: packed struct eng_scan_entry */
                         uint32_t count;           /* answer */
                         bool more;                /* answer: stopped at max; continue after the last entry's name */

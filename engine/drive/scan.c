@@ -216,7 +216,11 @@ static bool pg_wanted(const struct scan *scan, uint32_t pg)
 {
         const uint64_t *pgs = scan->op->scan.pgs;
 
-        return pgs == NULL || (pgs[pg / 64] >> pg % 64 & 1) != 0;
+        if (pgs == NULL)
+                return true;
+        if (scan->op->scan.pg_words != 0 && pg / 64 >= scan->op->scan.pg_words)
+                return false;
+        return (pgs[pg / 64] >> pg % 64 & 1) != 0;
 }
 
 /* The name at source is visible and of a group that was asked for. */

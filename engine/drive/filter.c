@@ -1,0 +1,345 @@
+/*
+ * filter.c - drives that stand before another drive and spoil, delay or repeat its operations, for tests.
+ *
+ * A daemon takes the text only from the hidden setting test_faults. Grammar:
+ *
+ *   text    = filter { ";" filter }              each filter wraps the ones before it: the last is the outermost
+ *   filter  = kind [ ":" setting { "," setting } ]
+ *   kind    = fail       the op answers -EIO, and so does every op after it
+ *           | delay      the op is passed on after ms
+ *           | corrupt    answers -EBADMSG (read, lookup, record, scan)
+ *           | drop       answers -EIO after ms (10,000), and so does every op from then on; the drive below never sees it
+ *           | duplicate  the op is submitted a second time after it was answered; the second answer counts, an error of either too
+ *           | serialise  op and answer are turned into bytes and back
+ *   setting = op=append|commit|lookup|scan|write|sync|read|discard|tail|record    which ops it looks at; else all (corrupt: all four)
+ *           | after=N    the first N of them pass untouched (0)
+ *           | every=N    from then on each Nth is hit (1)
+ *           | ms=N
+ *           | slot=N     only on drive number N
+ *
+ * Nonsense is -EINVAL with a text. Ops are counted over all loops; everything else of an op belongs to its home loop.
+ */
+#include "engine/drive/filter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/drive/identity.h"
+
+#define TEXT_MAX     1024u
+#define DROP_MS      10000u
+#define MS           1000000ull
+#define ALL_KINDS    ((1u << ENG_OP_KINDS) - 1)
+#define CORRUPTIBLE  (1u << ENG_OP_READ | 1u << ENG_OP_LOOKUP | 1u << ENG_OP_RECORD | 1u << ENG_OP_SCAN)
+
+enum filter_kind { FAIL, DELAY, CORRUPT, DROP, DUPLICATE, SERIALISE, FILTER_KINDS };
+
+static const char *const kind_names[FILTER_KINDS] = {
+        [FAIL] = "fail", [DELAY] = "delay",         [CORRUPT] = "corrupt",
+        [DROP] = "drop", [DUPLICATE] = "duplicate", [SERIALISE] = "serialise",
+};
+static const char *const op_names[ENG_OP_KINDS] = {
+        [ENG_OP_APPEND] = "append", [ENG_OP_COMMIT] = "commit",   [ENG_OP_LOOKUP] = "lookup", [ENG_OP_SCAN] = "scan",
+        [ENG_OP_WRITE] = "write",   [ENG_OP_SYNC] = "sync",       [ENG_OP_READ] = "read",     [ENG_OP_DISCARD] = "discard",
+        [ENG_OP_TAIL] = "tail",     [ENG_OP_RECORD] = "record",
+};
+
+struct eng_filter {
+        struct eng_drive drive;       /* first */
+        struct eng_drive *inner;
+        enum filter_kind kind;        /* this and the settings: constant */
+        unsigned ops;                 /* bit by enum eng_op_kind */
+        uint64_t after, every, ms;
+        int slot;                     /* -1: any */
+        atomic_uint_fast64_t seen;    /* any loop, like the next */
+        atomic_bool dead;
+};
+
+/* ---- answering ------------------------------------------------------------------------------------- */
+
+static void free_op(struct eng_filter_op *of)
+{
+        eng_filter_wire_free(of);
+        free(of);
+}
+
+static void answer(struct eng_filter_op *of, int rv)
+{
+        struct eng_op *above = of->above;
+
+        above->result = rv;
+        free_op(of);
+        above->done(above);
+}
+
+static void answer_message(struct lp_msg *msg)
+{
+        struct eng_filter_op *of = (struct eng_filter_op *)((char *)msg - offsetof(struct eng_filter_op, msg));
+
+        answer(of, of->result);
+}
+
+/* From inside submit: the answer comes in a later message. */
+static void answer_later(struct eng_filter_op *of, int rv)
+{
+        of->result = rv;
+        of->msg.run = answer_message;
+        lp_post(lp_self(), &of->msg);
+}
+
+static void pass(struct eng_filter_op *of);
+
+static void below_done(struct eng_op *op)
+{
+        struct eng_filter_op *of = (struct eng_filter_op *)op;
+        struct eng_filter *filter = of->filter;
+        int rv = op->result;
+
+        if (rv == 0 && --of->rounds > 0) {
+                eng_filter_drop_answer(op);
+                pass(of);
+                return;
+        }
+        if (filter->kind == SERIALISE && rv == 0)
+                rv = eng_filter_wire_answer(of);
+        else
+                eng_filter_copy_answer(of->above, op);
+        answer(of, rv);
+}
+
+static void pass(struct eng_filter_op *of)
+{
+        if (of->filter->kind != SERIALISE)
+                eng_filter_copy_request(&of->op, of->above);
+        of->op.done = below_done;
+        eng_drive_submit(of->filter->inner, &of->op);
+}
+
+static void delay_over(struct lp_timer *timer)
+{
+        pass((struct eng_filter_op *)((char *)timer - offsetof(struct eng_filter_op, timer)));
+}
+
+static void drop_over(struct lp_timer *timer)
+{
+        struct eng_filter_op *of = (struct eng_filter_op *)((char *)timer - offsetof(struct eng_filter_op, timer));
+
+        atomic_store(&of->filter->dead, true);
+        answer(of, -EIO);
+}
+
+/* ---- submitting ------------------------------------------------------------------------------------ */
+
+static bool is_hit(struct eng_filter *filter, enum eng_op_kind kind)
+{
+        uint64_t n;
+
+        if ((filter->ops >> kind & 1) == 0)
+                return false;
+        n = atomic_fetch_add(&filter->seen, 1);
+        return n >= filter->after && (n - filter->after) % filter->every == filter->every - 1;
+}
+
+static void wait_and(struct eng_filter_op *of, void (*expired)(struct lp_timer *timer))
+{
+        of->timer.expired = expired;
+        if (lp_timer_start(lp_self(), &of->timer, of->filter->ms * MS) != 0)
+                answer_later(of, -EAGAIN);
+}
+
+static void hit(struct eng_filter_op *of)
+{
+        struct eng_filter *filter = of->filter;
+
+        switch (filter->kind) {
+        case FAIL:
+                atomic_store(&filter->dead, true);
+                answer_later(of, -EIO);
+                return;
+        case DELAY:
+                wait_and(of, delay_over);
+                return;
+        case CORRUPT:
+                answer_later(of, -EBADMSG);
+                return;
+        case DROP:
+                wait_and(of, drop_over);
+                return;
+        case DUPLICATE:
+                of->rounds = 2;
+                pass(of);
+                return;
+        case SERIALISE:
+                if (eng_filter_wire_request(of) == 0)
+                        pass(of);
+                else
+                        answer_later(of, -EAGAIN);
+                return;
+        case FILTER_KINDS:
+                break;
+        }
+}
+
+static void refuse_message(struct lp_msg *msg)
+{
+        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+
+        op->done(op);
+}
+
+static void filter_submit(struct eng_drive *drive, struct eng_op *op)
+{
+        struct eng_filter *filter = (struct eng_filter *)drive;
+        bool dead = atomic_load(&filter->dead);
+        struct eng_filter_op *of;
+
+        if (!dead && !is_hit(filter, op->kind)) {
+                eng_drive_submit(filter->inner, op);
+                return;
+        }
+        of = dead ? NULL : calloc(1, sizeof(*of));
+        if (of == NULL) {
+                op->result = dead ? -EIO : -EAGAIN;
+                op->msg.run = refuse_message;
+                lp_post(lp_self(), &op->msg);
+                return;
+        }
+        of->above = op;
+        of->filter = filter;
+        of->rounds = 1;
+        hit(of);
+}
+
+static void filter_close(struct eng_drive *drive)
+{
+        struct eng_filter *filter = (struct eng_filter *)drive;
+
+        filter->inner->ops->close(filter->inner);
+        free(filter);
+}
+
+static const struct eng_drive_ops filter_ops = {.submit = filter_submit, .close = filter_close};
+
+/* ---- the text -------------------------------------------------------------------------------------- */
+
+static int find_name(const char *const *names, unsigned count, const char *name)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if (strcmp(names[i], name) == 0)
+                        return (int)i;
+        return -1;
+}
+
+static int parse_number(const char *text, uint64_t *out)
+{
+        char *end;
+
+        if (*text < '0' || *text > '9')
+                return -EINVAL;
+        errno = 0;
+        *out = strtoull(text, &end, 10);
+        return *end == '\0' && errno == 0 && *out <= 1000000000ull ? 0 : -EINVAL;
+}
+
+static int parse_setting(struct eng_filter *filter, char *setting)
+{
+        char *value = strchr(setting, '=');
+        uint64_t number;
+        int op;
+
+        if (value == NULL)
+                return -EINVAL;
+        *value++ = '\0';
+        if (strcmp(setting, "op") == 0) {
+                op = find_name(op_names, ENG_OP_KINDS, value);
+                filter->ops = op >= 0 ? 1u << op : 0;
+                return op >= 0 && (filter->kind != CORRUPT || (CORRUPTIBLE & filter->ops) != 0) ? 0 : -EINVAL;
+        }
+        if (parse_number(value, &number) != 0)
+                return -EINVAL;
+        if (strcmp(setting, "after") == 0)
+                filter->after = number;
+        else if (strcmp(setting, "every") == 0 && number > 0)
+                filter->every = number;
+        else if (strcmp(setting, "ms") == 0)
+                filter->ms = number;
+        else if (strcmp(setting, "slot") == 0 && number < ENG_DRIVES_MAX)
+                filter->slot = (int)number;
+        else
+                return -EINVAL;
+        return 0;
+}
+
+static int parse_filter(struct eng_filter *filter, char *text)
+{
+        char *settings = strchr(text, ':'), *setting, *save;
+        int kind, rv = 0;
+
+        if (settings != NULL)
+                *settings++ = '\0';
+        kind = find_name(kind_names, FILTER_KINDS, text);
+        if (kind < 0)
+                return -EINVAL;
+        filter->kind = (enum filter_kind)kind;
+        filter->ops = kind == CORRUPT ? CORRUPTIBLE : ALL_KINDS;
+        filter->every = 1;
+        filter->ms = kind == DROP ? DROP_MS : 0;
+        filter->slot = -1;
+        setting = settings != NULL ? strtok_r(settings, ",", &save) : NULL;
+        for (; setting != NULL && rv == 0; setting = strtok_r(NULL, ",", &save))
+                rv = parse_setting(filter, setting);
+        return rv;
+}
+
+/* Puts one filter on top of *top, unless it is meant for another drive. */
+static int add_filter(struct eng_drive **top, char *text, struct eng_error *error)
+{
+        char shown[64];
+        struct eng_filter *filter = calloc(1, sizeof(*filter));
+
+        if (filter == NULL)
+                return eng_error_set(error, -ENOMEM, "no memory");
+        snprintf(shown, sizeof(shown), "%s", text);
+        if (parse_filter(filter, text) != 0) {
+                free(filter);
+                return eng_error_set(error, -EINVAL, "test_faults: \"%s\" makes no sense", shown);
+        }
+        if (filter->slot >= 0 && (unsigned)filter->slot != (*top)->slot) {
+                free(filter);
+                return 0;
+        }
+        filter->drive.ops = &filter_ops;
+        filter->drive.slot = (*top)->slot;
+        filter->drive.owner = (*top)->owner;
+        filter->inner = *top;
+        *top = &filter->drive;
+        return 0;
+}
+
+int eng_filter_stack(struct eng_drive *inner, const char *text, struct eng_drive **out, struct eng_error *error)
+{
+        char copy[TEXT_MAX], *one, *save;
+        struct eng_drive *top = inner;
+        int rv = 0;
+
+        *out = inner;
+        if (text == NULL)
+                return 0;
+        if (strlen(text) >= sizeof(copy))
+                return eng_error_set(error, -EINVAL, "test_faults is longer than %u bytes", TEXT_MAX - 1);
+        memcpy(copy, text, strlen(text) + 1);
+        for (one = strtok_r(copy, ";", &save); one != NULL && rv == 0; one = strtok_r(NULL, ";", &save))
+                rv = add_filter(&top, one, error);
+        while (rv != 0 && top != inner) { /* inner stays the caller's */
+                struct eng_filter *filter = (struct eng_filter *)top;
+
+                top = filter->inner;
+                free(filter);
+        }
+        *out = top;
+        return rv;
+}
