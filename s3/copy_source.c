@@ -18,7 +18,7 @@ static bool cut_version(struct s3_str *value, struct s3_copy_source *out)
                 if (!s3_str_starts((struct s3_str){value->data + i, value->len - i}, mark))
                         return true;
                 version = (struct s3_str){value->data + i + mark.len, value->len - i - mark.len};
-                n = s3_percent_decode(version, true, out->version, S3_VERSION_ID_MAX);
+                n = s3_percent_decode(version, false, out->version, S3_VERSION_ID_MAX);
                 if (n <= 0)
                         return false;
                 out->version[n] = '\0';
