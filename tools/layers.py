@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Checks that dependencies between the houses (folders) go one way.
 
-A house may include the public headers include/<house>.h of the houses it may know, and its own private headers; nothing else of
-the project. Exits 1 and names each offending line.
+    layers.py [ROOT]
+
+A house may include the public headers (include/<house>.h, include/<house>_*.h) of the houses it may know, and its own private
+headers; nothing else of the project. Exits 1 and names each offending line.
 """
 import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
 
 # Which public headers a house may include, beside its own.
 MAY_INCLUDE = {
@@ -28,6 +30,11 @@ def house_of(path):
     """The house that a project file belongs to; None for include/."""
     top = path.relative_to(ROOT).parts[0]
     return top if top in MAY_INCLUDE else None
+
+
+def owner(header):
+    """The house of a public header: include/s3.h and include/s3_uri.h are s3's."""
+    return Path(header).stem.split("_")[0]
 
 
 def resolve(source, name):
@@ -52,7 +59,7 @@ def check_file(source):
             continue
         parts = target.relative_to(ROOT).parts
         if parts[0] == "include":
-            header = parts[1].removesuffix(".h")
+            header = owner(parts[1])
             if header != house and header not in MAY_INCLUDE[house]:
                 complaints.append(f"{where}: {house} may not know {header} (include/{parts[1]})")
         elif parts[0] != house:
@@ -64,10 +71,10 @@ def check_public_headers():
     """A public header may include public headers that its own house may know."""
     complaints = []
     for header in sorted((ROOT / "include").glob("*.h")):
-        house = header.stem
+        house = owner(header)
         allowed = MAY_INCLUDE.get(house, set())
         for match in INCLUDE.finditer(header.read_text()):
-            other = Path(match.group(1)).stem
+            other = owner(match.group(1))
             if other not in allowed and other != house:
                 complaints.append(f"include/{header.name}: may not include {match.group(1)}")
     return complaints
