@@ -98,6 +98,10 @@ static void arrive(struct lp_msg *msg)
 void eng_lookup_start(struct eng_lookup *lookup)
 {
         lookup->home = eng_here(lookup->store);
+        if (!lookup->home->view.ready) { /* and there may be no PGs yet */
+                finish(lookup, -EHOSTDOWN);
+                return;
+        }
         lookup->at = eng_primary(lookup->store, lookup->pg);
         lookup->tried = 0;
         lookup->msg.run = arrive;

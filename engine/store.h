@@ -116,6 +116,7 @@ struct eng_loop {
         struct eng_key_lock *locks;        /* uthash */
         struct eng_pin *pins;              /* uthash */
         unsigned txns;
+        uint64_t append_bytes;             /* of bodies in flight */
         struct eng_txn_list appended;      /* all txns with appends or commits in flight, oldest first */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
         struct eng_reap_list reaps;        /* discards waiting for their grace time */
@@ -138,11 +139,40 @@ struct eng_member {
         enum eng_drive_state state;    /* owner: coordinator; read under health_lock */
         char reason[160];
         struct eng_identity identity;
-        bool found;
-        int lock_result;
+        atomic_bool failed;            /* told to the coordinator */
+        uint8_t *epoch;                /* newest epoch body it held when opened */
+        size_t epoch_len;
+        struct eng_epoch_history history;
 };
 
-struct eng_coord;                      /* start.c, epoch.c: owner loop 0 */
+
+enum eng_phase {
+        ENG_PHASE_NEW,
+        ENG_PHASE_OPENING,   /* threads open the drives */
+        ENG_PHASE_EPOCH,     /* the first epoch of this run goes to its members */
+        ENG_PHASE_SETTLE,    /* tails are compared and made equal */
+        ENG_PHASE_CONFIG,    /* buckets are read */
+        ENG_PHASE_OPEN,      /* serving */
+        ENG_PHASE_WAITING    /* can't open: health says what for */
+};
+
+/* owner: coordinator (loop 0) */
+struct eng_coord {
+        struct eng_store *store;
+        enum eng_phase phase;
+        struct eng_view view;          /* as last spread, or being spread */
+        eng_mask present;              /* opened and not stale */
+        uint8_t epoch_id[FMT_ID];
+        bool changing;                 /* an epoch change is under way */
+        bool again;                    /* and another is needed after it */
+        bool read_only;                /* too few drives for an epoch: no new one was made */
+        char waits_for[200];
+        unsigned attempts;
+        struct lp_timer health_timer;
+        struct lp_msg start_msg;
+        void *recovery;                /* recover.c's own */
+        void *config;                  /* bucket.c's own */
+};
 
 struct eng_store {
         /* set before the loops run, constant then */
@@ -163,6 +193,9 @@ struct eng_store {
         char first_path[256];
 
         struct eng_coord *coord;
+        struct eng_member unplaced[ENG_DRIVES_MAX]; /* folders that are drives of this store, in the order given */
+        unsigned unplaced_count;
+        char empty_paths[512];         /* folders that are not drives, for health */
 
         atomic_bool full;              /* some drive is below its reserve */
         atomic_uint_fast64_t repaired_reads, settled_records;
@@ -382,13 +415,47 @@ void eng_reap_free(struct eng_loop *el);
 void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *store, int rv));
 void eng_config_free(struct eng_loop *el);
 
-/* ---- membership (epoch.c, start.c) -------------------------------------------------------------------------------- */
+/* ---- membership (cast.c, coord.c, recover.c) ------------------------------------------------------------------------ */
 
-/* Any loop: a drive failed; text says why. Told to the coordinator. */
+/*
+ * Runs something on every loop and tells the coordinator when all have done it. run() gives true when done, or false after it has kept ack to
+ * post it to the coordinator later. owner: coordinator; run on each loop
+ */
+struct eng_cast {
+        struct eng_store *store;
+        bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack);
+        void (*done)(struct eng_store *store, void *arg);
+        void *arg;
+        unsigned left;
+        struct eng_cast_msg {
+                struct lp_msg msg;
+                struct eng_cast *cast;
+                struct eng_loop *to;
+        } msgs[];                      /* one per loop */
+};
+/* Coordinator. -ENOMEM. */
+int eng_cast(struct eng_store *store, bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack),
+             void (*done)(struct eng_store *store, void *arg), void *arg);
+
+/* Any loop: a drive failed; text says why. Told to the coordinator once per drive. */
 void eng_drive_failed(struct eng_store *store, unsigned slot, const char *text);
-/* Coordinator: gives every loop a new view; done when all have taken it. */
-void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store));
+
+/* Recovery from the beginning (recover.c). Coordinator. */
+void eng_recover(struct eng_store *store);
+void eng_recover_free(struct eng_store *store);
+/* Encodes an epoch record body of these members. NULL: no memory. */
+struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
+                               const uint8_t parent[FMT_ID], eng_mask in);
+/* Appends an epoch record on all drives of the mask; done(arg, failed) with the drives that did not take it. -ENOMEM. */
+int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
+                     void (*done)(struct eng_store *store, eng_mask failed));
+/* Coordinator: gives every loop coord->view; done when all have taken it. */
+void eng_view_spread(struct eng_store *store, void (*done)(struct eng_store *store, void *arg));
+/* Recovery is over: serve. */
+void eng_coord_open(struct eng_store *store);
 void eng_health_refresh(struct eng_store *store);
+void eng_health_start(struct eng_store *store);
+void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

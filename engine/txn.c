@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so that no member refuses what another has. */
+#define APPEND_BYTES (64ull << 20)
+
 static void arrive(struct lp_msg *msg);
 static void answer(struct lp_msg *msg);
 
@@ -21,6 +24,12 @@ void eng_txn_submit(struct eng_txn *txn)
 {
         txn->state = ENG_TXN_POSTED;
         txn->home = eng_here(txn->store);
+        if (!txn->home->view.ready) { /* and there may be no PGs yet */
+                txn->result = -EHOSTDOWN;
+                txn->msg.run = answer;
+                lp_post(txn->home->loop, &txn->msg);
+                return;
+        }
         txn->at = eng_primary(txn->store, txn->pg);
         txn->msg.run = arrive;
         lp_post(txn->at->loop, &txn->msg);
@@ -269,6 +278,7 @@ static void fan_release(struct eng_fan *fan)
 {
         if (--fan->out > 0)
                 return;
+        fan->at->append_bytes -= fan->body->len;
         eng_buf_unref(fan->body);
         free(fan);
 }
@@ -338,11 +348,16 @@ void eng_txn_append(struct eng_txn *txn)
                 eng_txn_finish(txn, -EROFS);
                 return;
         }
+        if (el->append_bytes > APPEND_BYTES / el->store->loop_count) {
+                eng_txn_finish(txn, -EAGAIN);
+                return;
+        }
         fan = calloc(1, sizeof(*fan) + 2 * members * sizeof(fan->ops[0]));
         if (fan == NULL) {
                 eng_txn_finish(txn, -ENOMEM);
                 return;
         }
+        el->append_bytes += txn->body.len;
         txn->body.buf->len = (uint32_t)txn->body.len;
         txn->body_crc = era_crc32c(0, txn->body.buf->data, txn->body.len);
         fan->at = el;

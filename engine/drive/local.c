@@ -151,6 +151,7 @@ static void cover_log(struct eng_local *l)
         if (l->frozen != NULL && l->batch.job.state == ENG_JOB_RAN && l->batch.result == 0) {
                 eng_tail_free(l->frozen);
                 l->frozen = NULL;
+                eng_batch_free(&l->batch);
         }
         if (l->frozen == NULL)
                 eng_batch_now(l, true);

@@ -1,0 +1,342 @@
+/*
+ * coord.c - the coordinator (loop 0) while the store serves: drives that fail, the epochs that go on without them, and health.
+ *
+ * An epoch change: all loops pause appends and wait until those in flight on living members are answered; the record of the new epoch is made
+ * durable on each of its members; only then do the loops take it, and what waited for the dead drive is settled without it (DESIGN: an epoch is in
+ * force only once it is durable on every member).
+ */
+#include "engine/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEALTH_NS (250ull * 1000 * 1000)
+
+/* ---- epoch records ------------------------------------------------------------------------------------------- */
+
+struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
+                               const uint8_t parent[FMT_ID], eng_mask in)
+{
+        struct fmt_epoch epoch = {
+                .number = number,
+                .pg_count = store->pg_count,
+                .drives = (uint16_t)store->drive_count,
+                .k = (uint8_t)store->k,
+                .m = (uint8_t)store->m,
+        };
+        struct eng_buf *buf = eng_buf_new(sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive));
+        unsigned i;
+
+        if (buf == NULL)
+                return NULL;
+        memcpy(epoch.id, id, FMT_ID);
+        memcpy(epoch.parent, parent, FMT_ID);
+        memcpy(buf->data, &epoch, sizeof(epoch));
+        for (i = 0; i < store->drive_count; i++) {
+                struct fmt_epoch_drive d = {.in = (in & eng_bit(i)) != 0};
+
+                memcpy(d.drive_id, store->members[i].id, FMT_ID);
+                memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
+        }
+        return buf;
+}
+
+/* owner: coordinator */
+struct epoch_append {
+        struct eng_store *store;
+        struct eng_buf *body;
+        void (*done)(struct eng_store *store, eng_mask failed);
+        unsigned left;
+        eng_mask failed;
+        struct epoch_op {
+                struct eng_op op;
+                struct epoch_append *all;
+                unsigned slot;
+        } ops[];
+};
+
+static void epoch_appended(struct eng_op *op)
+{
+        struct epoch_op *eo = (struct epoch_op *)((char *)op - offsetof(struct epoch_op, op));
+        struct epoch_append *all = eo->all;
+
+        if (op->result != 0)
+                all->failed |= eng_bit(eo->slot);
+        if (--all->left > 0)
+                return;
+        all->done(all->store, all->failed);
+        eng_buf_unref(all->body);
+        free(all);
+}
+
+int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
+                     void (*done)(struct eng_store *store, eng_mask failed))
+{
+        unsigned n = (unsigned)__builtin_popcountll(to), i, at = 0;
+        struct epoch_append *all = calloc(1, sizeof(*all) + n * sizeof(all->ops[0]));
+
+        if (all == NULL)
+                return -ENOMEM;
+        all->store = store;
+        all->body = eng_buf_ref(body);
+        all->done = done;
+        all->left = n;
+        for (i = 0; i < store->drive_count; i++) {
+                struct epoch_op *eo = &all->ops[at];
+
+                if (!(to & eng_bit(i)))
+                        continue;
+                at++;
+                eo->all = all;
+                eo->slot = i;
+                eo->op.kind = ENG_OP_APPEND;
+                eo->op.flags = ENG_OP_RESERVE;
+                eo->op.epoch = number;
+                eo->op.done = epoch_appended;
+                eo->op.append.body = body;
+                eo->op.append.body_crc = era_crc32c(0, body->data, body->len);
+                eo->op.append.pg = store->pg_count;
+                eo->op.append.type = FMT_RECORD_EPOCH;
+                eo->op.append.time_ms = (uint64_t)lp_wall_ms();
+                eo->op.append.record_epoch = number;
+                eng_drive_submit(store->members[i].drive, &eo->op);
+        }
+        return 0;
+}
+
+/* ---- going on without a drive ---------------------------------------------------------------------------------- */
+
+static void change_epoch(struct eng_store *store);
+
+static void change_over(struct eng_store *store, void *arg)
+{
+        struct eng_coord *c = store->coord;
+
+        c->changing = false;
+        eng_health_refresh(store);
+        if (c->again)
+                change_epoch(store);
+}
+
+static void give_up_writing(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        c->view.writable = false;
+        c->view.paused = false;
+        eng_view_spread(store, change_over);
+}
+
+static void epoch_durable(struct eng_store *store, eng_mask failed)
+{
+        struct eng_coord *c = store->coord;
+
+        if (failed != 0) { /* it was not in force: begin again with what is left */
+                c->view.up &= ~failed;
+                c->changing = false;
+                change_epoch(store);
+                return;
+        }
+        c->view.epoch++;
+        c->view.in &= c->view.up;
+        c->view.paused = false;
+        eng_view_spread(store, change_over);
+}
+
+static void loops_quiet(struct eng_store *store, void *arg)
+{
+        struct eng_coord *c = store->coord;
+        eng_mask next = c->view.in & c->view.up;
+        uint8_t id[FMT_ID];
+        struct eng_buf *body;
+        int rv = -ENOMEM;
+
+        lp_random(id, sizeof(id));
+        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, next);
+        if (body != NULL)
+                rv = eng_epoch_append(store, c->view.epoch + 1, body, next, epoch_durable);
+        eng_buf_unref(body);
+        if (rv != 0)
+                give_up_writing(store);
+        else
+                memcpy(c->epoch_id, id, FMT_ID);
+}
+
+static void change_epoch(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        if (c->changing) {
+                c->again = true;
+                return;
+        }
+        c->changing = true;
+        c->again = false;
+        if (!c->view.writable || !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->k, store->m)) {
+                give_up_writing(store);
+                return;
+        }
+        c->view.paused = true;
+        eng_view_spread(store, loops_quiet);
+}
+
+struct failure {
+        struct lp_msg msg;
+        struct eng_store *store;
+        unsigned slot;
+        char text[160];
+};
+
+static void failure_told(struct lp_msg *msg)
+{
+        struct failure *f = (struct failure *)msg;
+        struct eng_coord *c = f->store->coord;
+
+        eng_member_state(f->store, f->slot, ENG_DRIVE_FAILED, f->text);
+        c->present &= ~eng_bit(f->slot);
+        c->view.up &= ~eng_bit(f->slot);
+        if (c->phase == ENG_PHASE_OPEN && (c->view.in & eng_bit(f->slot)))
+                change_epoch(f->store);
+        eng_health_refresh(f->store);
+        free(f);
+}
+
+void eng_drive_failed(struct eng_store *store, unsigned slot, const char *text)
+{
+        struct failure *f;
+
+        if (atomic_exchange(&store->members[slot].failed, true))
+                return;
+        f = calloc(1, sizeof(*f));
+        if (f == NULL)
+                abort(); /* a dead drive nobody knows of would stop every write */
+        f->store = store;
+        f->slot = slot;
+        snprintf(f->text, sizeof(f->text), "%s", text);
+        f->msg.run = failure_told;
+        lp_post(store->loops[0].loop, &f->msg);
+}
+
+void eng_coord_open(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        eng_mask lost = c->view.in & ~c->view.up;
+
+        c->phase = ENG_PHASE_OPEN;
+        if (lost != 0 && c->view.writable)
+                change_epoch(store); /* failed while recovery ran its last steps */
+        eng_health_refresh(store);
+}
+
+/* ---- health ---------------------------------------------------------------------------------------------------------- */
+
+void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason)
+{
+        struct eng_member *m = &store->members[slot];
+
+        pthread_mutex_lock(&store->health_lock);
+        m->state = state;
+        snprintf(m->reason, sizeof(m->reason), "%s", reason);
+        pthread_mutex_unlock(&store->health_lock);
+}
+
+static void hex(char *out, const uint8_t id[FMT_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < FMT_ID; i++)
+                snprintf(out + 2 * i, 3, "%02x", id[i]);
+}
+
+static bool is_full(const struct eng_store *store, const struct eng_drive_info *info)
+{
+        uint64_t reserve = store->options.full_reserve_bytes, share = info->total_bytes / 20;
+
+        if (reserve == 0)
+                reserve = share < (1ull << 30) ? share : 1ull << 30;
+        return info->total_bytes != 0 && info->free_bytes < reserve;
+}
+
+static void drive_health(struct eng_store *store, unsigned slot, struct eng_drive_info *out)
+{
+        const struct eng_member *m = &store->members[slot];
+
+        memset(out, 0, sizeof(*out));
+        if (m->local != NULL)
+                eng_local_info(m->local, out);
+        out->state = m->state;
+        snprintf(out->path, sizeof(out->path), "%s", m->path);
+        hex(out->id, m->id);
+        snprintf(out->reason, sizeof(out->reason), "%s", m->reason);
+}
+
+static void explain(const struct eng_store *store, struct eng_health *h)
+{
+        const struct eng_coord *c = store->coord;
+
+        if (c->phase == ENG_PHASE_WAITING)
+                snprintf(h->reason, sizeof(h->reason), "%s", c->waits_for);
+        else if (c->phase != ENG_PHASE_OPEN)
+                snprintf(h->reason, sizeof(h->reason), "recovery is under way");
+        else if (!c->view.writable)
+                snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write", h->drives_in,
+                         h->drive_count);
+        else if (h->full)
+                snprintf(h->reason, sizeof(h->reason), "a drive has less free space than its reserve");
+}
+
+void eng_health_refresh(struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+        struct eng_health *h = calloc(1, sizeof(*h));
+        bool full = false;
+        unsigned i;
+
+        if (h == NULL)
+                return;
+        hex(h->store_id, store->store_id);
+        h->ec_k = store->k;
+        h->ec_m = store->m;
+        h->drive_count = store->drive_count;
+        h->epoch = c->view.epoch;
+        h->buckets = store->loops[0].bucket_count;
+        h->repaired_reads = atomic_load(&store->repaired_reads);
+        h->settled_records = atomic_load(&store->settled_records);
+        pthread_mutex_lock(&store->health_lock);
+        for (i = 0; i < store->drive_count; i++) {
+                drive_health(store, i, &h->drives[i]);
+                h->drives_in += h->drives[i].state == ENG_DRIVE_IN;
+                full |= h->drives[i].state == ENG_DRIVE_IN && is_full(store, &h->drives[i]);
+        }
+        h->full = full;
+        atomic_store(&store->full, full);
+        h->ready = c->phase == ENG_PHASE_OPEN;
+        h->writable = h->ready && c->view.writable && !full;
+        explain(store, h);
+        store->health = *h;
+        pthread_mutex_unlock(&store->health_lock);
+        free(h);
+}
+
+static void health_tick(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, health_timer));
+
+        eng_health_refresh(c->store);
+        lp_timer_start(c->store->loops[0].loop, timer, HEALTH_NS);
+}
+
+void eng_health_start(struct eng_store *store)
+{
+        store->coord->health_timer.expired = health_tick;
+        lp_timer_start(store->loops[0].loop, &store->coord->health_timer, HEALTH_NS);
+}
+
+void eng_health_read(struct eng_store *store, struct eng_health *out)
+{
+        pthread_mutex_lock(&store->health_lock);
+        *out = store->health;
+        pthread_mutex_unlock(&store->health_lock);
+}

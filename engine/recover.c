@@ -1,0 +1,396 @@
+/*
+ * recover.c - from closed folders to a store that serves.
+ *
+ * Drives are opened by threads in parallel (replay); then, on the coordinator: choose the newest epoch that no present drive contradicts, see whether
+ * enough of its members are here, put a new epoch of those that are here in force, compare the members' tails and make every record that any of
+ * them holds stable on all (settle), make all of it visible, read the buckets, and give the loops their view. Nothing is answered before
+ * (a PG that cannot know whether it is current answers 503). A drive that fails on the way makes it begin again without it.
+ */
+#include "engine/recover.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void choose(struct eng_store *store);
+
+/* ---- opening the drives ----------------------------------------------------------------------------------------- */
+
+static void drive_failed(void *arg, struct eng_drive *drive, const char *text)
+{
+        eng_drive_failed(arg, drive->slot, text);
+}
+
+static void *open_thread(void *arg)
+{
+        struct opening *o = arg;
+        struct eng_store *store = o->store;
+        const struct eng_options *opt = &store->options;
+        struct eng_local_options local = {
+                .path = o->member->path,
+                .identity = o->member->identity,
+                .owner = store->loops[o->member->identity.slot % store->loop_count].loop,
+                .log_file_bytes = opt->log_file_bytes,
+                .segment_bytes = opt->segment_bytes,
+                .tail_bytes = opt->tail_bytes,
+                .cache_bytes = opt->cache_bytes / store->unplaced_count,
+                .full_reserve_bytes = opt->full_reserve_bytes,
+                .failed = drive_failed,
+                .superseded = eng_reap_superseded,
+                .arg = store,
+        };
+        struct eng_member *m = o->member;
+        size_t cap = sizeof(struct fmt_epoch) + ENG_DRIVES_MAX * sizeof(struct fmt_epoch_drive);
+
+        o->result = eng_local_open(&local, &m->local, &o->error);
+        if (o->result == 0) {
+                m->epoch = malloc(cap);
+                o->result = m->epoch == NULL ? -ENOMEM
+                                             : eng_local_epoch(m->local, m->epoch, cap, &m->epoch_len, &m->history);
+                if (o->result != 0)
+                        snprintf(o->error.text, sizeof(o->error.text), "%s: no epoch could be read", m->path);
+        }
+        if (o->result == 0)
+                o->result = eng_filter_stack(m->local, opt->faults, &m->drive, &o->error);
+        lp_post(store->loops[0].loop, &o->msg);
+        return NULL;
+}
+
+static void opened(struct lp_msg *msg)
+{
+        struct opening *o = (struct opening *)msg;
+        struct eng_store *store = o->store;
+        struct recovery *r = store->coord->recovery;
+
+        pthread_join(o->thread, NULL);
+        if (o->result != 0)
+                snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
+        if (--r->opening_left == 0)
+                choose(store);
+}
+
+void eng_recover(struct eng_store *store)
+{
+        struct recovery *r = calloc(1, sizeof(*r));
+        unsigned i;
+
+        if (r == NULL)
+                abort(); /* no memory before anything was begun */
+        store->coord->recovery = r;
+        store->coord->phase = ENG_PHASE_OPENING;
+        r->opening_left = store->unplaced_count;
+        for (i = 0; i < store->unplaced_count; i++) {
+                struct opening *o = &r->opening[i];
+
+                o->store = store;
+                o->member = &store->unplaced[i];
+                o->msg.run = opened;
+                o->result = -EAGAIN;
+                if (pthread_create(&o->thread, NULL, open_thread, o) != 0)
+                        abort();
+        }
+}
+
+/* ---- which epoch -------------------------------------------------------------------------------------------------- */
+
+static const struct fmt_epoch *epoch_of(const struct eng_member *m)
+{
+        return (const struct fmt_epoch *)m->epoch;
+}
+
+static bool in_history(const struct eng_member *m, const uint8_t id[FMT_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < m->history.count; i++)
+                if (memcmp(m->history.past[i].id, id, FMT_ID) == 0)
+                        return true;
+        return false;
+}
+
+static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
+{
+        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(of->epoch + sizeof(struct fmt_epoch));
+        unsigned i;
+
+        for (i = 0; i < epoch_of(of)->drives; i++)
+                if (memcmp(d[i].drive_id, drive_id, FMT_ID) == 0) {
+                        *slot = i;
+                        return d[i].in != 0;
+                }
+        *slot = ENG_NO_DRIVE;
+        return false;
+}
+
+/* Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one that is neither it nor before it. */
+static bool contradicted(struct eng_store *store, const struct eng_member *of)
+{
+        unsigned i, slot;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot))
+                        continue;
+                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !in_history(of, epoch_of(m)->id))
+                        return true;
+        }
+        return false;
+}
+
+static const struct eng_member *newest(struct eng_store *store)
+{
+        const struct eng_member *best = NULL;
+        unsigned i;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive == NULL || contradicted(store, m))
+                        continue;
+                if (best == NULL || epoch_of(m)->number > epoch_of(best)->number)
+                        best = m;
+        }
+        return best;
+}
+
+/* ---- the drive map and the PGs --------------------------------------------------------------------------------------- */
+
+static int place_pgs(struct eng_store *store)
+{
+        uint8_t(*ids)[FMT_ID] = calloc(store->drive_count, FMT_ID);
+        unsigned pg, i;
+
+        store->meta_replicas = store->m + 1;
+        store->pg_words = store->pg_count / 64 + 1;
+        store->orders = calloc((size_t)store->pg_count * store->drive_count, sizeof(uint16_t));
+        store->pg_loop = calloc(store->pg_count + 1, sizeof(uint16_t));
+        store->pgs = calloc(store->pg_count + 1, sizeof(struct eng_pg));
+        if (ids == NULL || store->orders == NULL || store->pg_loop == NULL || store->pgs == NULL) {
+                free(ids);
+                return -ENOMEM;
+        }
+        for (i = 0; i < store->drive_count; i++)
+                memcpy(ids[i], store->members[i].id, FMT_ID);
+        for (pg = 0; pg <= store->pg_count; pg++) {
+                struct eng_pg *p = &store->pgs[pg];
+                uint16_t *order = store->orders + (size_t)pg * store->drive_count;
+
+                p->number = pg;
+                TAILQ_INIT(&p->inflight);
+                if (pg == store->pg_count) { /* CONFIG: every drive */
+                        p->members = store->drive_count == 64 ? ~0ull : eng_bit(store->drive_count) - 1;
+                        break;
+                }
+                eng_place_order(pg, (const uint8_t(*)[FMT_ID])ids, store->drive_count, order);
+                for (i = 0; i < store->meta_replicas && i < store->drive_count; i++) {
+                        p->order[i] = order[i];
+                        p->members |= eng_bit(order[i]);
+                }
+                store->pg_loop[pg] = (uint16_t)(order[pg % i] % store->loop_count);
+        }
+        free(ids);
+        return 0;
+}
+
+/* Takes the drive map from an epoch and puts the opened drives in their slots. */
+static int take_map(struct eng_store *store, const struct eng_member *from)
+{
+        const struct fmt_epoch *epoch = epoch_of(from);
+        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(from->epoch + sizeof(*epoch));
+        unsigned i, slot;
+
+        store->k = epoch->k;
+        store->m = epoch->m;
+        store->pg_count = epoch->pg_count;
+        if (era_code_new(store->k, store->m, &store->code) != 0)
+                return -ENOMEM;
+        for (i = 0; i < epoch->drives; i++)
+                memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
+        for (i = 0; i < store->unplaced_count; i++) {
+                struct eng_member *m = &store->unplaced[i];
+
+                is_member(from, m->identity.drive_id, &slot);
+                if (slot >= epoch->drives)
+                        continue;
+                pthread_mutex_lock(&store->health_lock);
+                memcpy(store->members[slot].path, m->path, sizeof(m->path));
+                memcpy(store->members[slot].reason, m->reason, sizeof(m->reason));
+                store->members[slot].local = m->local;
+                store->members[slot].drive = m->drive;
+                store->members[slot].identity = m->identity;
+                pthread_mutex_unlock(&store->health_lock);
+                if (m->drive != NULL)
+                        m->drive->slot = slot;
+        }
+        pthread_mutex_lock(&store->health_lock);
+        store->drive_count = epoch->drives;
+        pthread_mutex_unlock(&store->health_lock);
+        return place_pgs(store);
+}
+
+static bool known_path(const struct eng_store *store, unsigned slot)
+{
+        return store->members[slot].path[0] != 0;
+}
+
+/* States of all drives under the chosen epoch. Returns its members; sets *present to those of them that are here. */
+static eng_mask sort_drives(struct eng_store *store, const struct eng_member *chosen, eng_mask *present)
+{
+        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(chosen->epoch + sizeof(struct fmt_epoch));
+        eng_mask in = 0;
+        char text[160];
+        unsigned i;
+
+        *present = 0;
+        for (i = 0; i < store->drive_count; i++) {
+                struct eng_member *m = &store->members[i];
+
+                if (d[i].in)
+                        in |= eng_bit(i);
+                if (m->drive == NULL && !known_path(store, i)) {
+                        snprintf(text, sizeof(text), "no folder given holds this drive%.100s", store->empty_paths);
+                        eng_member_state(store, i, ENG_DRIVE_MISSING, text);
+                } else if (m->drive == NULL || atomic_load(&m->failed)) {
+                        snprintf(text, sizeof(text), "%s", m->reason);
+                        eng_member_state(store, i, ENG_DRIVE_FAILED, text);
+                } else if (!d[i].in) {
+                        eng_member_state(store, i, ENG_DRIVE_STALE, "was out while the store went on without it");
+                } else {
+                        eng_member_state(store, i, ENG_DRIVE_IN, "");
+                        *present |= eng_bit(i);
+                }
+        }
+        return in;
+}
+
+static void wait_for(struct eng_store *store, const char *text)
+{
+        struct eng_coord *c = store->coord;
+
+        c->phase = ENG_PHASE_WAITING;
+        snprintf(c->waits_for, sizeof(c->waits_for), "%s", text);
+        eng_health_refresh(store);
+}
+
+static void name_missing(struct eng_store *store, eng_mask missing)
+{
+        char text[200];
+        int n = snprintf(text, sizeof(text), "waits for %u drive%s of the newest epoch, slot",
+                         (unsigned)__builtin_popcountll(missing), __builtin_popcountll(missing) == 1 ? "" : "s");
+        unsigned i;
+
+        for (i = 0; i < store->drive_count && n > 0 && n < 180; i++)
+                if (missing & eng_bit(i))
+                        n += snprintf(text + n, sizeof(text) - (size_t)n, " %u", i);
+        if (n > 0 && n < 200)
+                snprintf(text + n, sizeof(text) - (size_t)n, ": they may have gone on without the others");
+        wait_for(store, text);
+}
+
+static void first_epoch_durable(struct eng_store *store, eng_mask failed)
+{
+        struct eng_coord *c = store->coord;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (failed & eng_bit(i))
+                        eng_drive_failed(store, i, "the epoch record could not be appended");
+        if (failed != 0) {
+                choose(store);
+                return;
+        }
+        c->view.epoch++;
+        eng_settle(store, choose);
+}
+
+/* A new epoch of those present, so that what this run writes can be told from all before it. */
+static void begin_epoch(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        uint8_t id[FMT_ID];
+        struct eng_buf *body;
+        int rv = -ENOMEM;
+
+        c->phase = ENG_PHASE_EPOCH;
+        lp_random(id, sizeof(id));
+        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in);
+        if (body != NULL)
+                rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
+        eng_buf_unref(body);
+        memcpy(c->epoch_id, id, FMT_ID);
+        if (rv != 0)
+                wait_for(store, "no memory to begin an epoch");
+}
+
+static bool arena_fits(struct eng_store *store)
+{
+        unsigned need = store->k + store->m, i;
+
+        for (i = 0; i < store->loop_count; i++) {
+                struct lp_loop *loop = store->loops[i].loop;
+
+                if (lp_share_slots(loop, LP_SHARE_GET) < need || lp_share_slots(loop, LP_SHARE_PUT) < 2 + store->m)
+                        return false;
+        }
+        return true;
+}
+
+static void choose(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        const struct eng_member *chosen = newest(store);
+        eng_mask in, present;
+
+        if (chosen == NULL) {
+                wait_for(store, "no drive could be opened, or the drives' epochs contradict each other");
+                return;
+        }
+        if (++c->attempts > ENG_DRIVES_MAX + 1) {
+                wait_for(store, "recovery did not come to an end");
+                return;
+        }
+        if (store->pgs == NULL && take_map(store, chosen) != 0) {
+                wait_for(store, "no memory for the placement groups");
+                return;
+        }
+        if (!arena_fits(store)) {
+                wait_for(store, "memory is too small for this erasure code: raise it");
+                return;
+        }
+        in = sort_drives(store, chosen, &present);
+        c->present = present;
+        if (c->view.epoch < epoch_of(chosen)->number) {
+                c->view.epoch = epoch_of(chosen)->number;
+                memcpy(c->epoch_id, epoch_of(chosen)->id, FMT_ID);
+        }
+        c->view.up = present;
+        c->view.writable = eng_epoch_can_form(present, in, store->k, store->m);
+        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->k, store->m))) {
+                name_missing(store, in & ~present);
+                return;
+        }
+        c->view.in = c->view.writable ? present : in;
+        if (c->view.writable)
+                begin_epoch(store);
+        else
+                eng_settle(store, choose);
+}
+
+void eng_recover_free(struct eng_store *store)
+{
+        unsigned i;
+
+        eng_settle_free(store);
+        for (i = 0; i < store->unplaced_count; i++) {
+                struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive != NULL)
+                        m->drive->ops->close(m->drive);
+                else if (m->local != NULL)
+                        m->local->ops->close(m->local);
+                free(m->epoch);
+        }
+        free(store->coord->recovery);
+}

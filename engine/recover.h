@@ -1,0 +1,40 @@
+/*
+ * recover.h - recovery's own (recover.c, settle.c). owner: coordinator
+ */
+#ifndef MILLRACE_ENGINE_RECOVER_H
+#define MILLRACE_ENGINE_RECOVER_H
+
+#include "engine/store.h"
+
+/* One drive being opened. owner: its thread until the message */
+struct opening {
+        struct lp_msg msg;
+        struct eng_store *store;
+        struct eng_member *member;
+        pthread_t thread;
+        int result;
+        struct eng_error error;
+};
+
+/* What one drive's log holds of one PG. */
+struct pg_tail {
+        uint64_t high;                 /* newest seq on the drive */
+        uint64_t committed;
+        uint32_t first, count;         /* its pending entries in the drive's TAIL answer */
+        bool copied;                   /* was given records it lacked */
+};
+
+struct settle;                         /* settle.c */
+
+struct recovery {
+        unsigned opening_left;
+        struct opening opening[ENG_DRIVES_MAX];
+        struct settle *settle;
+};
+
+/* Compares the tails of coord->view.up, makes them equal, makes everything visible, goes on to the buckets and opens the store. again(): a drive failed
+ * meanwhile. */
+void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store));
+void eng_settle_free(struct eng_store *store);
+
+#endif

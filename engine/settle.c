@@ -1,0 +1,349 @@
+/*
+ * settle.c - recovery's comparison of tails: every record found on any current member is made stable on all of them, then visible.
+ *
+ * A record that reached some members before a crash may have been answered or not; rolling all of them forward makes every replica tell the same from
+ * now on (I2). Shards named by a record were stable before it was appended, so rolling forward never names what is not there. Copies
+ * keep number and epoch. One copy at a time: tails are short.
+ */
+#include "engine/recover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* owner: coordinator; ops: the drives while out */
+struct settle {
+        struct eng_store *store;
+        void (*again)(struct eng_store *store);
+        unsigned out;
+        eng_mask failed;
+        struct tail_of {
+                struct eng_op op;
+                struct settle *settle;
+                unsigned slot;
+                struct eng_buf *entries;
+                struct pg_tail *pgs;   /* pg_count + 1 */
+        } tails[ENG_DRIVES_MAX];
+        /* the copy under way */
+        uint32_t pg;
+        uint64_t seq, high;
+        unsigned to, record_from;
+        struct eng_op record, append;
+        struct commit_op {
+                struct eng_op op;
+                struct settle *settle;
+                unsigned slot;
+        } *commits;
+        unsigned commit_count;
+};
+
+static void next_copy(struct settle *s);
+
+static struct settle *settle_of(struct eng_store *store)
+{
+        return ((struct recovery *)store->coord->recovery)->settle;
+}
+
+void eng_settle_free(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+        unsigned i;
+
+        if (r == NULL || r->settle == NULL)
+                return;
+        for (i = 0; i < ENG_DRIVES_MAX; i++) {
+                eng_buf_unref(r->settle->tails[i].entries);
+                free(r->settle->tails[i].pgs);
+        }
+        free(r->settle->commits);
+        free(r->settle);
+        r->settle = NULL;
+}
+
+/* Ends this attempt; recovery begins again without the drives that failed. */
+static void give_up(struct settle *s)
+{
+        struct eng_store *store = s->store;
+        void (*again)(struct eng_store *) = s->again;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (s->failed & eng_bit(i))
+                        eng_drive_failed(store, i, "recovery could not read or complete its log");
+        eng_settle_free(store);
+        again(store);
+}
+
+/* ---- the end: buckets, view, open ----------------------------------------------------------------------------------- */
+
+static void view_taken(struct eng_store *store, void *arg)
+{
+        eng_coord_open(store);
+}
+
+static void config_loaded(struct eng_store *store, int rv)
+{
+        struct settle *s = settle_of(store);
+
+        if (rv != 0) {
+                give_up(s);
+                return;
+        }
+        eng_settle_free(store);
+        store->coord->view.ready = true;
+        eng_view_spread(store, view_taken);
+}
+
+/* ---- making visible ---------------------------------------------------------------------------------------------------- */
+
+static void committed(struct eng_op *op)
+{
+        struct commit_op *co = (struct commit_op *)((char *)op - offsetof(struct commit_op, op));
+        struct settle *s = co->settle;
+
+        if (op->result != 0)
+                s->failed |= eng_bit(co->slot);
+        if (--s->out > 0)
+                return;
+        if (s->failed != 0) {
+                give_up(s);
+                return;
+        }
+        s->store->coord->phase = ENG_PHASE_CONFIG;
+        eng_config_load(s->store, config_loaded);
+}
+
+static uint64_t highest(const struct settle *s, uint32_t pg)
+{
+        uint64_t high = 0;
+        unsigned i;
+
+        for (i = 0; i < s->store->drive_count; i++)
+                if (s->tails[i].pgs != NULL && s->tails[i].pgs[pg].high > high)
+                        high = s->tails[i].pgs[pg].high;
+        return high;
+}
+
+static bool has_pending(const struct settle *s, uint32_t pg, unsigned slot)
+{
+        const struct pg_tail *t = s->tails[slot].pgs == NULL ? NULL : &s->tails[slot].pgs[pg];
+
+        return t != NULL && (t->count > 0 || t->copied);
+}
+
+static void add_commit(struct settle *s, uint32_t pg, unsigned slot, uint64_t seq)
+{
+        struct commit_op *co = &s->commits[s->commit_count++];
+
+        co->settle = s;
+        co->slot = slot;
+        co->op.kind = ENG_OP_COMMIT;
+        co->op.flags = ENG_OP_RESERVE;
+        co->op.epoch = s->store->coord->view.epoch;
+        co->op.done = committed;
+        co->op.commit.pg = pg;
+        co->op.commit.seq = seq;
+}
+
+static unsigned count_commits(const struct settle *s)
+{
+        unsigned pg, i, n = 0;
+
+        for (pg = 0; pg <= s->store->pg_count; pg++)
+                for (i = 0; i < s->store->drive_count; i++)
+                        n += has_pending(s, pg, i);
+        return n;
+}
+
+static void commit_all(struct settle *s)
+{
+        struct eng_store *store = s->store;
+        unsigned pg, i;
+
+        s->commits = calloc(count_commits(s) + 1u, sizeof(s->commits[0]));
+        if (s->commits == NULL)
+                abort(); /* nothing is served yet; a restart tries again */
+        for (pg = 0; pg <= store->pg_count; pg++) {
+                uint64_t high = highest(s, pg);
+
+                store->pgs[pg].next_seq = high + 1;
+                store->pgs[pg].committed = high;
+                for (i = 0; i < store->drive_count; i++)
+                        if (has_pending(s, pg, i))
+                                add_commit(s, pg, i, high);
+        }
+        s->out = s->commit_count + 1;
+        for (i = 0; i < s->commit_count; i++)
+                eng_drive_submit(store->members[s->commits[i].slot].drive, &s->commits[i].op);
+        if (--s->out == 0) {
+                store->coord->phase = ENG_PHASE_CONFIG;
+                eng_config_load(store, config_loaded);
+        }
+}
+
+/* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
+
+static int source_of(const struct settle *s, uint32_t pg, uint64_t seq)
+{
+        unsigned i, j;
+
+        for (i = 0; i < s->store->drive_count; i++) {
+                const struct eng_tail_entry *e;
+                const struct pg_tail *t;
+
+                if (!has_pending(s, pg, i) || s->tails[i].entries == NULL)
+                        continue;
+                t = &s->tails[i].pgs[pg];
+                e = (const struct eng_tail_entry *)s->tails[i].entries->data + t->first;
+                for (j = 0; j < t->count; j++)
+                        if (e[j].seq == seq)
+                                return (int)i;
+        }
+        return -1;
+}
+
+static void copy_appended(struct eng_op *op)
+{
+        struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, append));
+
+        eng_buf_unref(op->append.body);
+        if (op->result != 0) {
+                s->failed |= eng_bit(s->to);
+                give_up(s);
+                return;
+        }
+        atomic_fetch_add(&s->store->settled_records, 1);
+        s->tails[s->to].pgs[s->pg].high = s->seq;
+        s->tails[s->to].pgs[s->pg].copied = true;
+        next_copy(s);
+}
+
+static void record_read(struct eng_op *op)
+{
+        struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, record));
+
+        if (op->result != 0) {
+                s->failed |= eng_bit(s->record_from);
+                give_up(s);
+                return;
+        }
+        memset(&s->append, 0, sizeof(s->append));
+        s->append.kind = ENG_OP_APPEND;
+        s->append.flags = ENG_OP_RESERVE;
+        s->append.epoch = s->store->coord->view.epoch;
+        s->append.done = copy_appended;
+        s->append.append = op->append;
+        eng_drive_submit(s->store->members[s->to].drive, &s->append);
+}
+
+static void copy(struct settle *s, unsigned from)
+{
+        memset(&s->record, 0, sizeof(s->record));
+        s->record.kind = ENG_OP_RECORD;
+        s->record.epoch = s->store->coord->view.epoch;
+        s->record.done = record_read;
+        s->record.append.pg = s->pg;
+        s->record.append.seq = s->seq;
+        s->record_from = from;
+        eng_drive_submit(s->store->members[from].drive, &s->record);
+}
+
+/* Finds the next (pg, drive, seq) that lacks a record another member has, and copies it; when there is none, commits. */
+static void next_copy(struct settle *s)
+{
+        struct eng_store *store = s->store;
+
+        for (; s->pg <= store->pg_count; s->pg++, s->to = 0) {
+                uint64_t high = highest(s, s->pg);
+                eng_mask members = store->pgs[s->pg].members & store->coord->view.up;
+
+                for (; s->to < store->drive_count; s->to++) {
+                        if (!(members & eng_bit(s->to)))
+                                continue;
+                        while (s->tails[s->to].pgs[s->pg].high < high) {
+                                int from;
+
+                                s->seq = s->tails[s->to].pgs[s->pg].high + 1;
+                                from = source_of(s, s->pg, s->seq);
+                                if (from >= 0) {
+                                        copy(s, (unsigned)from);
+                                        return;
+                                }
+                                /* a number that no member holds was never given to a record */
+                                s->tails[s->to].pgs[s->pg].high = s->seq;
+                        }
+                }
+        }
+        commit_all(s);
+}
+
+/* ---- reading the tails ------------------------------------------------------------------------------------------------------ */
+
+static int index_tail(struct settle *s, struct tail_of *t, uint32_t count)
+{
+        const struct eng_tail_entry *e = t->entries == NULL ? NULL : (const struct eng_tail_entry *)t->entries->data;
+        uint32_t i;
+
+        t->pgs = calloc(s->store->pg_count + 1, sizeof(t->pgs[0]));
+        if (t->pgs == NULL)
+                return -ENOMEM;
+        for (i = 0; i < count; i++) {
+                struct pg_tail *p;
+
+                if (e[i].pg > s->store->pg_count)
+                        return -EBADMSG;
+                p = &t->pgs[e[i].pg];
+                if (e[i].seq > p->high)
+                        p->high = e[i].seq;
+                if (e[i].committed > p->committed)
+                        p->committed = e[i].committed;
+                if (!e[i].pending)
+                        continue;
+                if (p->count++ == 0)
+                        p->first = i;
+        }
+        return 0;
+}
+
+static void tail_read(struct eng_op *op)
+{
+        struct tail_of *t = (struct tail_of *)((char *)op - offsetof(struct tail_of, op));
+        struct settle *s = t->settle;
+
+        t->entries = op->result == 0 ? op->tail.entries : NULL;
+        if (op->result != 0 || index_tail(s, t, op->tail.count) != 0)
+                s->failed |= eng_bit(t->slot);
+        if (--s->out > 0)
+                return;
+        if (s->failed != 0)
+                give_up(s);
+        else
+                next_copy(s);
+}
+
+void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store))
+{
+        struct recovery *r = store->coord->recovery;
+        struct settle *s = calloc(1, sizeof(*s));
+        unsigned i;
+
+        if (s == NULL)
+                abort(); /* nothing is served yet; a restart tries again */
+        store->coord->phase = ENG_PHASE_SETTLE;
+        r->settle = s;
+        s->store = store;
+        s->again = again;
+        s->out = (unsigned)__builtin_popcountll(store->coord->view.up);
+        for (i = 0; i < store->drive_count; i++) {
+                struct tail_of *t = &s->tails[i];
+
+                if (!(store->coord->view.up & eng_bit(i)))
+                        continue;
+                t->settle = s;
+                t->slot = i;
+                t->op.kind = ENG_OP_TAIL;
+                t->op.epoch = store->coord->view.epoch;
+                t->op.done = tail_read;
+                eng_drive_submit(store->members[i].drive, &t->op);
+        }
+}
