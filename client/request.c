@@ -3,8 +3,7 @@
  * the client does passes here, on the thread that called the client. Bounds (I9): attempts, time without progress,
  * headers and bytes kept of an answer.
  */
-#include "request.h"
-
+#include "compose.h"
 #include "retry.h"
 
 #include <ctype.h>
@@ -14,41 +13,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HASH_BLOCK (1u << 20)
-#define SMALL_BODY (256u << 10) /* sent without asking for 100 Continue first */
-
 /* One attempt. owner: the thread that makes the request */
 struct attempt {
         struct mr_client *client;
         struct mr_request *request;
         struct mr_response *response;
         CURL *curl;
-        char url[512 + 3 * (S3_KEY_MAX + 64) + 8192];
-        const char *path, *query; /* within url; query may be NULL */
-        struct curl_slist *lines;
+        struct mr_composed wire;
         uint64_t sent; /* of the body */
         int rv;        /* an errno of ours that ended the transfer, found again when curl returns */
         char curl_text[CURL_ERROR_SIZE];
 };
-
-void mr_request_query(struct mr_request *request, const char *name, const char *value)
-{
-        if (request->query_count < MR_QUERY_MAX)
-                request->query[request->query_count++] = (struct mr_pair){name, value};
-}
-
-/* Sets or, where it is there already, replaces. */
-void mr_request_header(struct mr_request *request, const char *name, const char *value)
-{
-        for (unsigned i = 0; i < request->header_count; i++) {
-                if (strcmp(request->header[i].name, name) == 0) {
-                        request->header[i].value = value;
-                        return;
-                }
-        }
-        if (request->header_count < MR_HEADERS_MAX)
-                request->header[request->header_count++] = (struct mr_pair){name, value};
-}
 
 /* ---- the answer ---------------------------------------------------------------------------------- */
 
@@ -161,25 +136,6 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 
 /* ---- the body sent ------------------------------------------------------------------------------- */
 
-/* Bytes of the body from `at` on: 1..len of them, or a negative errno. A file that ends early has changed under us. */
-static ssize_t body_read(const struct mr_request *request, uint64_t at, void *out, size_t len)
-{
-        ssize_t n;
-
-        if (len > request->len - at)
-                len = (size_t)(request->len - at);
-        if (request->data != NULL) {
-                memcpy(out, request->data + at, len);
-                return (ssize_t)len;
-        }
-        do
-                n = pread(request->fd, out, len, (off_t)(request->offset + at));
-        while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
-        return n == 0 ? -ESTALE : n;
-}
-
 static size_t on_read(char *out, size_t size, size_t count, void *arg)
 {
         struct attempt *attempt = arg;
@@ -187,7 +143,7 @@ static size_t on_read(char *out, size_t size, size_t count, void *arg)
 
         if (attempt->sent == attempt->request->len)
                 return 0;
-        n = body_read(attempt->request, attempt->sent, out, size * count);
+        n = mr_body_read(attempt->request, attempt->sent, out, size * count);
         if (n < 0) {
                 attempt->rv = (int)n;
                 return CURL_READFUNC_ABORT;
@@ -223,207 +179,6 @@ static int on_tick(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t
         const struct attempt *attempt = arg;
 
         return stopped(attempt->client, attempt->request);
-}
-
-static int sums_of_file(const struct mr_request *request, struct s3_sums *sums)
-{
-        uint8_t *block = malloc(HASH_BLOCK);
-        uint64_t at = 0;
-        ssize_t n = 0;
-
-        if (block == NULL)
-                return -ENOMEM;
-        while (at < request->len) {
-                n = body_read(request, at, block, HASH_BLOCK);
-                if (n < 0)
-                        break;
-                s3_sums_update(sums, block, (size_t)n);
-                at += (uint64_t)n;
-        }
-        free(block);
-        return n < 0 ? (int)n : 0;
-}
-
-static bool body_is_signed(const struct attempt *attempt)
-{
-        const struct mr_client *client = attempt->client;
-        bool tls = attempt->request->admin_path != NULL ? client->admin_tls : client->endpoint_tls;
-
-        if (client->settings.sign_body == MR_SIGN_AUTO)
-                return !tls;
-        return client->settings.sign_body == MR_SIGN_ALWAYS;
-}
-
-/*
- * Reads the body once to sign it and to learn its checksum; it is read again to be sent. A file that changes in
- * between is refused by the server, which is the point of doing it in this order.
- */
-static int hash_body(const struct attempt *attempt, char payload[2 * S3_SHA256_LEN + 1])
-{
-        struct mr_request *request = attempt->request;
-        bool sign = body_is_signed(attempt);
-        unsigned mask = (sign ? S3_CHECKSUM_BIT(S3_SHA256) : 0) |
-                        (request->has_checksum ? S3_CHECKSUM_BIT(request->checksum) : 0);
-        struct s3_sums *sums;
-        int rv;
-
-        snprintf(payload, 2 * S3_SHA256_LEN + 1, "%s", sign ? S3_EMPTY_SHA256 : S3_UNSIGNED_PAYLOAD);
-        if (mask == 0 || (request->len == 0 && !request->has_checksum))
-                return 0;
-        rv = s3_sums_new(mask, &sums);
-        if (rv != 0)
-                return rv;
-        if (request->data != NULL)
-                s3_sums_update(sums, request->data, (size_t)request->len);
-        else
-                rv = sums_of_file(request, sums);
-        if (rv == 0) {
-                s3_sums_final(sums);
-                if (sign)
-                        s3_hex_encode(s3_sums_value(sums, S3_SHA256), S3_SHA256_LEN, payload);
-                if (request->has_checksum)
-                        memcpy(request->sum, s3_sums_value(sums, request->checksum),
-                               s3_checksum_info(request->checksum)->len);
-        }
-        s3_sums_free(sums);
-        return rv;
-}
-
-/* ---- URL and headers ----------------------------------------------------------------------------- */
-
-/* owner: one call of build_url() */
-struct text {
-        char *at, *end;
-        bool full;
-};
-
-static void put_text(struct text *text, const char *value)
-{
-        size_t len = strlen(value);
-
-        if (len >= (size_t)(text->end - text->at)) {
-                text->full = true;
-                return;
-        }
-        memcpy(text->at, value, len + 1);
-        text->at += len;
-}
-
-static void put_escaped(struct text *text, const char *value, enum s3_encode mode)
-{
-        int n = s3_percent_encode(s3_str_of(value), mode, text->at, (size_t)(text->end - text->at) - 1);
-
-        if (n < 0) {
-                text->full = true;
-                return;
-        }
-        text->at += n;
-        *text->at = '\0';
-}
-
-static int build_url(struct attempt *attempt)
-{
-        const struct mr_request *request = attempt->request;
-        const struct mr_settings *settings = &attempt->client->settings;
-        struct text text = {attempt->url, attempt->url + sizeof(attempt->url), false};
-
-        put_text(&text, request->admin_path != NULL ? settings->admin : settings->endpoint);
-        attempt->path = text.at;
-        put_text(&text, request->admin_path != NULL ? request->admin_path : "/");
-        if (request->bucket != NULL)
-                put_escaped(&text, request->bucket, S3_ENCODE_PATH);
-        if (request->key != NULL) {
-                put_text(&text, "/");
-                put_escaped(&text, request->key, S3_ENCODE_PATH);
-        }
-        attempt->query = NULL;
-        for (unsigned i = 0; i < request->query_count; i++) {
-                put_text(&text, i == 0 ? "?" : "&");
-                if (i == 0)
-                        attempt->query = text.at;
-                put_escaped(&text, request->query[i].name, S3_ENCODE_QUERY);
-                put_text(&text, "=");
-                if (request->query[i].value != NULL)
-                        put_escaped(&text, request->query[i].value, S3_ENCODE_QUERY);
-        }
-        return text.full ? -ENAMETOOLONG : 0;
-}
-
-static int add_line(struct attempt *attempt, const char *name, const char *value)
-{
-        size_t size = strlen(name) + strlen(value) + 3;
-        char *line = malloc(size);
-        struct curl_slist *grown;
-
-        if (line == NULL)
-                return -ENOMEM;
-        snprintf(line, size, "%s: %s", name, value);
-        grown = curl_slist_append(attempt->lines, line);
-        free(line);
-        if (grown == NULL)
-                return -ENOMEM;
-        attempt->lines = grown;
-        return 0;
-}
-
-/* Signs exactly the headers given, and adds the signature to what curl sends. */
-static int sign(struct attempt *attempt, const struct s3_header *headers, size_t count, int64_t now_ms)
-{
-        const struct mr_settings *settings = &attempt->client->settings;
-        struct s3_request signed_part = {
-                .method = s3_str_of(attempt->request->method),
-                .path = {attempt->path, strcspn(attempt->path, "?")},
-                .query = s3_str_of(attempt->query),
-                .headers = headers,
-                .header_count = count,
-        };
-        struct s3_signer signer;
-        char authorization[4096];
-        int rv;
-
-        s3_signer_init(&signer, s3_str_of(settings->access_key), s3_str_of(settings->secret_key), settings->region,
-                       now_ms);
-        signer.service = "s3";
-        rv = s3_sign_headers(&signed_part, &signer, authorization, sizeof(authorization), NULL);
-        explicit_bzero(&signer, sizeof(signer));
-        return rv < 0 ? rv : add_line(attempt, "Authorization", authorization);
-}
-
-static int build_headers(struct attempt *attempt, const char *payload)
-{
-        const struct mr_request *request = attempt->request;
-        const struct mr_client *client = attempt->client;
-        struct s3_header headers[MR_HEADERS_MAX + 6];
-        char date[S3_DATE_AMZ_SIZE], sum[S3_CHECKSUM_TEXT];
-        int64_t now_ms = mr_core_now_ms();
-        size_t count = 0;
-        int rv = 0;
-
-#define ADD(header_name, header_value)                                                                                 \
-        (headers[count++] = (struct s3_header){s3_str_of(header_name), s3_str_of(header_value)})
-        ADD("host", request->admin_path != NULL ? client->admin_host : client->endpoint_host);
-        if (!request->unsigned_request) {
-                s3_date_format_amz(now_ms, date);
-                ADD("x-amz-date", date);
-                ADD("x-amz-content-sha256", payload);
-                if (client->settings.session_token[0] != '\0')
-                        ADD("x-amz-security-token", client->settings.session_token);
-        }
-        if (request->has_checksum) {
-                s3_checksum_format(request->checksum, request->sum, 0, sum);
-                ADD(s3_checksum_info(request->checksum)->header, sum);
-                ADD("x-amz-sdk-checksum-algorithm", s3_checksum_info(request->checksum)->algorithm);
-        }
-        for (unsigned i = 0; i < request->header_count; i++)
-                ADD(request->header[i].name, request->header[i].value);
-#undef ADD
-        for (size_t i = 0; i < count && rv == 0; i++)
-                rv = add_line(attempt, headers[i].name.data, headers[i].value.data);
-        if (rv == 0 && request->len <= SMALL_BODY)
-                rv = add_line(attempt, "Expect", "");
-        if (rv == 0 && !request->unsigned_request)
-                rv = sign(attempt, headers, count, now_ms);
-        return rv;
 }
 
 /* ---- one attempt --------------------------------------------------------------------------------- */
@@ -467,8 +222,8 @@ static CURLcode transfer(struct attempt *attempt)
 
         set_limits(attempt);
         set_method(attempt);
-        curl_easy_setopt(curl, CURLOPT_URL, attempt->url);
-        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->lines);
+        curl_easy_setopt(curl, CURLOPT_URL, attempt->wire.url);
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->wire.lines);
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, attempt->curl_text);
         curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
         curl_easy_setopt(curl, CURLOPT_HEADERDATA, attempt);
@@ -507,17 +262,11 @@ static int failure_of_curl(const struct attempt *attempt, CURLcode code, struct 
 /* 0: a 2xx answer. Otherwise err says what went wrong and class whether to try again. */
 static int attempt_run(struct attempt *attempt, struct mr_error *err, enum mr_retry *class)
 {
-        char payload[2 * S3_SHA256_LEN + 1] = "";
         CURLcode code;
-        int rv = 0;
+        int rv;
 
         *class = MR_RETRY_NO;
-        if (!attempt->request->unsigned_request)
-                rv = hash_body(attempt, payload);
-        if (rv == 0)
-                rv = build_url(attempt);
-        if (rv == 0)
-                rv = build_headers(attempt, payload);
+        rv = mr_compose(attempt->client, attempt->request, &attempt->wire);
         if (rv == 0)
                 rv = mr_core_take(attempt->client, attempt->request->urgent, &attempt->curl);
         if (rv != 0)
@@ -570,7 +319,7 @@ static int run(struct attempt *attempt, struct mr_client *client, struct mr_requ
                 attempt->response = response;
                 response_clear(response);
                 rv = attempt_run(attempt, err, &class);
-                curl_slist_free_all(attempt->lines);
+                mr_composed_free(&attempt->wire);
                 if (rv == 0)
                         return 0;
                 if (request->once && err->http_status != 0)
