@@ -54,7 +54,7 @@ enum fmt_record_type {
         FMT_RECORD_PG = 1,             /* mutations of one placement group */
         FMT_RECORD_EPOCH = 2,          /* body: fmt_epoch */
         FMT_RECORD_FENCE = 3,          /* object ids of epochs before this record's, not named by a record, are void */
-        FMT_RECORD_FREED = 4           /* drive's own: body is a u64 number of a log file that was freed */
+        FMT_RECORD_FREED = 4           /* drive's own: body is fmt_freed x n: all log files freed between the oldest and this one */
 };
 
 struct fmt_record {
@@ -77,6 +77,10 @@ struct fmt_record {
         uint64_t committed;            /* seq the PG's primary knew stable on all members when it sent this */
         uint64_t time_ms;
         uint8_t pad[16];
+};
+
+struct fmt_freed {                     /* numbers first..last, both included */
+        uint64_t first, last;
 };
 
 /* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */

@@ -194,7 +194,7 @@ static void durable_pg(void *arg, struct eng_append *append)
                 eng_append_free(append); /* the same record once more: the first one counts */
 }
 
-static void durable_epoch(void *arg, struct eng_append *append)
+void eng_append_epoch_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
         int rv = eng_epochs_add(l, append->body, append->rec.file);
@@ -285,25 +285,21 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
         append->rec.committed = op->append.committed;
         append->rec.time_ms = op->append.time_ms;
         append->op = op;
-        append->durable = op->append.type == FMT_RECORD_EPOCH ? durable_epoch : durable_pg;
+        append->durable = op->append.type == FMT_RECORD_EPOCH ? eng_append_epoch_durable : durable_pg;
         eng_log_append(l, append);
         eng_log_kick(l);
 }
 
-int eng_append_freed(struct eng_local *l, uint64_t file, void (*durable)(void *arg, struct eng_append *append))
+int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
+                   void (*durable)(void *arg, struct eng_append *append))
 {
-        struct eng_buf *body = eng_buf_new(sizeof(file));
-        struct eng_append *append = NULL;
+        struct eng_append *append = new_append(type, body);
 
-        if (body != NULL) {
-                memcpy(body->data, &file, sizeof(file));
-                append = new_append(FMT_RECORD_FREED, body);
-        }
-        eng_buf_unref(body);
         if (append == NULL)
                 return -ENOMEM;
-        append->rec.body_crc = era_crc32c(0, &file, sizeof(file));
+        append->rec.body_crc = era_crc32c(0, body->data, body->len);
         append->rec.time_ms = (uint64_t)lp_wall_ms();
+        append->rec.epoch = epoch;
         append->durable = durable;
         eng_log_append(l, append);
         eng_log_kick(l);

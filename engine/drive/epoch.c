@@ -2,20 +2,14 @@
  * epoch.c - the epochs a drive has seen: the body of the newest, and the ids of those before it.
  *
  * Filled by EPOCH records (append.c, replay.c), kept in the index's meta so that a start need not read the whole log, and refusing what
- * senders of older epochs ask (-ESTALE). Log files that hold one of the records counted here are not freed, so that all of it
- * can be read back from the log alone (I4). owner: the loop.
+ * senders of older epochs ask (-ESTALE). A log file that holds one of the records counted here is not freed before that was copied to
+ * the log's end, so that all of it can be read back from the log alone (I4). owner: the loop.
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
-
-/* One entry of ENG_INDEX_HISTORY. */
-struct history_entry {
-        uint64_t number;
-        uint8_t id[FMT_ID];
-        uint64_t file;
-};
 
 static void count_file(struct eng_local *l, uint64_t number, int change)
 {
@@ -25,14 +19,25 @@ static void count_file(struct eng_local *l, uint64_t number, int change)
                 file->epochs = (unsigned)((int)file->epochs + change);
 }
 
-static bool is_known(const struct eng_epochs *epochs, const uint8_t id[FMT_ID])
+static struct eng_epoch_known *find(struct eng_epochs *epochs, const uint8_t id[FMT_ID])
 {
         unsigned i;
 
         for (i = 0; i < epochs->count; i++)
-                if (memcmp(epochs->known[i].id, id, FMT_ID) == 0)
-                        return true;
-        return false;
+                if (memcmp(epochs->known[i].head.id, id, FMT_ID) == 0)
+                        return &epochs->known[i];
+        return NULL;
+}
+
+/* A copy of a record that is known: the later one counts. */
+static void move_to(struct eng_local *l, struct eng_epoch_known *known, uint64_t file)
+{
+        if (file <= known->file)
+                return;
+        count_file(l, known->file, -1);
+        count_file(l, file, 1);
+        known->file = file;
+        l->epochs.dirty = true;
 }
 
 /* Where it goes: newest first, the later record first among equals. */
@@ -40,7 +45,7 @@ static unsigned rank(const struct eng_epochs *epochs, uint64_t number)
 {
         unsigned i = 0;
 
-        while (i < epochs->count && epochs->known[i].number > number)
+        while (i < epochs->count && epochs->known[i].head.number > number)
                 i++;
         return i;
 }
@@ -48,14 +53,18 @@ static unsigned rank(const struct eng_epochs *epochs, uint64_t number)
 int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
 {
         struct eng_epochs *epochs = &l->epochs;
+        struct eng_epoch_known *known;
         struct fmt_epoch epoch;
         unsigned at;
 
         if (eng_rec_check_epoch(body->data, body->len) != 0)
                 return -EBADMSG;
         memcpy(&epoch, body->data, sizeof(epoch));
-        if (is_known(epochs, epoch.id))
+        known = find(epochs, epoch.id);
+        if (known != NULL) {
+                move_to(l, known, file);
                 return 0;
+        }
         at = rank(epochs, epoch.number);
         if (at == ENG_EPOCH_HISTORY + 1)
                 return 0;
@@ -63,8 +72,7 @@ int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
                 count_file(l, epochs->known[--epochs->count].file, -1);
         memmove(&epochs->known[at + 1], &epochs->known[at], (epochs->count - at) * sizeof(epochs->known[0]));
         epochs->count++;
-        epochs->known[at].number = epoch.number;
-        memcpy(epochs->known[at].id, epoch.id, FMT_ID);
+        epochs->known[at].head = epoch;
         epochs->known[at].file = file;
         count_file(l, file, 1);
         epochs->dirty = true;
@@ -76,40 +84,64 @@ int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
         return 0;
 }
 
+/* The newest is copied whole; of those before it nothing but the head is of use any more, so the copy names no drives. */
+static struct eng_buf *copy_body(const struct eng_epochs *epochs, unsigned i)
+{
+        struct fmt_epoch head = epochs->known[i].head;
+        struct eng_buf *body;
+
+        if (i == 0)
+                return eng_buf_ref(epochs->newest);
+        body = eng_buf_new(sizeof(head));
+        if (body == NULL)
+                return NULL;
+        head.drives = 0;
+        memcpy(body->data, &head, sizeof(head));
+        return body;
+}
+
+int eng_epochs_move(struct eng_local *l, const struct eng_log_file *file)
+{
+        struct eng_buf *body;
+        unsigned i;
+        int rv = 0;
+
+        for (i = 0; i < l->epochs.count && rv == 0; i++) {
+                if (l->epochs.known[i].file != file->number)
+                        continue;
+                body = copy_body(&l->epochs, i);
+                if (body == NULL)
+                        return -ENOMEM;
+                rv = eng_append_own(l, FMT_RECORD_EPOCH, body, l->epochs.known[i].head.number, eng_append_epoch_durable);
+                eng_buf_unref(body);
+        }
+        return rv;
+}
+
 size_t eng_epochs_encode(const struct eng_epochs *epochs, void *out, size_t cap)
 {
-        struct history_entry entry;
-        size_t len = 0;
-        unsigned i;
+        size_t len = epochs->count * sizeof(epochs->known[0]);
 
-        for (i = 0; i < epochs->count && len + sizeof(entry) <= cap; i++) {
-                entry.number = epochs->known[i].number;
-                memcpy(entry.id, epochs->known[i].id, FMT_ID);
-                entry.file = epochs->known[i].file;
-                memcpy((uint8_t *)out + len, &entry, sizeof(entry));
-                len += sizeof(entry);
-        }
+        assert(len <= cap);
+        memcpy(out, epochs->known, len);
         return len;
 }
 
 static int load_history(struct eng_local *l, struct eng_index_txn *txn)
 {
-        struct history_entry entries[ENG_EPOCH_HISTORY + 1];
-        size_t len, i;
+        struct eng_epochs *epochs = &l->epochs;
+        size_t len;
+        unsigned i;
         int rv;
 
-        rv = eng_index_meta_get(txn, ENG_INDEX_HISTORY, entries, sizeof(entries), &len);
+        rv = eng_index_meta_get(txn, ENG_INDEX_HISTORY, epochs->known, sizeof(epochs->known), &len);
         if (rv != 0)
                 return rv == -ENOENT ? 0 : -EBADMSG;
-        if (len % sizeof(entries[0]) != 0)
+        if (len % sizeof(epochs->known[0]) != 0)
                 return -EBADMSG;
-        for (i = 0; i < len / sizeof(entries[0]); i++) {
-                l->epochs.known[i].number = entries[i].number;
-                memcpy(l->epochs.known[i].id, entries[i].id, FMT_ID);
-                l->epochs.known[i].file = entries[i].file;
-                count_file(l, entries[i].file, 1);
-        }
-        l->epochs.count = (unsigned)i;
+        epochs->count = (unsigned)(len / sizeof(epochs->known[0]));
+        for (i = 0; i < epochs->count; i++)
+                count_file(l, epochs->known[i].file, 1);
         return 0;
 }
 
@@ -148,8 +180,8 @@ int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
                 return *len <= cap ? 0 : -ENOBUFS;
         memset(history, 0, sizeof(*history));
         for (i = 1; i < epochs->count; i++) {
-                history->past[i - 1].number = epochs->known[i].number;
-                memcpy(history->past[i - 1].id, epochs->known[i].id, FMT_ID);
+                history->past[i - 1].number = epochs->known[i].head.number;
+                memcpy(history->past[i - 1].id, epochs->known[i].head.id, FMT_ID);
                 history->count++;
         }
         return *len <= cap ? 0 : -ENOBUFS;

@@ -147,46 +147,91 @@ static void free_done(struct eng_job *job)
 static void freed_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
-        struct eng_log_file *at, *file;
-        uint64_t number;
+        struct eng_log_file *file;
 
-        memcpy(&number, append->body->data, sizeof(number));
-        at = eng_log_files_find(&l->files, append->rec.file);
-        if (at != NULL) {
-                at->tombstones++; /* it must stay for as long as an older file does */
-                at->dirty = true;
-        }
-        file = eng_log_files_find(&l->files, number);
-        if (file != NULL)
-                file->freed = true;
+        TAILQ_FOREACH(file, &l->files.list, order)
+                file->freed = file->freeing;
+        l->file.freed_in_flight = false;
         eng_append_free(append);
+        eng_file_free_dead(l);
 }
 
+/*
+ * The numbers missing between the oldest file and the current one, those being freed among them. Each FREED record holds them all, so
+ * only the newest one counts, and when the file that holds it is freed itself, that is said by a newer one.
+ */
+static struct eng_buf *list_gaps(const struct eng_local *l)
+{
+        struct eng_buf *body = eng_buf_new((l->files.count + 1) * sizeof(struct fmt_freed));
+        const struct eng_log_file *file;
+        struct fmt_freed gap;
+        uint64_t last = 0;
+
+        if (body == NULL)
+                return NULL;
+        body->len = 0;
+        TAILQ_FOREACH(file, &l->files.list, order) {
+                if (file->freeing)
+                        continue;
+                if (last != 0 && file->number > last + 1) {
+                        gap.first = last + 1;
+                        gap.last = file->number - 1;
+                        memcpy(body->data + body->len, &gap, sizeof(gap));
+                        body->len += sizeof(gap);
+                }
+                last = file->number;
+        }
+        return body;
+}
+
+static void write_freed(struct eng_local *l)
+{
+        struct eng_buf *body = list_gaps(l);
+        int rv = body == NULL ? -ENOMEM : body->len > FMT_BODY_MAX ? -ENOSPC : 0;
+
+        l->file.freed_in_flight = true; /* what goes wrong here costs space until the next start */
+        if (rv == 0)
+                eng_append_own(l, FMT_RECORD_FREED, body, 0, freed_durable);
+        eng_buf_unref(body);
+}
+
+/* Nothing lives in it as far as names go, and nobody uses it. */
 static bool is_dead(const struct eng_local *l, const struct eng_log_file *file)
 {
-        return file != l->log.current && file->number < l->covered.file && file->live_names == 0 && file->pins == 0 &&
-               file->epochs == 0;
+        return file != l->log.current && file->number < l->covered.file && file->live_names == 0 && file->pins == 0;
 }
 
-/* Gathers log files to be unlinked; asks for FREED records where they are needed first. */
+/* EPOCH records it holds are copied first. True: it holds none any more. */
+static bool without_epochs(struct eng_local *l, struct eng_log_file *file)
+{
+        if (file->epochs == 0)
+                return true;
+        if (!file->moving)
+                file->moving = eng_epochs_move(l, file) == 0;
+        return false;
+}
+
+/* Gathers log files to be unlinked; has a FREED record written for those that are not the oldest. */
 static void pick_logs(struct eng_local *l)
 {
         struct eng_log_file *file;
-        bool oldest = true;
+        bool oldest = true, marked = false;
 
         TAILQ_FOREACH(file, &l->files.list, order) {
                 if (l->file.log_count == ENG_FREE_AT_ONCE || file->number >= l->covered.file)
                         break;
-                if (is_dead(l, file) && (oldest || file->freed)) {
-                        file->freeing = true;
-                        l->file.logs[l->file.log_count++] = file;
-                        continue;
+                if (is_dead(l, file) && (oldest || file->tombstones == 0) && without_epochs(l, file)) {
+                        if (oldest || file->freed) {
+                                l->file.logs[l->file.log_count++] = file;
+                                continue;
+                        }
+                        if (!l->file.freed_in_flight && !file->freeing)
+                                file->freeing = marked = true;
                 }
                 oldest = false;
-                if (is_dead(l, file) && file->tombstones == 0 && !file->freeing &&
-                    eng_append_freed(l, file->number, freed_durable) == 0)
-                        file->freeing = true;
         }
+        if (marked)
+                write_freed(l);
 }
 
 static void trim_run(struct eng_job *job)

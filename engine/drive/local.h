@@ -85,17 +85,18 @@ struct eng_epochs {
         struct eng_buf *newest;          /* body; NULL: none yet */
         atomic_uint_fast64_t number;     /* of the newest; read by any loop */
         unsigned count;                  /* of known, newest first, the newest itself included */
-        struct {
-                uint64_t number;
-                uint8_t id[FMT_ID];
+        struct eng_epoch_known {
+                struct fmt_epoch head;
                 uint64_t file;           /* log file that holds its record */
         } known[ENG_EPOCH_HISTORY + 1];
         bool dirty;                      /* differs from the index */
 };
-/* A durable EPOCH record. Takes a reference of its own. */
+/* A durable EPOCH record, or a copy of one. Takes a reference of its own. */
 int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file);
 /* From and to the index's meta. load: 0 also when there is nothing. */
 int eng_epochs_load(struct eng_local *l, struct eng_index_txn *txn);
+/* Appends copies of the EPOCH records that a log file holds, so that it can be freed. */
+int eng_epochs_move(struct eng_local *l, const struct eng_log_file *file);
 size_t eng_epochs_encode(const struct eng_epochs *epochs, void *out, size_t cap);
 
 /* ---- batch.c --------------------------------------------------------------------------------------- */
@@ -146,6 +147,7 @@ struct eng_file_work {
         struct eng_job free_job;         /* unlinks */
         struct eng_log_file *logs[ENG_FREE_AT_ONCE];
         unsigned log_count;
+        bool freed_in_flight;            /* a FREED record is on its way */
         int free_result;
         struct eng_segment_job reap[ENG_FREE_AT_ONCE];
         unsigned reap_count;
@@ -267,8 +269,10 @@ void eng_append_op(struct eng_local *l, struct eng_op *op);
 void eng_commit_op(struct eng_local *l, struct eng_op *op);
 void eng_tail_op(struct eng_local *l, struct eng_op *op);
 void eng_record_op(struct eng_local *l, struct eng_op *op);
-/* A record of the drive's own. */
-int eng_append_freed(struct eng_local *l, uint64_t file, void (*durable)(void *arg, struct eng_append *append));
+/* A record of the drive's own (EPOCH copies, FREED). */
+int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
+                   void (*durable)(void *arg, struct eng_append *append));
+void eng_append_epoch_durable(void *arg, struct eng_append *append);
 /* Applies all pending records of pg up to a seq. */
 int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq);
 /* Position from which replay would have to begin if the index held all that is applied now. */

@@ -29,8 +29,9 @@ struct eng_log_file {
         unsigned epochs;              /* EPOCH records that the history needs */
         unsigned pins;                /* reads under way */
         int read_fd;                  /* -1: not open */
-        bool freeing;                 /* FREED is on its way to the log, or unlink is under way */
-        bool freed;                   /* FREED is durable: to be unlinked */
+        bool freeing;                 /* a FREED record that names it is on its way */
+        bool freed;                   /* that record is durable: to be unlinked */
+        bool moving;                  /* its EPOCH records are being copied */
         bool dirty;                   /* tombstones differ from the row in the index */
         TAILQ_ENTRY(eng_log_file) order;
         TAILQ_ENTRY(eng_log_file) opened;

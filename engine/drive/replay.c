@@ -24,10 +24,8 @@
 #include "engine/drive/identity.h"
 #include "engine/drive/local.h"
 
-#define GAP_MAX (1u << 20) /* log files freed between two that are left */
-
-struct number_list {
-        uint64_t *items;
+struct range_list {
+        struct fmt_freed *items;
         size_t count, size;
 };
 
@@ -41,13 +39,13 @@ struct replay {
         uint32_t crc;                /* chain */
         bool from_scratch;
         struct eng_log_rest rest;    /* behind the end of the last file */
-        struct number_list gaps, freed;
+        struct range_list gaps, freed;
 };
 
-static int number_add(struct number_list *list, uint64_t number)
+static int range_add(struct range_list *list, const struct fmt_freed *range)
 {
         size_t size = list->size == 0 ? 16 : 2 * list->size;
-        uint64_t *items;
+        struct fmt_freed *items;
 
         if (list->count == list->size) {
                 items = realloc(list->items, size * sizeof(*items));
@@ -56,16 +54,17 @@ static int number_add(struct number_list *list, uint64_t number)
                 list->items = items;
                 list->size = size;
         }
-        list->items[list->count++] = number;
+        list->items[list->count++] = *range;
         return 0;
 }
 
-static bool number_in(const struct number_list *list, uint64_t number)
+/* One of the ranges holds all of this one. */
+static bool range_in(const struct range_list *list, const struct fmt_freed *range)
 {
         size_t i;
 
         for (i = 0; i < list->count; i++)
-                if (list->items[i] == number)
+                if (list->items[i].first <= range->first && range->last <= list->items[i].last)
                         return true;
         return false;
 }
@@ -136,24 +135,33 @@ static int take_epoch(struct replay *r, const struct fmt_record *rec, const uint
         return rv;
 }
 
+static void mark_freed(struct replay *r, const struct fmt_freed *range)
+{
+        struct eng_log_file *file;
+
+        TAILQ_FOREACH(file, &r->l->files.list, order) {
+                if (file->number < range->first || file->number > range->last)
+                        continue;
+                file->freeing = file->freed = true; /* a crash came between the record and the unlink */
+        }
+}
+
 static int take_freed(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
-        struct eng_log_file *file = eng_log_files_find(&r->l->files, rec->file);
-        uint64_t number;
+        struct fmt_freed range;
+        size_t at;
+        int rv = 0;
 
-        if (rec->body_len != sizeof(number))
+        if (rec->body_len % sizeof(range) != 0)
                 return -EBADMSG;
-        memcpy(&number, body, sizeof(number));
-        if (file != NULL) {
-                file->tombstones++;
-                file->dirty = true;
+        for (at = 0; at < rec->body_len && rv == 0; at += sizeof(range)) {
+                memcpy(&range, body + at, sizeof(range));
+                if (range.first > range.last || range.last >= rec->file)
+                        return -EBADMSG;
+                mark_freed(r, &range);
+                rv = range_add(&r->freed, &range);
         }
-        file = eng_log_files_find(&r->l->files, number);
-        if (file != NULL) { /* a crash came between the record and the unlink */
-                file->freed = true;
-                file->freeing = true;
-        }
-        return number_add(&r->freed, number);
+        return rv;
 }
 
 static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
@@ -228,19 +236,16 @@ static int read_file(struct replay *r)
 
 /* ---- from file to file ----------------------------------------------------------------------------- */
 
-/* The files between this one and the next are missing: legitimate if FREED records say so, which may come later. */
+/* The files between this one and the next are missing: legitimate if a FREED record says so, which may come later. */
 static int note_gap(struct replay *r, const struct eng_replay_file *file, const struct eng_replay_file *next)
 {
-        uint64_t number;
-        int rv = 0;
+        struct fmt_freed gap = {.first = file->number + 1, .last = next->number - 1};
 
         if (r->rest.damage != 0)
                 return damaged(r, file->number, r->position, "valid records follow");
-        if (!r->from_scratch || next->header.prev_file <= file->number || next->number - file->number > GAP_MAX)
+        if (!r->from_scratch || next->header.prev_file <= file->number || gap.first > gap.last)
                 return damaged(r, next->number, 0, "the file before it is missing");
-        for (number = file->number + 1; number < next->number && rv == 0; number++)
-                rv = number_add(&r->gaps, number);
-        return rv;
+        return range_add(&r->gaps, &gap);
 }
 
 /* Steps to the next file. 1: there is one; 0: the log ends here. */
@@ -275,9 +280,9 @@ static int check_gaps(struct replay *r)
         size_t i;
 
         for (i = 0; i < r->gaps.count; i++)
-                if (!number_in(&r->freed, r->gaps.items[i]))
+                if (!range_in(&r->freed, &r->gaps.items[i]))
                         return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log is missing", r->l->path,
-                                             (unsigned long long)r->gaps.items[i]);
+                                             (unsigned long long)r->gaps.items[i].first);
         return 0;
 }
 

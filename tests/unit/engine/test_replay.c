@@ -1,0 +1,589 @@
+/*
+ * test_replay.c - what a drive finds after a crash, a tear, damage, or the loss of its index.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/drive_fixture.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+#define PUTS        12u
+#define FIRST_PUT   8192u /* header block, EPOCH record's block, then one block per put */
+#define BATCH       4096u
+
+static void drop_index(const struct fx *fx)
+{
+        char command[256];
+
+        snprintf(command, sizeof(command), "rm -rf '%s/index'", fx->path);
+        assert_int_equal(system(command), 0);
+}
+
+static void log_path(const struct fx *fx, unsigned number, char *out, size_t cap)
+{
+        snprintf(out, cap, "%s/log/%016x.log", fx->path, number);
+}
+
+static void put_n(struct fx *fx, unsigned i)
+{
+        char name[32], bytes[64];
+
+        snprintf(name, sizeof(name), "key-%03u", i);
+        snprintf(bytes, sizeof(bytes), "value of %u", i);
+        assert_int_equal(fx_put(fx, name, bytes, strlen(bytes)), 0);
+}
+
+static bool has_n(struct fx *fx, unsigned i)
+{
+        char name[32], bytes[64];
+
+        snprintf(name, sizeof(name), "key-%03u", i);
+        snprintf(bytes, sizeof(bytes), "value of %u", i);
+        return fx_has(fx, name, bytes, strlen(bytes));
+}
+
+static int lookup_n(struct fx *fx, unsigned i)
+{
+        char name[32];
+
+        snprintf(name, sizeof(name), "key-%03u", i);
+        return fx_lookup_rv(fx, name);
+}
+
+/* Highest seq and pending records of pg 1, as TAIL tells. */
+static uint64_t tail_seq(struct fx *fx, unsigned *pending)
+{
+        struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
+        const struct eng_tail_entry *entry;
+        uint64_t seq = 0;
+        uint32_t i;
+
+        *pending = 0;
+        assert_int_equal(fx_run(fx, &op), 0);
+        for (i = 0; i < op.op.tail.count; i++) {
+                entry = (const struct eng_tail_entry *)op.op.tail.entries->data + i;
+                if (entry->pg != 1)
+                        continue;
+                *pending += entry->pending;
+                if (!entry->pending)
+                        seq = entry->seq;
+        }
+        eng_buf_unref(op.op.tail.entries);
+        return seq;
+}
+
+/* A drive with PUTS puts in its log and no index; closed. */
+static void make_puts(struct fx *fx)
+{
+        unsigned i;
+
+        fx_make(fx, 1);
+        assert_int_equal(fx_open(fx), 0);
+        for (i = 0; i < PUTS; i++)
+                put_n(fx, i);
+        fx_close(fx);
+        drop_index(fx);
+        fx_snapshot(fx, "whole");
+}
+
+/* Opens and expects the first n puts to have survived, the last of them pending. */
+static void expect_survivors(struct fx *fx, unsigned n)
+{
+        unsigned i, pending;
+
+        assert_int_equal(fx_open(fx), 0);
+        assert_int_equal(tail_seq(fx, &pending), n);
+        assert_int_equal(pending, n > 0 ? 1 : 0);
+        assert_int_equal(fx_commit(fx, 1, n), 0);
+        for (i = 0; i < n; i++)
+                assert_true(has_n(fx, i));
+        for (; i < PUTS; i++)
+                assert_int_equal(lookup_n(fx, i), -ENOENT);
+}
+
+static void test_index_deleted(void **state)
+{
+        struct fx fx;
+
+        make_puts(&fx);
+        expect_survivors(&fx, PUTS);
+        fx_destroy(&fx);
+}
+
+static void test_cut_anywhere(void **state)
+{
+        static const unsigned within[] = {0, 1, 60, 127, 128, 200, 300, 4000, 4095};
+        char path[256];
+        struct fx fx;
+        unsigned i, j;
+
+        make_puts(&fx);
+        log_path(&fx, 1, path, sizeof(path));
+        for (i = 0; i < PUTS; i += 3) {
+                for (j = 0; j < sizeof(within) / sizeof(within[0]); j++) {
+                        uint64_t cut = FIRST_PUT + i * BATCH + within[j];
+
+                        fx_restore(&fx, "whole");
+                        assert_int_equal(truncate(path, (off_t)cut), 0);
+                        /* a record is 128 + 8 + 16 + 128 + 10 or 11 bytes: whole from 300 on */
+                        expect_survivors(&fx, i + (within[j] >= 300));
+                        fx_close(&fx);
+                }
+        }
+        fx_destroy(&fx);
+}
+
+static void test_flip_tells_damage_from_tear(void **state)
+{
+        static const unsigned within[] = {0, 5, 40, 64, 127, 130, 280};
+        char path[256], offset[32];
+        struct fx fx;
+        unsigned i, j;
+
+        make_puts(&fx);
+        log_path(&fx, 1, path, sizeof(path));
+        for (i = 0; i < PUTS; i += i + 4 < PUTS ? 4 : 1) {
+                for (j = 0; j < sizeof(within) / sizeof(within[0]); j++) {
+                        fx_restore(&fx, "whole");
+                        fx_flip(path, FIRST_PUT + i * BATCH + within[j]);
+                        if (i == PUTS - 1) {
+                                expect_survivors(&fx, PUTS - 1);
+                                fx_close(&fx);
+                                continue;
+                        }
+                        assert_int_equal(fx_open(&fx), -EBADMSG);
+                        /* The chain ends behind the record before, which is 320 bytes long. */
+                        snprintf(offset, sizeof(offset), "offset %u", i == 0 ? BATCH + 192 : FIRST_PUT + (i - 1) * BATCH + 320);
+                        assert_non_null(strstr(fx.error.text, "0000000000000001.log"));
+                        assert_non_null(strstr(fx.error.text, offset));
+                }
+        }
+        fx_destroy(&fx);
+}
+
+static void test_flip_in_padding_is_harmless(void **state)
+{
+        char path[256];
+        struct fx fx;
+
+        make_puts(&fx);
+        log_path(&fx, 1, path, sizeof(path));
+        fx_flip(path, FIRST_PUT + 2 * BATCH + 2000);
+        expect_survivors(&fx, PUTS);
+        fx_destroy(&fx);
+}
+
+/* Each damage to the header of the only file, and of the drive's id in it. */
+static void test_first_header_damaged(void **state)
+{
+        static const unsigned offsets[] = {0, 4, 16, 32, 48, 56};
+        char path[256];
+        struct fx fx;
+        unsigned i;
+
+        make_puts(&fx);
+        log_path(&fx, 1, path, sizeof(path));
+        for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+                fx_restore(&fx, "whole");
+                fx_flip(path, offsets[i]);
+                assert_int_equal(fx_open(&fx), -EBADMSG);
+                assert_non_null(strstr(fx.error.text, "log"));
+        }
+        fx_destroy(&fx);
+}
+
+static void start_many(struct fx *fx, struct fx_op *ops, unsigned n, uint64_t first_seq)
+{
+        static struct fx_body body;
+        uint8_t name[64];
+        char key[32], bytes[32];
+        unsigned i;
+        size_t len;
+
+        for (i = 0; i < n; i++) {
+                snprintf(key, sizeof(key), "group-%02u", i);
+                snprintf(bytes, sizeof(bytes), "bytes-%02u", i);
+                len = fx_name(name, key);
+                body.len = body.inline_len = 0;
+                fx_body_put(&body, name, len, first_seq + i, 1, bytes, strlen(bytes));
+                fx_fill_append(&ops[i], &body, 1, first_seq + i, first_seq - 1);
+        }
+        for (i = 0; i < n; i++)
+                fx_start(fx, 0, &ops[i]);
+        for (i = 0; i < n; i++) {
+                assert_int_equal(fx_wait(&ops[i]), 0);
+                eng_buf_unref(ops[i].op.append.body);
+        }
+}
+
+struct found {
+        uint64_t position, batch;
+};
+
+/* Positions of all records in a log file. */
+static unsigned list_records(const char *path, struct found *out, unsigned max)
+{
+        int fd = open(path, O_RDONLY);
+        uint64_t at, size = fx_file_size(path);
+        struct fmt_record rec;
+        unsigned n = 0;
+
+        assert_true(fd >= 0);
+        for (at = BATCH; at + sizeof(rec) <= size && n < max; at += FMT_RECORD_ALIGN) {
+                assert_int_equal(pread(fd, &rec, sizeof(rec), (off_t)at), sizeof(rec));
+                if (rec.magic != FMT_RECORD_MAGIC)
+                        continue;
+                out[n].position = rec.position;
+                out[n++].batch = rec.batch;
+        }
+        close(fd);
+        return n;
+}
+
+/*
+ * A torn batch leaves whole records behind the torn one. They were never acknowledged as part of the chain, and must not come back
+ * after new records were appended, nor be taken for damage.
+ */
+static void test_torn_batch_never_comes_back(void **state)
+{
+        struct fx_op ops[24];
+        struct found found[64];
+        char path[256];
+        unsigned n, i, last, pending, round;
+        struct fx fx;
+        uint64_t kept;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        put_n(&fx, 0);
+        start_many(&fx, ops, 24, 2);
+        fx_close(&fx);
+        drop_index(&fx);
+        log_path(&fx, 1, path, sizeof(path));
+        n = list_records(path, found, 64);
+        assert_int_equal(n, 26);
+        last = n - 1;
+        while (last > 0 && found[last - 1].batch == found[n - 1].batch)
+                last--;
+        assert_true(n - last >= 4); /* the last batch holds several */
+        fx_flip(path, found[last + 1].position + 20);
+        kept = last; /* seq of found[i] is i: found[0] is the EPOCH record */
+        for (round = 0; round < 3; round++) {
+                assert_int_equal(fx_open(&fx), 0);
+                assert_int_equal(tail_seq(&fx, &pending), kept + round);
+                fx.seq = kept + round;
+                put_n(&fx, 100 + round);
+                for (i = 0; i <= round; i++)
+                        assert_true(has_n(&fx, 100 + i));
+                for (i = 0; i < 24; i++) {
+                        char key[32];
+
+                        snprintf(key, sizeof(key), "group-%02u", i);
+                        assert_int_equal(fx_lookup_rv(&fx, key), i + 2 <= kept ? 0 : -ENOENT);
+                }
+                fx_close(&fx);
+                drop_index(&fx);
+        }
+        fx_destroy(&fx);
+}
+
+/* A crash with the loops running: the folder as it is at some moment, reopened with whatever index there was. */
+static void test_crash_keeps_what_was_acknowledged(void **state)
+{
+        unsigned i, moment, pending;
+        char name[16];
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        for (moment = 0; moment < 4; moment++) {
+                for (i = 0; i < 50; i++)
+                        put_n(&fx, moment * 50 + i);
+                if (moment == 1)
+                        assert_true(fx_wait_indexed(&fx));
+                snprintf(name, sizeof(name), "crash-%u", moment);
+                fx_snapshot(&fx, name);
+        }
+        fx_close(&fx);
+        for (moment = 0; moment < 4; moment++) {
+                snprintf(name, sizeof(name), "crash-%u", moment);
+                fx_restore(&fx, name);
+                assert_int_equal(fx_open(&fx), 0);
+                assert_int_equal(tail_seq(&fx, &pending), (moment + 1) * 50);
+                assert_int_equal(fx_commit(&fx, 1, (moment + 1) * 50), 0);
+                for (i = 0; i < (moment + 1) * 50; i++)
+                        assert_true(has_n(&fx, i));
+                fx_close(&fx);
+        }
+        fx_destroy(&fx);
+}
+
+static void test_pending_and_record(void **state)
+{
+        static struct fx_body body;
+        struct fx_op op;
+        unsigned pending;
+        uint8_t name[64];
+        struct fx fx;
+        size_t len;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        len = fx_name(name, "waits");
+        body.len = body.inline_len = 0;
+        fx_body_put(&body, name, len, 77, 1, "not yet", 7);
+        assert_int_equal(fx_append(&fx, &body, 1, 1, 0), 0);
+        assert_int_equal(fx_lookup_rv(&fx, "waits"), -ENOENT);
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(tail_seq(&fx, &pending), 1);
+        assert_int_equal(pending, 1);
+        assert_int_equal(fx_lookup_rv(&fx, "waits"), -ENOENT);
+
+        op = (struct fx_op){.op = {.kind = ENG_OP_RECORD, .append = {.pg = 1, .seq = 1}}};
+        assert_int_equal(fx_run(&fx, &op), 0);
+        assert_int_equal(op.op.append.body->len, body.len);
+        assert_memory_equal(op.op.append.body->data, body.bytes, body.len);
+        assert_int_equal(op.op.append.inline_len, 7);
+        assert_int_equal(op.op.append.record_epoch, FX_EPOCH);
+        eng_buf_unref(op.op.append.body);
+        op = (struct fx_op){.op = {.kind = ENG_OP_RECORD, .append = {.pg = 1, .seq = 2}}};
+        assert_int_equal(fx_run(&fx, &op), -ENOENT);
+
+        assert_int_equal(fx_commit(&fx, 1, 1), 0);
+        assert_true(fx_has(&fx, "waits", "not yet", 7));
+        op = (struct fx_op){.op = {.kind = ENG_OP_RECORD, .append = {.pg = 1, .seq = 1}}};
+        assert_int_equal(fx_run(&fx, &op), -ENOENT);
+        fx_destroy(&fx);
+}
+
+/* Records count by seq, wherever they stand in the log; a repeated one counts once. */
+static void test_order_is_by_seq(void **state)
+{
+        static const uint64_t seqs[] = {3, 1, 2, 2, 5, 4, 4};
+        static struct fx_body body;
+        char bytes[16];
+        uint8_t name[64];
+        unsigned i, round;
+        struct fx fx;
+        size_t len;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        len = fx_name(name, "one");
+        for (i = 0; i < 7; i++) {
+                snprintf(bytes, sizeof(bytes), "seq %llu", (unsigned long long)seqs[i]);
+                body.len = body.inline_len = 0;
+                fx_body_put(&body, name, len, seqs[i], 1, bytes, 5);
+                assert_int_equal(fx_append(&fx, &body, 1, seqs[i], 0), 0);
+        }
+        assert_int_equal(fx_commit(&fx, 1, 2), 0);
+        assert_true(fx_has(&fx, "one", "seq 2", 5));
+        assert_int_equal(fx_commit(&fx, 1, 5), 0);
+        assert_true(fx_has(&fx, "one", "seq 5", 5));
+        for (round = 0; round < 2; round++) {
+                fx_close(&fx);
+                if (round == 1)
+                        drop_index(&fx);
+                assert_int_equal(fx_open(&fx), 0);
+                assert_int_equal(fx_commit(&fx, 1, 5), 0);
+                assert_true(fx_has(&fx, "one", "seq 5", 5));
+        }
+        /* a late copy of an old record hides nothing */
+        body.len = body.inline_len = 0;
+        fx_body_put(&body, name, len, 3, 1, "seq 3", 5);
+        assert_int_equal(fx_append(&fx, &body, 1, 3, 0), 0);
+        assert_int_equal(fx_commit(&fx, 1, 5), 0);
+        assert_true(fx_has(&fx, "one", "seq 5", 5));
+        fx_destroy(&fx);
+}
+
+static void fill_files(struct fx *fx, unsigned n)
+{
+        static uint8_t big[100 << 10];
+        char name[32];
+        unsigned i;
+
+        for (i = 0; i < n; i++) {
+                memset(big, (int)('a' + i % 26), sizeof(big));
+                snprintf(name, sizeof(name), "big-%03u", i);
+                assert_int_equal(fx_put(fx, name, big, sizeof(big)), 0);
+        }
+}
+
+static bool has_big(struct fx *fx, unsigned i)
+{
+        static uint8_t big[100 << 10];
+        char name[32];
+
+        memset(big, (int)('a' + i % 26), sizeof(big));
+        snprintf(name, sizeof(name), "big-%03u", i);
+        return fx_has(fx, name, big, sizeof(big));
+}
+
+static void test_rollover_and_missing_file(void **state)
+{
+        char path[256], away[256];
+        unsigned i, files;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        fx.options.cache_bytes = 1; /* everything is read from the log */
+        assert_int_equal(fx_open(&fx), 0);
+        fill_files(&fx, 150);
+        for (i = 0; i < 150; i++)
+                assert_true(has_big(&fx, i));
+        fx_close(&fx);
+        files = fx_count_files(&fx, "log", ".log");
+        assert_true(files >= 4);
+        drop_index(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_commit(&fx, 1, 150), 0);
+        for (i = 0; i < 150; i++)
+                assert_true(has_big(&fx, i));
+        fx_close(&fx);
+        drop_index(&fx);
+        log_path(&fx, 2, path, sizeof(path));
+        snprintf(away, sizeof(away), "%s/away", fx.root);
+        assert_int_equal(rename(path, away), 0);
+        assert_int_equal(fx_open(&fx), -EBADMSG);
+        assert_non_null(strstr(fx.error.text, "0000000000000002.log"));
+        assert_int_equal(rename(away, path), 0);
+        /* the header of a file in the middle */
+        fx_flip(path, 16);
+        assert_int_equal(fx_open(&fx), -EBADMSG);
+        fx_flip(path, 16);
+        /* the end of a file that another one follows */
+        log_path(&fx, 1, path, sizeof(path));
+        assert_int_equal(truncate(path, (off_t)fx_file_size(path) / 2), 0);
+        assert_int_equal(fx_open(&fx), -EBADMSG);
+        assert_non_null(strstr(fx.error.text, "0000000000000001.log"));
+        fx_destroy(&fx);
+}
+
+static bool wait_gone(const char *path)
+{
+        unsigned i;
+
+        for (i = 0; i < 100 && access(path, F_OK) == 0; i++)
+                usleep(50000);
+        return i < 100;
+}
+
+/* Files in which nothing lives are freed, also in the middle; what is left can be read back from the log alone. */
+static void test_freeing(void **state)
+{
+        char name[32], path[256];
+        struct fmt_epoch epoch;
+        unsigned i;
+        struct fx fx;
+        size_t len;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        put_n(&fx, 0); /* keeps the first file */
+        fill_files(&fx, 200);
+        fill_files(&fx, 80); /* supersedes the first 80 */
+        assert_true(fx_wait_indexed(&fx));
+        log_path(&fx, 2, path, sizeof(path));
+        assert_true(wait_gone(path)); /* in the middle */
+        fx_close(&fx);
+        drop_index(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        assert_true(has_n(&fx, 0));
+        for (i = 0; i < 200; i++)
+                assert_true(has_big(&fx, i));
+        for (i = 0; i < 200; i++) {
+                snprintf(name, sizeof(name), "big-%03u", i);
+                assert_int_equal(fx_delete(&fx, name), 0);
+        }
+        assert_int_equal(fx_delete(&fx, "key-000"), 0);
+        put_n(&fx, 1);
+        assert_true(fx_wait_indexed(&fx));
+        log_path(&fx, 1, path, sizeof(path));
+        assert_true(wait_gone(path)); /* its EPOCH record was copied */
+        log_path(&fx, 7, path, sizeof(path));
+        assert_true(wait_gone(path));
+        fx_close(&fx);
+        drop_index(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        assert_int_equal(eng_local_epoch(fx.local, &epoch, sizeof(epoch), &len, NULL), 0);
+        assert_int_equal(epoch.number, FX_EPOCH);
+        assert_true(has_n(&fx, 1));
+        assert_int_equal(lookup_n(&fx, 0), -ENOENT);
+        for (i = 0; i < 200; i++) {
+                snprintf(name, sizeof(name), "big-%03u", i);
+                assert_int_equal(fx_lookup_rv(&fx, name), -ENOENT);
+        }
+        fx_destroy(&fx);
+}
+
+static void test_epochs(void **state)
+{
+        struct fmt_epoch epoch = {.number = FX_EPOCH + 1, .id = {2}, .parent = {1}, .pg_count = 16, .k = 1};
+        struct eng_epoch_history history;
+        struct fmt_epoch found;
+        struct fx_body body = {0};
+        struct fx_op op;
+        unsigned round;
+        struct fx fx;
+        size_t len;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(eng_local_epoch(fx.local, &found, sizeof(found), &len, &history), 0);
+        assert_int_equal(found.number, FX_EPOCH);
+        assert_int_equal(history.count, 0);
+        memcpy(body.bytes, &epoch, sizeof(epoch));
+        body.len = sizeof(epoch);
+        for (round = 0; round < 2; round++) { /* a repeat changes nothing */
+                fx_fill_append(&op, &body, 0, 0, 0);
+                op.op.append.type = FMT_RECORD_EPOCH;
+                op.op.epoch = epoch.number;
+                assert_int_equal(fx_run(&fx, &op), 0);
+                eng_buf_unref(op.op.append.body);
+        }
+        assert_int_equal(fx_put(&fx, "old", "x", 1), -ESTALE); /* the fixture's epoch */
+        for (round = 0; round < 3; round++) {
+                fx_close(&fx);
+                if (round == 2)
+                        drop_index(&fx);
+                assert_int_equal(fx_open(&fx), 0);
+                assert_int_equal(eng_local_epoch(fx.local, &found, sizeof(found), &len, &history), 0);
+                assert_int_equal(found.number, FX_EPOCH + 1);
+                assert_int_equal(history.count, 1);
+                assert_int_equal(history.past[0].number, FX_EPOCH);
+                assert_int_equal(history.past[0].id[0], 1);
+        }
+        assert_int_equal(eng_local_epoch(fx.local, &found, 4, &len, NULL), -ENOBUFS);
+        assert_int_equal(len, sizeof(epoch));
+        fx_destroy(&fx);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_index_deleted),
+                cmocka_unit_test(test_cut_anywhere),
+                cmocka_unit_test(test_flip_tells_damage_from_tear),
+                cmocka_unit_test(test_flip_in_padding_is_harmless),
+                cmocka_unit_test(test_first_header_damaged),
+                cmocka_unit_test(test_torn_batch_never_comes_back),
+                cmocka_unit_test(test_crash_keeps_what_was_acknowledged),
+                cmocka_unit_test(test_pending_and_record),
+                cmocka_unit_test(test_order_is_by_seq),
+                cmocka_unit_test(test_rollover_and_missing_file),
+                cmocka_unit_test(test_freeing),
+                cmocka_unit_test(test_epochs),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
