@@ -1,7 +1,6 @@
 """What SDKs never send, on raw sockets: malformed requests of every kind, smuggling, pipelining, Expect, odd bodies, many connections."""
 import concurrent.futures
 import resource
-import select
 import socket
 import time
 
@@ -61,7 +60,7 @@ def test_malformed(raw, bucket, data):
     answers, closed = exchange(raw, data, method="HEAD" if data.startswith(b"HEAD") else "GET", timeout=4)
     assert len(answers) <= 1, answers
     assert all(400 <= a.status < 600 for a in answers), answers
-    assert answers or closed or data in (b"\r\n\r\n\r\n", b"G" * 100000), (answers, closed)
+    assert answers or closed or b"\r\n\r\n" not in data.lstrip(b"\r\n"), (answers, closed)
     still_serves(raw, bucket)
 
 
@@ -132,17 +131,32 @@ def test_smuggling(raw, s3, bucket, name):
     still_serves(raw, bucket)
 
 
-@pytest.mark.parametrize("body", [b"5\nhello\n0\n\n", b"5 \r\nhello\r\n0\r\n\r\n", b"5;ext=\"a\r\nb\"\r\nhello\r\n0\r\n\r\n", b"+5\r\nhello\r\n0\r\n\r\n",
-                                  b"-1\r\nhello\r\n0\r\n\r\n", b"ffffffffffffffffff\r\nhello\r\n0\r\n\r\n", b"\r\nhello\r\n0\r\n\r\n",
-                                  b"5\r\nhelloX\r\n0\r\n\r\n", b"g\r\nhello\r\n0\r\n\r\n", b"0x5\r\nhello\r\n0\r\n\r\n", b"5\r\nhello\r\n" + b"0" * 20000])
+LENIENT = [b"5\nhello\n0\n\n", b"5 \r\nhello\r\n0\r\n\r\n", b"5;ext=\"a b\"\r\nhello\r\n0\r\n\r\n", b"05\r\nhello\r\n00\r\n\r\n",
+           b"5\r\nhello\r\n0\r\nTrailer: x\r\n\r\n"]
+BROKEN = [b"+5\r\nhello\r\n0\r\n\r\n", b"-1\r\nhello\r\n0\r\n\r\n", b"ffffffffffffffffff\r\nhello\r\n0\r\n\r\n", b"\r\nhello\r\n0\r\n\r\n",
+          b"5\r\nhelloX\r\n0\r\n\r\n", b"g\r\nhello\r\n0\r\n\r\n", b"0x5\r\nhello\r\n0\r\n\r\n", b"5\r\nhello\r\n" + b"0" * 20000,
+          b"5;a\r\nb\r\nhello\r\n0\r\n\r\n"]
+
+
+@pytest.mark.parametrize("body", LENIENT)
+def test_odd_http_chunks(raw, s3, bucket, body):
+    """Chunked coding that one may read leniently: the whole body or a refusal, and a request behind it is a request."""
+    head, _ = raw.build("PUT", f"/{bucket}/first", payload=UNSIGNED)
+    after, _ = raw.build("GET", f"/{bucket}/none")
+    answers, _ = exchange(raw, head.replace(b"content-length: 0", b"transfer-encoding: chunked") + body + after, timeout=4)
+    if answers and answers[0].status == 200:
+        assert read(s3, bucket, "first") == b"hello" and [a.status for a in answers[1:]] in ([404], []), answers
+    else:
+        assert absent(s3, bucket, "first") and len(answers) <= 1, answers
+
+
+@pytest.mark.parametrize("body", BROKEN)
 def test_broken_http_chunks(raw, s3, bucket, body):
     """Chunked coding that is not right: no hidden request runs and nothing broken is taken for a whole body."""
     answers, closed = smuggle(raw, bucket, b"Transfer-Encoding: chunked\r\n", body)
     assert absent(s3, bucket, "hidden"), answers
-    good = [a for a in answers if a.status == 200]
-    assert len(good) <= 1
-    if good:
-        assert read(s3, bucket, "first") == b"hello"
+    assert absent(s3, bucket, "first"), answers
+    assert len(answers) <= 1 and all(a.status >= 400 for a in answers), answers
     still_serves(raw, bucket)
 
 
@@ -444,7 +458,8 @@ def test_thousands_of_idle_connections(raw, s3, bucket):
         head, _ = raw.build("GET", f"/{bucket}/k")
         for sock in idle[::100]:
             sock.sendall(head)
-            assert select.select([sock], [], [], 10 * PATIENCE)[0] and sock.recv(15).startswith(b"HTTP/1.1 200")
+            sock.settimeout(10 * PATIENCE)
+            assert sock.recv(15).startswith(b"HTTP/1.1 200")
     finally:
         for sock in idle:
             sock.close()

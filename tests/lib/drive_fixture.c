@@ -451,7 +451,7 @@ static bool ends_in(const char *name, const char *suffix)
         return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
-static unsigned walk(const struct fx *fx, const char *folder, const char *suffix, char *newest, size_t cap)
+static unsigned walk(const struct fx *fx, const char *folder, const char *suffix, char *first, size_t cap)
 {
         char path[256], best[256] = "";
         struct dirent *entry;
@@ -465,16 +465,16 @@ static unsigned walk(const struct fx *fx, const char *folder, const char *suffix
                 if (entry->d_name[0] == '.' || !ends_in(entry->d_name, suffix))
                         continue;
                 count++;
-                if (strcmp(entry->d_name, best) > 0)
+                if (best[0] == 0 || strcmp(entry->d_name, best) < 0)
                         memcpy(best, entry->d_name, strlen(entry->d_name) + 1);
         }
         closedir(dir);
-        if (newest != NULL)
-                snprintf(newest, cap, "%s/%s", path, best);
+        if (first != NULL)
+                snprintf(first, cap, "%s/%s", path, best);
         return count;
 }
 
-void fx_newest(const struct fx *fx, const char *folder, char *out, size_t cap)
+void fx_first(const struct fx *fx, const char *folder, char *out, size_t cap)
 {
         walk(fx, folder, "", out, cap);
 }

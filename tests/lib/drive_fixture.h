@@ -100,8 +100,8 @@ bool fx_wait_indexed(struct fx *fx);
 
 /* ---- damage ---------------------------------------------------------------------------------------- */
 
-/* Path of the only or newest file of a folder (log, data). */
-void fx_newest(const struct fx *fx, const char *folder, char *out, size_t cap);
+/* Path of the file of a folder (log, data) whose name comes first. */
+void fx_first(const struct fx *fx, const char *folder, char *out, size_t cap);
 void fx_flip(const char *path, uint64_t offset);
 uint64_t fx_file_size(const char *path);
 /* Number of files in a folder whose names end so. */
