@@ -1,0 +1,303 @@
+/*
+ * store.c - opening and closing a store: which folders are drives of it, formatting, locks; and what does not fit elsewhere.
+ *
+ * Runs before the loops and after them, but eng_store_start() and eng_new_id().
+ */
+#include "engine/store.h"
+#include "engine/drive/identity.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what the folders are ------------------------------------------------------------------------------------- */
+
+struct probe {
+        enum eng_folder_state state;
+        struct eng_identity identity;
+};
+
+static int probe_all(const struct eng_options *o, struct probe *probes, struct eng_error *error)
+{
+        unsigned i, j;
+        int rv;
+
+        if (o->drive_count == 0 || o->drive_count > ENG_DRIVES_MAX)
+                return eng_error_set(error, -EINVAL, "between 1 and %u drives must be given", ENG_DRIVES_MAX);
+        for (i = 0; i < o->drive_count; i++) {
+                for (j = 0; j < i; j++)
+                        if (strcmp(o->drives[i], o->drives[j]) == 0)
+                                return eng_error_set(error, -EINVAL, "%s: given twice", o->drives[i]);
+                if (strlen(o->drives[i]) >= sizeof(((struct eng_member *)0)->path))
+                        return eng_error_set(error, -ENAMETOOLONG, "%s: path too long", o->drives[i]);
+                rv = eng_folder_probe(o->drives[i], &probes[i].state, &probes[i].identity, error);
+                if (rv != 0)
+                        return rv;
+                if (probes[i].state == ENG_FOLDER_FOREIGN)
+                        return eng_error_set(error, -ENOTEMPTY, "%s: holds other files and is no drive of a store",
+                                             o->drives[i]);
+        }
+        return 0;
+}
+
+static bool all_blank(const struct eng_options *o, const struct probe *probes)
+{
+        unsigned i;
+
+        for (i = 0; i < o->drive_count; i++)
+                if (probes[i].state == ENG_FOLDER_DRIVE)
+                        return false;
+        return true;
+}
+
+/* ---- formatting --------------------------------------------------------------------------------------------------- */
+
+/* Defaults by number of drives (DESIGN section 5). */
+static void default_code(unsigned drives, unsigned *k, unsigned *m)
+{
+        static const struct {
+                unsigned drives, k, m;
+        } table[] = {{1, 1, 0}, {2, 1, 1}, {3, 2, 1}, {4, 2, 2}, {6, 4, 2}, {8, 6, 2}, {12, 8, 3}};
+        unsigned i;
+
+        for (i = 0; i < sizeof(table) / sizeof(table[0]) && table[i].drives <= drives; i++) {
+                *k = table[i].k;
+                *m = table[i].m;
+        }
+}
+
+static int check_code(const struct eng_options *o, unsigned k, unsigned m, struct eng_error *error)
+{
+        if (k < 1 || k > ERA_MAX_K || m > ERA_MAX_M)
+                return eng_error_set(error, -EINVAL, "ec %u+%u: between 1+0 and %u+%u is possible", k, m, ERA_MAX_K,
+                                     ERA_MAX_M);
+        if (k + m > o->drive_count)
+                return eng_error_set(error, -EINVAL, "ec %u+%u needs %u drives, %u are given", k, m, k + m,
+                                     o->drive_count);
+        return 0;
+}
+
+static int format_all(struct eng_store *store, struct eng_error *error)
+{
+        const struct eng_options *o = &store->options;
+        struct eng_identity identity = {.layout = FMT_LAYOUT_VERSION, .created_ms = lp_wall_ms()};
+        uint8_t epoch_id[FMT_ID], none[FMT_ID] = {0};
+        struct eng_buf *epoch;
+        unsigned i;
+        int rv;
+
+        store->k = o->ec_k;
+        store->m = o->ec_m;
+        if (store->k == 0)
+                default_code(o->drive_count, &store->k, &store->m);
+        rv = check_code(o, store->k, store->m, error);
+        if (rv != 0)
+                return rv;
+        store->drive_count = o->drive_count;
+        lp_random(identity.store_id, FMT_ID);
+        for (i = 0; i < o->drive_count; i++)
+                lp_random(store->members[i].id, FMT_ID);
+        lp_random(epoch_id, FMT_ID);
+        epoch = eng_epoch_body(store, 1, epoch_id, none,
+                               o->drive_count == 64 ? ~0ull : eng_bit(o->drive_count) - 1);
+        if (epoch == NULL)
+                return -ENOMEM;
+        for (i = 0; i < o->drive_count && rv == 0; i++) {
+                identity.slot = i;
+                memcpy(identity.drive_id, store->members[i].id, FMT_ID);
+                if (mkdir(o->drives[i], 0755) != 0 && errno != EEXIST)
+                        rv = eng_error_set(error, -errno, "%s: %s", o->drives[i], strerror(errno));
+                else
+                        rv = eng_folder_format(o->drives[i], &identity, epoch->data, epoch->len, error);
+        }
+        eng_buf_unref(epoch);
+        store->formatted = rv == 0;
+        return rv;
+}
+
+/* ---- recognising ---------------------------------------------------------------------------------------------------- */
+
+static int try_lock(const char *path, struct eng_error *error)
+{
+        int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock, rv;
+
+        if (dir < 0)
+                return eng_error_set(error, -errno, "%s: %s", path, strerror(errno));
+        rv = eng_folder_lock(dir, path, &lock, error);
+        if (rv == 0)
+                close(lock); /* taken for good when the drive is opened */
+        close(dir);
+        return rv;
+}
+
+static int take_drive(struct eng_store *store, const char *path, const struct probe *p, struct eng_error *error)
+{
+        struct eng_member *m = &store->unplaced[store->unplaced_count];
+        unsigned i;
+
+        if (store->unplaced_count == 0) {
+                memcpy(store->store_id, p->identity.store_id, FMT_ID);
+                snprintf(store->first_path, sizeof(store->first_path), "%s", path);
+        } else if (memcmp(store->store_id, p->identity.store_id, FMT_ID) != 0) {
+                return eng_error_set(error, -EXDEV, "%s: belongs to another store than %s", path, store->first_path);
+        }
+        for (i = 0; i < store->unplaced_count; i++)
+                if (memcmp(store->unplaced[i].identity.drive_id, p->identity.drive_id, FMT_ID) == 0)
+                        return eng_error_set(error, -EEXIST, "%s: is a copy of drive %s", path, store->unplaced[i].path);
+        snprintf(m->path, sizeof(m->path), "%s", path);
+        m->identity = p->identity;
+        store->unplaced_count++;
+        return try_lock(path, error);
+}
+
+static int recognise(struct eng_store *store, struct eng_error *error)
+{
+        const struct eng_options *o = &store->options;
+        struct probe probes[ENG_DRIVES_MAX];
+        unsigned i, n = 0;
+        int rv = probe_all(o, probes, error);
+
+        if (rv == 0 && o->format && all_blank(o, probes)) {
+                rv = format_all(store, error);
+                if (rv == 0)
+                        rv = probe_all(o, probes, error);
+        }
+        for (i = 0; rv == 0 && i < o->drive_count; i++) {
+                if (probes[i].state == ENG_FOLDER_DRIVE)
+                        rv = take_drive(store, o->drives[i], &probes[i], error);
+                else if (n < sizeof(store->empty_paths))
+                        n += (unsigned)snprintf(store->empty_paths + n, sizeof(store->empty_paths) - n, "%s %s is %s",
+                                                n == 0 ? ";" : ",", o->drives[i],
+                                                probes[i].state == ENG_FOLDER_ABSENT ? "not there" : "empty");
+        }
+        if (rv == 0 && store->unplaced_count == 0)
+                rv = eng_error_set(error, -ENOENT,
+                                   "no drive of a store among the folders given%s (a new store is made by --format)",
+                                   store->empty_paths);
+        return rv;
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------------------- */
+
+static void free_store(struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; store->loops != NULL && i < store->loop_count; i++) {
+                eng_config_free(&store->loops[i]);
+                eng_reap_free(&store->loops[i]);
+                free(store->loops[i].cover_pgs);
+        }
+        if (store->coord != NULL)
+                free(store->coord->config);
+        free(store->coord);
+        era_code_free(store->code);
+        free(store->orders);
+        free(store->pg_loop);
+        free(store->pgs);
+        free(store->loops);
+        free(store->members);
+        pthread_mutex_destroy(&store->health_lock);
+        free(store);
+}
+
+static int make_loops(struct eng_store *store)
+{
+        unsigned i;
+
+        store->loops = calloc(store->loop_count, sizeof(store->loops[0]));
+        if (store->loops == NULL)
+                return -ENOMEM;
+        for (i = 0; i < store->loop_count; i++) {
+                struct eng_loop *el = &store->loops[i];
+
+                el->store = store;
+                el->loop = store->options.loops[i];
+                el->index = i;
+                el->reap_timer.expired = eng_reap_tick;
+                TAILQ_INIT(&el->appended);
+                STAILQ_INIT(&el->reaps);
+        }
+        return 0;
+}
+
+int eng_store_open(const struct eng_options *options, struct eng_store **out, struct eng_error *error)
+{
+        struct eng_store *store = calloc(1, sizeof(*store));
+        int rv = -ENOMEM;
+
+        error->text[0] = 0;
+        if (store == NULL)
+                return eng_error_set(error, -ENOMEM, "no memory");
+        pthread_mutex_init(&store->health_lock, NULL);
+        store->options = *options;
+        store->loop_count = options->loop_count;
+        store->pg_count = ENG_PG_COUNT;
+        store->members = calloc(ENG_DRIVES_MAX, sizeof(store->members[0]));
+        store->coord = calloc(1, sizeof(*store->coord));
+        if (store->members == NULL || store->coord == NULL || make_loops(store) != 0)
+                goto err;
+        store->coord->store = store;
+        rv = recognise(store, error);
+        if (rv != 0)
+                goto err;
+        memset(store->members, 0, ENG_DRIVES_MAX * sizeof(store->members[0]));
+        store->drive_count = 0; /* known when a log has been read */
+        *out = store;
+        return 0;
+err:
+        if (error->text[0] == 0)
+                eng_error_set(error, rv, "%s", strerror(-rv));
+        free_store(store);
+        return rv;
+}
+
+bool eng_store_formatted(const struct eng_store *store)
+{
+        return store->formatted;
+}
+
+const char *eng_store_first_path(const struct eng_store *store)
+{
+        return store->first_path;
+}
+
+static void start(struct lp_msg *msg)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)msg - offsetof(struct eng_coord, start_msg));
+
+        eng_health_start(c->store);
+        eng_recover(c->store);
+        eng_health_refresh(c->store);
+}
+
+void eng_store_start(struct eng_store *store)
+{
+        store->coord->start_msg.run = start;
+        lp_post(store->loops[0].loop, &store->coord->start_msg);
+}
+
+void eng_store_close(struct eng_store *store)
+{
+        if (store == NULL)
+                return;
+        eng_recover_free(store);
+        free_store(store);
+}
+
+void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID])
+{
+        uint32_t epoch = htobe32((uint32_t)el->view.epoch);
+        uint16_t loop = htobe16((uint16_t)el->index);
+        uint64_t counter = htobe64(++el->id_counter);
+
+        memcpy(id, &epoch, 4);
+        memcpy(id + 4, &loop, 2);
+        memset(id + 6, 0, 2);
+        memcpy(id + 8, &counter, 8);
+}
