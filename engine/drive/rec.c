@@ -17,7 +17,8 @@
 
 int eng_name_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
 {
-        int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+        size_t common = a_len < b_len ? a_len : b_len;
+        int order = common > 0 ? memcmp(a, b, common) : 0; /* an empty name may be NULL */
 
         if (order != 0)
                 return order;
