@@ -1,0 +1,490 @@
+/*
+ * store_fixture.c - a whole store for tests; see store_fixture.h.
+ */
+#include "tests/lib/store_fixture.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- bytes ------------------------------------------------------------------------------------------- */
+
+static void fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
+{
+        size_t i;
+
+        for (i = 0; i < len; i++) {
+                uint64_t x = seed * 0x9e3779b97f4a7c15ull + (offset + i) / 8;
+
+                x ^= x >> 31;
+                x *= 0xbf58476d1ce4e5b9ull;
+                x ^= x >> 29;
+                out[i] = (uint8_t)(x >> (8 * ((offset + i) % 8)));
+        }
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+void sf_make(struct sf *sf, unsigned drives, unsigned loops)
+{
+        const char *base = getenv("TMPDIR");
+        unsigned i;
+
+        memset(sf, 0, sizeof(*sf));
+        snprintf(sf->root, sizeof(sf->root), "%s/mr-store-XXXXXX", base != NULL ? base : "/tmp");
+        assert(mkdtemp(sf->root) != NULL);
+        sf->drives = drives;
+        sf->loop_count = loops;
+        for (i = 0; i < drives; i++) {
+                snprintf(sf->path[i], sizeof(sf->path[i]), "%s/d%u", sf->root, i);
+                sf->paths[i] = sf->path[i];
+                mkdir(sf->path[i], 0755);
+        }
+        sf->options.cache_bytes = 8 << 20;
+        sf->options.log_file_bytes = 4 << 20;
+        sf->options.segment_bytes = 16 << 20;
+        sf->options.full_reserve_bytes = 1 << 20;
+}
+
+static void *loop_thread(void *arg)
+{
+        lp_loop_run(arg);
+        return NULL;
+}
+
+static void free_loops(struct sf *sf)
+{
+        unsigned i;
+
+        for (i = 0; i < sf->loop_count; i++)
+                lp_loop_free(sf->loops[i]);
+}
+
+int sf_open(struct sf *sf, bool format)
+{
+        unsigned i;
+        int rv;
+
+        for (i = 0; i < sf->loop_count; i++) {
+                struct lp_config config = {.index = i, .slots = 48};
+
+                assert(lp_loop_new(&config, &sf->loops[i]) == 0);
+        }
+        sf->options.drives = sf->paths;
+        sf->options.drive_count = sf->drives;
+        sf->options.format = format;
+        sf->options.loops = sf->loops;
+        sf->options.loop_count = sf->loop_count;
+        rv = eng_store_open(&sf->options, &sf->store, &sf->error);
+        if (rv != 0) {
+                free_loops(sf);
+                return rv;
+        }
+        for (i = 0; i < sf->loop_count; i++)
+                assert(pthread_create(&sf->threads[i], NULL, loop_thread, sf->loops[i]) == 0);
+        eng_store_start(sf->store);
+        return 0;
+}
+
+bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds)
+{
+        struct eng_health *h = malloc(sizeof(*h));
+        bool ok = false;
+        unsigned i;
+
+        for (i = 0; i < seconds * 100 && !ok; i++) {
+                eng_health_read(sf->store, h);
+                ok = fine(h, arg);
+                if (!ok)
+                        usleep(10000);
+        }
+        if (!ok) {
+                fprintf(stderr, "health: ready %d writable %d %s; in %u of %u\n", h->ready, h->writable, h->reason, h->drives_in,
+                        h->drive_count);
+                for (i = 0; i < h->drive_count; i++)
+                        fprintf(stderr, "  drive %u state %d %s\n", i, h->drives[i].state, h->drives[i].reason);
+        }
+        free(h);
+        return ok;
+}
+
+static bool is_ready(const struct eng_health *h, void *arg)
+{
+        return h->ready;
+}
+
+bool sf_wait_ready(struct sf *sf, unsigned seconds)
+{
+        return sf_wait_health(sf, is_ready, NULL, seconds);
+}
+
+void sf_close(struct sf *sf)
+{
+        unsigned i;
+
+        for (i = 0; i < sf->loop_count; i++)
+                lp_loop_stop(sf->loops[i]);
+        for (i = 0; i < sf->loop_count; i++)
+                pthread_join(sf->threads[i], NULL);
+        eng_store_close(sf->store);
+        free_loops(sf);
+        sf->store = NULL;
+}
+
+void sf_remove(struct sf *sf)
+{
+        char command[256];
+
+        snprintf(command, sizeof(command), "rm -rf '%s'", sf->root);
+        assert(system(command) == 0);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------ */
+
+/* One blocking call. start() runs on the loop; finish() is called by its callback. */
+struct call {
+        struct lp_msg msg;
+        struct sf *sf;
+        void (*start)(struct call *call);
+        sem_t done;
+        int rv;
+        uint64_t bucket, seed, offset, len;
+        const char *name;
+        size_t size, at;
+        bool size_known, flag, is_part;
+        const struct eng_condition *condition;
+        uint8_t id[ENG_ID_LEN], part_id[ENG_ID_LEN];
+        unsigned number;
+        struct eng_put *put;
+        struct eng_get *get;
+        struct eng_list_params list;
+        const struct eng_complete_params *complete;
+        char *text;
+};
+
+static void finish(struct call *c, int rv)
+{
+        c->rv = rv;
+        sem_post(&c->done);
+}
+
+static void started(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+
+        c->start(c);
+}
+
+static int run(struct sf *sf, unsigned loop, struct call *c, void (*start)(struct call *c))
+{
+        c->sf = sf;
+        c->start = start;
+        c->msg.run = started;
+        sem_init(&c->done, 0, 0);
+        lp_post(sf->loops[loop], &c->msg);
+        while (sem_wait(&c->done) != 0)
+                ;
+        sem_destroy(&c->done);
+        return c->rv;
+}
+
+static struct eng_str str(const char *s)
+{
+        return (struct eng_str){s, strlen(s)};
+}
+
+static void plain_done(void *arg, int rv)
+{
+        finish(arg, rv);
+}
+
+static void bucket_made(void *arg, int rv)
+{
+        struct call *c = arg;
+        const struct eng_bucket *b;
+
+        if (rv == 0 && eng_bucket_get(c->sf->store, str(c->name), &b) == 0)
+                c->bucket = b->id;
+        finish(c, rv);
+}
+
+static void start_bucket(struct call *c)
+{
+        eng_bucket_create(c->sf->store, str(c->name), "x", 1, bucket_made, c);
+}
+
+int sf_bucket(struct sf *sf, const char *name, uint64_t *id)
+{
+        struct call c = {.name = name};
+        int rv = run(sf, sf->loop_count - 1, &c, start_bucket);
+
+        *id = c.bucket;
+        return rv;
+}
+
+static void start_bucket_delete(struct call *c)
+{
+        eng_bucket_delete(c->sf->store, str(c->name), plain_done, c);
+}
+
+int sf_bucket_delete(struct sf *sf, const char *name)
+{
+        struct call c = {.name = name};
+
+        return run(sf, sf->loop_count - 1, &c, start_bucket_delete);
+}
+
+static void put_done(void *arg, int rv, const struct eng_object *object)
+{
+        struct call *c = arg;
+
+        if (rv == 0)
+                memcpy(c->part_id, object->id, ENG_ID_LEN);
+        finish(c, rv);
+}
+
+static void put_more(void *arg)
+{
+        struct call *c = arg;
+        uint8_t piece[50000];
+        struct eng_put_commit commit = {.attrs = "attrs", .attrs_len = 5};
+
+        while (c->at < c->size) {
+                size_t n = c->size - c->at < sizeof(piece) ? c->size - c->at : sizeof(piece);
+                ssize_t taken;
+
+                fill(piece, c->seed, c->offset + c->at, n);
+                taken = eng_put_write(c->put, piece, n);
+                if (taken < 0) {
+                        eng_put_abort(c->put);
+                        finish(c, (int)taken);
+                        return;
+                }
+                c->at += (size_t)taken;
+                if ((size_t)taken < n)
+                        return;
+        }
+        if (c->condition != NULL)
+                commit.condition = *c->condition;
+        memcpy(commit.etag, &c->seed, 8);
+        eng_put_commit(c->put, &commit, put_done, c);
+}
+
+static void start_put(struct call *c)
+{
+        struct eng_put_params p = {.bucket = c->bucket, .key = str(c->name), .wake = put_more, .arg = c};
+        int rv;
+
+        p.size = c->size_known ? c->size : ENG_SIZE_UNKNOWN;
+        p.is_part = c->is_part;
+        p.part_number = c->number;
+        memcpy(p.upload_id, c->id, ENG_ID_LEN);
+        rv = eng_put_open(c->sf->store, &p, &c->put);
+        if (rv != 0)
+                finish(c, rv);
+        else
+                put_more(c);
+}
+
+int sf_put(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, bool size_known,
+           const struct eng_condition *condition)
+{
+        struct call c = {.bucket = bucket, .name = key, .seed = seed, .size = size, .size_known = size_known,
+                         .condition = condition};
+
+        return run(sf, loop, &c, start_put);
+}
+
+int sf_part(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, const uint8_t id[ENG_ID_LEN], unsigned number,
+            uint64_t seed, size_t offset, size_t size, uint8_t part_id[ENG_ID_LEN])
+{
+        struct call c = {.bucket = bucket, .name = key, .seed = seed, .offset = offset, .size = size, .size_known = true,
+                         .is_part = true, .number = number};
+        int rv;
+
+        memcpy(c.id, id, ENG_ID_LEN);
+        rv = run(sf, loop, &c, start_put);
+        memcpy(part_id, c.part_id, ENG_ID_LEN);
+        return rv;
+}
+
+static void get_more(void *arg)
+{
+        struct call *c = arg;
+        const uint8_t *data;
+        uint8_t *want;
+        size_t len;
+        int rv;
+
+        while ((rv = eng_get_next(c->get, &data, &len)) == 0) {
+                want = malloc(len);
+                fill(want, c->seed, c->offset + c->at, len);
+                if (memcmp(want, data, len) != 0)
+                        c->flag = true;
+                free(want);
+                c->at += len;
+        }
+        if (rv == -EAGAIN)
+                return;
+        eng_get_close(c->get);
+        if (rv == -ENODATA)
+                rv = c->flag || c->at != c->len ? -EILSEQ : 0;
+        finish(c, rv);
+}
+
+static void get_opened(void *arg, int rv, struct eng_get *get)
+{
+        struct call *c = arg;
+
+        if (rv == 0 && eng_get_object(get)->size != c->size) {
+                eng_get_close(get);
+                rv = -EMSGSIZE;
+        }
+        if (rv == 0) {
+                c->get = get;
+                rv = eng_get_start(get, c->offset, c->len, get_more, c);
+                if (rv != 0)
+                        eng_get_close(get);
+        }
+        if (rv != 0)
+                finish(c, rv);
+        else
+                get_more(c);
+}
+
+static void start_get(struct call *c)
+{
+        eng_get_open(c->sf->store, c->bucket, str(c->name), get_opened, c);
+}
+
+int sf_get_range(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, uint64_t offset,
+                 uint64_t len)
+{
+        struct call c = {.bucket = bucket, .name = key, .seed = seed, .size = size, .offset = offset, .len = len};
+
+        return run(sf, loop, &c, start_get);
+}
+
+int sf_get(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size)
+{
+        return sf_get_range(sf, loop, bucket, key, seed, size, 0, size);
+}
+
+static void deleted(void *arg, int rv, bool existed)
+{
+        struct call *c = arg;
+
+        c->flag = existed;
+        finish(c, rv);
+}
+
+static void start_delete(struct call *c)
+{
+        eng_delete(c->sf->store, c->bucket, str(c->name), NULL, deleted, c);
+}
+
+int sf_delete(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, bool *existed)
+{
+        struct call c = {.bucket = bucket, .name = key};
+        int rv = run(sf, loop, &c, start_delete);
+
+        *existed = c.flag;
+        return rv;
+}
+
+static void listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
+{
+        struct call *c = arg;
+        size_t bytes = 1, at = 0;
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                bytes += entries[i].name.len + 2;
+        c->text = calloc(1, bytes);
+        for (i = 0; i < count; i++) {
+                if (entries[i].is_prefix)
+                        c->text[at++] = '>';
+                memcpy(c->text + at, entries[i].name.data, entries[i].name.len);
+                at += entries[i].name.len;
+                c->text[at++] = '\n';
+        }
+        c->flag = more;
+        finish(c, rv);
+}
+
+static void start_list(struct call *c)
+{
+        eng_list(c->sf->store, &c->list, listed, c);
+}
+
+char *sf_list(struct sf *sf, unsigned loop, uint64_t bucket, const char *prefix, const char *delimiter, const char *after,
+              unsigned max, int *rv, bool *more)
+{
+        struct call c = {.list = {.bucket = bucket, .prefix = str(prefix), .delimiter = str(delimiter), .after = str(after),
+                                  .max = max}};
+
+        *rv = run(sf, loop, &c, start_list);
+        *more = c.flag;
+        return c.text;
+}
+
+static void upload_made(void *arg, int rv, const uint8_t id[ENG_ID_LEN])
+{
+        struct call *c = arg;
+
+        if (rv == 0)
+                memcpy(c->id, id, ENG_ID_LEN);
+        finish(c, rv);
+}
+
+static void start_upload(struct call *c)
+{
+        static const uint8_t tag[8];
+
+        eng_upload_create(c->sf->store, c->bucket, str(c->name), "u", 1, tag, upload_made, c);
+}
+
+int sf_upload(struct sf *sf, uint64_t bucket, const char *key, uint8_t id[ENG_ID_LEN])
+{
+        struct call c = {.bucket = bucket, .name = key};
+        int rv = run(sf, 0, &c, start_upload);
+
+        memcpy(id, c.id, ENG_ID_LEN);
+        return rv;
+}
+
+static void start_complete(struct call *c)
+{
+        eng_complete(c->sf->store, c->complete, put_done, c);
+}
+
+int sf_complete(struct sf *sf, uint64_t bucket, const char *key, const uint8_t id[ENG_ID_LEN],
+                const struct eng_complete_part *parts, unsigned count)
+{
+        struct eng_complete_params p = {.bucket = bucket, .key = str(key), .parts = parts, .count = count};
+        struct call c = {.complete = &p};
+
+        p.commit.attrs = "done";
+        p.commit.attrs_len = 4;
+        memcpy(p.upload_id, id, ENG_ID_LEN);
+        return run(sf, 0, &c, start_complete);
+}
+
+static void start_upload_abort(struct call *c)
+{
+        eng_upload_abort(c->sf->store, c->bucket, str(c->name), c->id, plain_done, c);
+}
+
+int sf_upload_abort(struct sf *sf, uint64_t bucket, const char *key, const uint8_t id[ENG_ID_LEN])
+{
+        struct call c = {.bucket = bucket, .name = key};
+
+        memcpy(c.id, id, ENG_ID_LEN);
+        return run(sf, 0, &c, start_upload_abort);
+}

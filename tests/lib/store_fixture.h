@@ -1,0 +1,54 @@
+/*
+ * store_fixture.h - a whole store over temporary folders with running loops, and blocking calls for tests.
+ *
+ * Each call runs on the loop named and waits for its callback. Test thread only.
+ */
+#ifndef MILLRACE_TESTS_STORE_FIXTURE_H
+#define MILLRACE_TESTS_STORE_FIXTURE_H
+
+#include "engine.h"
+
+#define SF_DRIVES_MAX 12
+#define SF_LOOPS_MAX 4
+
+struct sf {
+        char root[128];
+        char path[SF_DRIVES_MAX][192];
+        const char *paths[SF_DRIVES_MAX];
+        unsigned drives, loop_count;
+        struct lp_loop *loops[SF_LOOPS_MAX];
+        unsigned long threads[SF_LOOPS_MAX];
+        struct eng_store *store;
+        struct eng_options options;
+        struct eng_error error;
+};
+
+/* Makes folders; then open (format or not). ready: waits until health says ready (or, with want_ready false, not at all). */
+void sf_make(struct sf *sf, unsigned drives, unsigned loops);
+int sf_open(struct sf *sf, bool format);
+bool sf_wait_ready(struct sf *sf, unsigned seconds);
+bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
+void sf_close(struct sf *sf);          /* clean end */
+void sf_remove(struct sf *sf);         /* folders too */
+
+int sf_bucket(struct sf *sf, const char *name, uint64_t *id);
+int sf_bucket_delete(struct sf *sf, const char *name);
+/* Bytes of an object are made from a seed so that tests need not keep them. size_known false: as a stream of unknown length. */
+int sf_put(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, bool size_known,
+           const struct eng_condition *condition);
+/* 0 when the object is there and every byte is right; -EILSEQ when bytes differ. */
+int sf_get(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size);
+int sf_get_range(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, uint64_t offset,
+                 uint64_t len);
+int sf_delete(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, bool *existed);
+/* Names found, each ended by a newline; a common prefix is preceded by '>'. Caller frees. */
+char *sf_list(struct sf *sf, unsigned loop, uint64_t bucket, const char *prefix, const char *delimiter, const char *after,
+              unsigned max, int *rv, bool *more);
+int sf_upload(struct sf *sf, uint64_t bucket, const char *key, uint8_t id[ENG_ID_LEN]);
+int sf_part(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, const uint8_t id[ENG_ID_LEN], unsigned number,
+            uint64_t seed, size_t offset, size_t size, uint8_t part_id[ENG_ID_LEN]);
+int sf_complete(struct sf *sf, uint64_t bucket, const char *key, const uint8_t id[ENG_ID_LEN],
+                const struct eng_complete_part *parts, unsigned count);
+int sf_upload_abort(struct sf *sf, uint64_t bucket, const char *key, const uint8_t id[ENG_ID_LEN]);
+
+#endif

@@ -1,0 +1,386 @@
+/*
+ * test_store.c - the store over real drive folders: what users rely on, with restarts, a drive gone, and damage.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/store_fixture.h"
+
+static const size_t sizes[] = {0, 1, 4096, 131072, 131073, 200000, 1 << 20, (2 << 20) + 1, (5 << 20) + 12345, 17 << 20};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static void restart(struct sf *sf)
+{
+        sf_close(sf);
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_ready(sf, 20));
+}
+
+static void begin(struct sf *sf, unsigned drives, unsigned loops, uint64_t *bucket)
+{
+        sf_make(sf, drives, loops);
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+}
+
+static void end(struct sf *sf)
+{
+        sf_close(sf);
+        sf_remove(sf);
+}
+
+static void put_all(struct sf *sf, uint64_t bucket, bool known)
+{
+        char key[32];
+        unsigned i;
+
+        for (i = 0; i < SIZES; i++) {
+                snprintf(key, sizeof(key), "%c/%zu", known ? 'k' : 'u', sizes[i]);
+                assert_int_equal(sf_put(sf, i % sf->loop_count, bucket, key, i + 1, sizes[i], known, NULL), 0);
+        }
+}
+
+static void get_all(struct sf *sf, uint64_t bucket, bool known)
+{
+        char key[32];
+        unsigned i;
+
+        for (i = 0; i < SIZES; i++) {
+                snprintf(key, sizeof(key), "%c/%zu", known ? 'k' : 'u', sizes[i]);
+                assert_int_equal(sf_get(sf, (i + 1) % sf->loop_count, bucket, key, i + 1, sizes[i]), 0);
+        }
+}
+
+static void round_trip(unsigned drives, unsigned loops)
+{
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, drives, loops, &bucket);
+        put_all(&sf, bucket, true);
+        put_all(&sf, bucket, false);
+        get_all(&sf, bucket, true);
+        get_all(&sf, bucket, false);
+        restart(&sf);
+        get_all(&sf, bucket, true);
+        get_all(&sf, bucket, false);
+        end(&sf);
+}
+
+static void test_one_drive(void **state)
+{
+        round_trip(1, 1);
+}
+
+static void test_two_drives(void **state)
+{
+        round_trip(2, 2);
+}
+
+static void test_four_drives(void **state)
+{
+        round_trip(4, 2);
+}
+
+static void test_ranges(void **state)
+{
+        const size_t size = (5 << 20) + 12345;
+        struct sf sf;
+        uint64_t bucket;
+        unsigned i;
+
+        begin(&sf, 4, 2, &bucket);
+        assert_int_equal(sf_put(&sf, 0, bucket, "big", 7, size, true, NULL), 0);
+        for (i = 0; i < 200; i++) {
+                uint64_t offset = (i * 7919ull * 1013) % size, len = 1 + (i * 104729ull) % (size - offset);
+
+                assert_int_equal(sf_get_range(&sf, i % 2, bucket, "big", 7, size, offset, len), 0);
+        }
+        end(&sf);
+}
+
+static void test_conditions_and_delete(void **state)
+{
+        struct eng_condition absent = {.if_absent = true}, etag = {.if_etag = true};
+        struct sf sf;
+        uint64_t bucket, seed = 2;
+        bool existed;
+
+        begin(&sf, 4, 2, &bucket);
+        assert_int_equal(sf_put(&sf, 0, bucket, "a", 1, 10, true, &absent), 0);
+        assert_int_equal(sf_put(&sf, 1, bucket, "a", 2, 10, true, &absent), -EEXIST);
+        assert_int_equal(sf_get(&sf, 1, bucket, "a", 1, 10), 0);
+        memcpy(etag.etag, &seed, 8);
+        assert_int_equal(sf_put(&sf, 1, bucket, "a", 3, 300000, true, &etag), -ESTALE);
+        assert_int_equal(sf_put(&sf, 1, bucket, "missing", 3, 10, true, &etag), -ENOENT);
+        seed = 1;
+        memcpy(etag.etag, &seed, 8);
+        assert_int_equal(sf_put(&sf, 1, bucket, "a", 3, 300000, true, &etag), 0);
+        assert_int_equal(sf_get(&sf, 0, bucket, "a", 3, 300000), 0);
+        assert_int_equal(sf_delete(&sf, 0, bucket, "a", &existed), 0);
+        assert_true(existed);
+        assert_int_equal(sf_delete(&sf, 1, bucket, "a", &existed), 0);
+        assert_false(existed);
+        assert_int_equal(sf_get(&sf, 0, bucket, "a", 3, 300000), -ENOENT);
+        restart(&sf);
+        assert_int_equal(sf_get(&sf, 0, bucket, "a", 3, 300000), -ENOENT);
+        end(&sf);
+}
+
+static void test_listing(void **state)
+{
+        struct sf sf;
+        uint64_t bucket;
+        char key[64], *text;
+        unsigned i;
+        bool more;
+        int rv;
+
+        begin(&sf, 4, 2, &bucket);
+        for (i = 0; i < 300; i++) {
+                snprintf(key, sizeof(key), "%c/%03u", 'a' + i % 3, i);
+                assert_int_equal(sf_put(&sf, i % 2, bucket, key, i, 5, true, NULL), 0);
+        }
+        for (i = 0; i < 2; i++) {
+                text = sf_list(&sf, 1, bucket, "", "/", "", 1000, &rv, &more);
+                assert_int_equal(rv, 0);
+                assert_string_equal(text, ">a/\n>b/\n>c/\n");
+                assert_false(more);
+                free(text);
+                text = sf_list(&sf, 0, bucket, "", "/", "a/", 1, &rv, &more);
+                assert_string_equal(text, ">b/\n");
+                assert_true(more);
+                free(text);
+                text = sf_list(&sf, 0, bucket, "b/", "", "b/031", 3, &rv, &more);
+                assert_string_equal(text, "b/034\nb/037\nb/040\n");
+                assert_true(more);
+                free(text);
+                text = sf_list(&sf, 0, bucket, "c/29", "", "", 10, &rv, &more);
+                assert_string_equal(text, "c/290\nc/293\nc/296\nc/299\n");
+                assert_false(more);
+                free(text);
+                restart(&sf);
+        }
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EBUSY);
+        end(&sf);
+}
+
+static void test_multipart(void **state)
+{
+        struct eng_complete_part parts[3];
+        uint8_t id[ENG_ID_LEN], other[ENG_ID_LEN];
+        struct sf sf;
+        uint64_t bucket;
+        unsigned i;
+
+        begin(&sf, 4, 2, &bucket);
+        assert_int_equal(sf_upload(&sf, bucket, "m", id), 0);
+        for (i = 0; i < 3; i++) {
+                parts[i].number = 2 * i + 1;
+                assert_int_equal(sf_part(&sf, i % 2, bucket, "m", id, 2 * i + 1, 9, i * (6u << 20), 6u << 20, parts[i].id), 0);
+        }
+        assert_int_equal(sf_part(&sf, 0, bucket, "m", id, 9, 5, 0, 100, other), 0);
+        parts[1].number = 2;
+        assert_int_equal(sf_complete(&sf, bucket, "m", id, parts, 3), -EINVAL);
+        parts[1].number = 3;
+        assert_int_equal(sf_complete(&sf, bucket, "m", id, parts, 3), 0);
+        assert_int_equal(sf_complete(&sf, bucket, "m", id, parts, 3), 0);
+        assert_int_equal(sf_get(&sf, 1, bucket, "m", 9, 18u << 20), 0);
+        assert_int_equal(sf_upload_abort(&sf, bucket, "m", id), -ENOENT);
+        assert_int_equal(sf_part(&sf, 0, bucket, "m", id, 9, 5, 0, 100, other), -ENOENT);
+        restart(&sf);
+        assert_int_equal(sf_get_range(&sf, 1, bucket, "m", 9, 18u << 20, (6u << 20) - 5, 10), 0);
+        assert_int_equal(sf_complete(&sf, bucket, "m", id, parts, 3), 0);
+        assert_int_equal(sf_upload(&sf, bucket, "n", id), 0);
+        assert_int_equal(sf_part(&sf, 0, bucket, "n", id, 1, 5, 0, 100, other), 0);
+        assert_int_equal(sf_upload_abort(&sf, bucket, "n", id), 0);
+        assert_int_equal(sf_get(&sf, 1, bucket, "n", 5, 100), -ENOENT);
+        end(&sf);
+}
+
+static void test_buckets(void **state)
+{
+        struct sf sf;
+        uint64_t bucket, again;
+        uint8_t id[ENG_ID_LEN];
+        bool existed;
+
+        begin(&sf, 4, 2, &bucket);
+        assert_int_equal(sf_bucket(&sf, "bucket", &again), -EEXIST);
+        assert_int_equal(sf_put(&sf, 0, bucket, "a", 1, 10, true, NULL), 0);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EBUSY);
+        assert_int_equal(sf_delete(&sf, 0, bucket, "a", &existed), 0);
+        assert_int_equal(sf_upload(&sf, bucket, "u", id), 0);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), 0);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -ENOENT);
+        assert_int_equal(sf_put(&sf, 0, bucket, "a", 1, 10, true, NULL), -ENOENT);
+        assert_int_equal(sf_bucket(&sf, "bucket", &again), 0);
+        assert_int_not_equal(again, bucket);
+        restart(&sf);
+        assert_int_equal(sf_put(&sf, 0, again, "a", 1, 10, true, NULL), 0);
+        end(&sf);
+}
+
+/* A drive that is not there at the start: all is read, writes go on, and the drive stays out when it is back. */
+static void test_drive_missing(void **state)
+{
+        struct eng_health h;
+        char away[256];
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 4, 2, &bucket);
+        put_all(&sf, bucket, true);
+        sf_close(&sf);
+        snprintf(away, sizeof(away), "%s.away", sf.path[2]);
+        assert_int_equal(rename(sf.path[2], away), 0);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        get_all(&sf, bucket, true);
+        put_all(&sf, bucket, false);
+        get_all(&sf, bucket, false);
+        sf_close(&sf);
+        assert_int_equal(rename(away, sf.path[2]), 0);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        eng_health_read(sf.store, &h);
+        assert_int_equal(h.drives[2].state, ENG_DRIVE_STALE);
+        assert_int_equal(h.drives_in, 3);
+        get_all(&sf, bucket, true);
+        get_all(&sf, bucket, false);
+        end(&sf);
+}
+
+static bool one_out(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == h->drive_count - 1 && h->writable;
+}
+
+/* The folder of a running drive is moved away: that costs the drive and nothing else. */
+static void test_drive_moved_away(void **state)
+{
+        char away[256];
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 4, 2, &bucket);
+        put_all(&sf, bucket, true);
+        snprintf(away, sizeof(away), "%s.away", sf.path[1]);
+        assert_int_equal(rename(sf.path[1], away), 0);
+        assert_true(sf_wait_health(&sf, one_out, NULL, 20));
+        get_all(&sf, bucket, true);
+        put_all(&sf, bucket, false);
+        get_all(&sf, bucket, false);
+        restart(&sf);
+        get_all(&sf, bucket, true);
+        get_all(&sf, bucket, false);
+        end(&sf);
+}
+
+static bool read_only(const struct eng_health *h, void *arg)
+{
+        return h->ready && !h->writable && h->drives_in == 2;
+}
+
+/* Two of four drives: everything is read, nothing is written, nothing pretends. */
+static void test_two_drives_gone(void **state)
+{
+        char away[256];
+        struct sf sf;
+        uint64_t bucket;
+        unsigned i;
+
+        begin(&sf, 4, 2, &bucket);
+        put_all(&sf, bucket, true);
+        sf_close(&sf);
+        for (i = 0; i < 2; i++) {
+                snprintf(away, sizeof(away), "%s.away", sf.path[i]);
+                assert_int_equal(rename(sf.path[i], away), 0);
+        }
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, read_only, NULL, 20));
+        get_all(&sf, bucket, true);
+        assert_int_equal(sf_put(&sf, 0, bucket, "new", 1, 10, true, NULL), -EROFS);
+        sf_close(&sf);
+        for (i = 0; i < 2; i++) {
+                snprintf(away, sizeof(away), "%s.away", sf.path[i]);
+                assert_int_equal(rename(away, sf.path[i]), 0);
+        }
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        get_all(&sf, bucket, true);
+        assert_int_equal(sf_put(&sf, 0, bucket, "new", 1, 10, true, NULL), 0);
+        end(&sf);
+}
+
+static void test_index_deleted(void **state)
+{
+        char command[256];
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 4, 2, &bucket);
+        put_all(&sf, bucket, true);
+        sf_close(&sf);
+        snprintf(command, sizeof(command), "rm -rf %s/d*/index/*", sf.root);
+        assert_int_equal(system(command), 0);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        get_all(&sf, bucket, true);
+        end(&sf);
+}
+
+static void test_refusals(void **state)
+{
+        char file[256];
+        struct sf sf, other;
+        uint64_t bucket;
+        FILE *f;
+
+        sf_make(&sf, 4, 1);
+        assert_int_not_equal(sf_open(&sf, false), 0);
+        assert_non_null(strstr(sf.error.text, "--format"));
+        sf_remove(&sf);
+        begin(&sf, 4, 1, &bucket);
+        begin(&other, 4, 1, &bucket);
+        sf_close(&other);
+        sf_close(&sf);
+        sf.paths[3] = other.path[3];
+        assert_int_equal(sf_open(&sf, false), -EXDEV);
+        sf.paths[3] = sf.path[1];
+        assert_int_equal(sf_open(&sf, false), -EINVAL);
+        sf.paths[3] = sf.path[3];
+        snprintf(file, sizeof(file), "%s/stray", sf.path[3]);
+        sf_remove(&other);
+        sf_make(&other, 1, 1);
+        snprintf(file, sizeof(file), "%s/stray", other.path[0]);
+        f = fopen(file, "w");
+        fclose(f);
+        assert_int_equal(sf_open(&other, true), -ENOTEMPTY);
+        sf_remove(&other);
+        sf_remove(&sf);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_one_drive),          cmocka_unit_test(test_two_drives),
+                cmocka_unit_test(test_four_drives),        cmocka_unit_test(test_ranges),
+                cmocka_unit_test(test_conditions_and_delete), cmocka_unit_test(test_listing),
+                cmocka_unit_test(test_multipart),          cmocka_unit_test(test_buckets),
+                cmocka_unit_test(test_drive_missing),      cmocka_unit_test(test_drive_moved_away),
+                cmocka_unit_test(test_two_drives_gone),    cmocka_unit_test(test_index_deleted),
+                cmocka_unit_test(test_refusals),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
