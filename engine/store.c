@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define DRAIN_ROUNDS 10000u
+
 /* ---- what the folders are ------------------------------------------------------------------------------------- */
 
 struct probe {
@@ -282,10 +284,22 @@ void eng_store_start(struct eng_store *store)
         lp_post(store->loops[0].loop, &store->coord->start_msg);
 }
 
+/* What is under way when the loops stop comes to its end here: it points into the store. */
+static void drain_loops(struct eng_store *store)
+{
+        unsigned i, rounds;
+        uint64_t done = 1;
+
+        for (rounds = 0; done > 0 && rounds < DRAIN_ROUNDS; rounds++)
+                for (i = 0, done = 0; i < store->loop_count; i++)
+                        done += lp_loop_drain(store->loops[i].loop);
+}
+
 void eng_store_close(struct eng_store *store)
 {
         if (store == NULL)
                 return;
+        drain_loops(store);
         eng_recover_free(store);
         free_store(store);
 }

@@ -42,6 +42,13 @@ void lp_loop_stop(struct lp_loop *loop);
 /* After lp_loop_run() has returned: frees it. Messages still in the mailbox are run first. NULL is allowed. */
 void lp_loop_free(struct lp_loop *loop);
 
+/*
+ * After lp_loop_run() has returned (on all loops that post to each other), before lp_loop_free(): runs the messages that wait, and ends I/O that
+ * was not started with -ECANCELED. Returns how many there were. Whoever owns what the messages point to calls this on all loops until
+ * all say 0, and frees it then.
+ */
+uint64_t lp_loop_drain(struct lp_loop *loop);
+
 /* The loop run by this thread, or NULL on a thread that runs none. */
 struct lp_loop *lp_self(void);
 unsigned lp_index(const struct lp_loop *loop);

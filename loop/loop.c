@@ -118,6 +118,17 @@ static void finish(struct lp_loop *loop)
         } while (done > 0);
 }
 
+uint64_t lp_loop_drain(struct lp_loop *loop)
+{
+        struct lp_loop *outer = self;
+        uint64_t done;
+
+        self = loop;
+        done = lp_mailbox_run(&loop->mailbox) + lp_ring_cancel(loop);
+        self = outer;
+        return done;
+}
+
 void lp_loop_free(struct lp_loop *loop)
 {
         struct lp_loop *outer = self;

@@ -297,9 +297,8 @@ static void batch_done(struct eng_job *job)
         }
         if (rv == -ENOSPC || rv == -ENOMEM)
                 return; /* nothing was written; eng_batch_tick() tries again */
-        if (rv == -EBADMSG)
-                eng_local_index_damaged(l);
         if (rv != 0) {
+                eng_local_index_error(l, rv);
                 eng_local_fail(l, rv, "writing the index");
                 return;
         }
@@ -338,8 +337,7 @@ int eng_batch_now(struct eng_local *l, bool keep_dead)
         do {
                 rv = eng_batch_write(l->index, &l->batch);
         } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);
-        if (rv == -EBADMSG)
-                eng_local_index_damaged(l);
+        eng_local_index_error(l, rv);
         if (rv != 0)
                 return rv;
         thaw(l, false);

@@ -112,12 +112,15 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         lp_post(l->drive.owner, &l->fail_msg);
 }
 
-void eng_local_index_damaged(struct eng_local *l)
+void eng_local_index_error(struct eng_local *l, int rv)
 {
-        if (l->index_condemned)
+        if (rv != -EBADMSG && rv != -EIO)
                 return;
+        if (!l->index_condemned)
+                eng_index_condemn(l->index); /* if even that fails, the damage will be met again */
         l->index_condemned = true;
-        eng_index_condemn(l->index); /* if even that fails, the damage will be met again */
+        if (rv == -EIO)
+                eng_local_fail(l, rv, "reading the index");
 }
 
 /* ---- life ------------------------------------------------------------------------------------------ */

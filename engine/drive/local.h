@@ -287,8 +287,8 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
 void eng_scan_op(struct eng_local *l, struct eng_op *op);
 void eng_read_op(struct eng_local *l, struct eng_op *op);
 void eng_read_free(struct eng_local *l);
-/* The index says something that it should not: from the next start on it is rebuilt. */
-void eng_local_index_damaged(struct eng_local *l);
+/* The index could not be read: -EBADMSG and -EIO condemn it, so that the next start rebuilds it; -EIO also fails the drive. Other rv: nothing. */
+void eng_local_index_error(struct eng_local *l, int rv);
 
 /* ---- replay.c -------------------------------------------------------------------------------------- */
 

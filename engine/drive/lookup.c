@@ -79,10 +79,7 @@ void eng_lookup_op(struct eng_local *l, struct eng_op *op)
         op->lookup.value = op->lookup.bytes = NULL;
         if (op->lookup.name_len > 0 && op->lookup.name_len <= FMT_NAME_MAX)
                 rv = find(l, op->lookup.name, op->lookup.name_len, &op->lookup.value);
-        if (rv == -EBADMSG)
-                eng_local_index_damaged(l);
-        if (rv == -EIO)
-                eng_local_fail(l, rv, "reading the index");
+        eng_local_index_error(l, rv);
         if (rv != 0) {
                 eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);
                 return;

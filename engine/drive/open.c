@@ -73,7 +73,7 @@ static int open_index(struct eng_local *l, struct eng_error *error)
         if (mkdirat(l->dir_fd, "index", 0700) != 0 && errno != EEXIST)
                 return eng_error_set(error, -errno, "%s cannot be made: %s", path, strerror(errno));
         rv = eng_index_open(&options, &l->index);
-        if (rv == -ENOENT || rv == -EBADMSG || rv == -ESTALE) {
+        if (rv == -ENOENT || rv == -EBADMSG || rv == -ESTALE || rv == -EIO) { /* EIO: perhaps only its file is bad */
                 rv = eng_index_remove(path);
                 if (rv == 0)
                         rv = eng_index_create(&options, &l->index);
@@ -135,8 +135,7 @@ int eng_open_load(struct eng_local *l, struct eng_error *error)
                 rv = load_rows(l);
                 eng_index_read_end(l->reader);
         }
-        if (rv == -EBADMSG)
-                eng_local_index_damaged(l); /* the next try rebuilds it */
+        eng_local_index_error(l, rv); /* the next try rebuilds it */
         return rv == 0 ? 0 : eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
 }
 
@@ -269,8 +268,7 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
         snprintf(path, sizeof(path), "%s/data", l->path);
         memcpy(options.drive_id, l->files.drive_id, FMT_ID);
         rv = read_rows(l, &list);
-        if (rv == -EBADMSG)
-                eng_local_index_damaged(l);
+        eng_local_index_error(l, rv);
         if (rv != 0)
                 eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
         if (rv == 0)

@@ -203,10 +203,7 @@ static int find_place(struct eng_local *l, const struct eng_op *op, struct eng_p
                 return rv;
         rv = eng_index_place_get(l->reader, op->read.object_id, op->read.stripe, op->read.shard, place);
         eng_index_read_end(l->reader);
-        if (rv == -EBADMSG)
-                eng_local_index_damaged(l);
-        if (rv == -EIO)
-                eng_local_fail(l, rv, "reading the index");
+        eng_local_index_error(l, rv);
         return rv;
 }
 

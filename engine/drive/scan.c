@@ -142,8 +142,6 @@ static int set_index(struct scan *scan, int rv)
         cursor->name = NULL;
         if (rv == -ENOENT)
                 return 0;
-        if (rv == -EBADMSG)
-                eng_local_index_damaged(scan->l);
         if (rv != 0)
                 return rv;
         cursor->name = cursor->found.name;
@@ -358,13 +356,16 @@ static void slice(struct lp_msg *msg)
                 free(scan);
                 return;
         }
-        rv = eng_local_failed(l) ? -EIO : eng_index_read_begin(l->reader);
+        if (eng_local_failed(l)) {
+                finish(scan, -EIO);
+                return;
+        }
+        rv = eng_index_read_begin(l->reader);
         if (rv == 0) {
                 rv = run_slice(scan);
                 eng_index_read_end(l->reader);
         }
-        if (rv == -EIO)
-                eng_local_fail(l, rv, "reading the index");
+        eng_local_index_error(l, rv);
         if (rv != 0) {
                 finish(scan, rv == 1 ? 0 : rv);
                 return;
