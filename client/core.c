@@ -8,6 +8,7 @@
 #include "settings.h"
 
 #include <errno.h>
+#include <libxml/parser.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,12 @@
 #define WAKE_EVERY_MS                                                                                                  \
         100 /* how often a waiting thread looks whether it was canceled: a signal handler cannot signal a condition */
 
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static pthread_once_t libraries_once = PTHREAD_ONCE_INIT;
 static CURLcode curl_state;
 
-static void curl_start(void)
+static void libraries_start(void)
 {
+        xmlInitParser(); /* answers are read on many threads; the first must not be the one that sets the library up */
         curl_state = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
@@ -55,7 +57,7 @@ int mr_client_new(const struct mr_settings *settings, struct mr_client **out)
 
         if (settings_check(settings) != 0)
                 return -EINVAL;
-        pthread_once(&curl_once, curl_start);
+        pthread_once(&libraries_once, libraries_start);
         if (curl_state != CURLE_OK)
                 return -ENOMEM;
         client = calloc(1, sizeof(*client));

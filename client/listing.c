@@ -228,7 +228,8 @@ int mr_list(struct mr_client *client, const struct mr_list *list, mr_entry_fn en
                 rv = page_read(client, &request, "ListBucketResult", take_object, page, err);
                 if (rv != 0)
                         break;
-                qsort(page->entry, page->count, sizeof(page->entry[0]), by_key);
+                if (page->count > 1)
+                        qsort(page->entry, page->count, sizeof(page->entry[0]), by_key);
                 rv = hand_out_objects(page, entry, arg);
                 if (rv != 0 || !page->truncated)
                         break;

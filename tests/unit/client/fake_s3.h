@@ -1,6 +1,7 @@
 /*
- * fake_s3.h - an HTTP server inside a test: a function of the test answers each request, and may answer wrongly, late, in part, or not at all.
- * One thread accepts, one serves each connection; the test's function runs under a lock.
+ * fake_s3.h - an HTTP server inside a test: a function of the test answers each request, and may answer wrongly,
+ * late, in part, or not at all. One thread accepts, one serves each connection; the test's function runs under a
+ * lock.
  */
 #ifndef TESTS_FAKE_S3_H
 #define TESTS_FAKE_S3_H
@@ -38,7 +39,7 @@ struct fake_reply {
         char headers[4096]; /* lines, each ending in \r\n */
         char *body;         /* malloc'ed, or NULL */
         size_t body_len;
-        size_t send;        /* bytes of the body to send before hanging up; SIZE_MAX: all, and keep the connection */
+        size_t send; /* bytes of the body to send before hanging up; SIZE_MAX: all, and keep the connection */
 };
 
 struct fake_s3 {
@@ -124,8 +125,8 @@ static inline bool fake_answer(struct fake_s3 *fake, int fd, struct fake_request
                 free(reply.body);
                 return false;
         }
-        n = snprintf(head, sizeof(head), "HTTP/1.1 %d X\r\nDate: Fri, 24 May 2013 00:00:00 GMT\r\n%s%s%zu\r\n\r\n", reply.status,
-                     reply.headers, "Content-Length: ", reply.body_len);
+        n = snprintf(head, sizeof(head), "HTTP/1.1 %d X\r\nDate: Fri, 24 May 2013 00:00:00 GMT\r\n%s%s%zu\r\n\r\n",
+                     reply.status, reply.headers, "Content-Length: ", reply.body_len);
         keep = fake_send_all(fd, head, (size_t)n) && reply.send == SIZE_MAX;
         if (strcmp(request->method, "HEAD") != 0)
                 keep = fake_send_all(fd, reply.body, reply.send < reply.body_len ? reply.send : reply.body_len) && keep;

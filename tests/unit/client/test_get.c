@@ -1,5 +1,6 @@
 /*
- * test_get.c - downloads from a server of the test's own that hangs up halfway, sends other bytes, changes the object, or ignores ranges.
+ * test_get.c - downloads from a server of the test's own that hangs up halfway, sends other bytes, changes the
+ * object, or ignores ranges.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -20,8 +21,8 @@ struct object {
         bool ignore_ranges;        /* answers 200 with everything */
         unsigned change_at;        /* from this request on If-Match fails; 0: never */
         unsigned gets, heads, ranges_resumed;
-        uint64_t asked;            /* bytes of all ranges asked for */
-        bool other_length;         /* ranges are a byte short */
+        uint64_t asked;    /* bytes of all ranges asked for */
+        bool other_length; /* ranges are a byte short */
 };
 
 static void object_make(struct object *object, size_t len)

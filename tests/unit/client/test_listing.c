@@ -1,5 +1,6 @@
 /*
- * test_listing.c - listings and batch deletes: pages, names that XML cannot carry, endpoints that lead nowhere, documents that are none.
+ * test_listing.c - listings and batch deletes: pages, names that XML cannot carry, endpoints that lead nowhere,
+ * documents that are none.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -96,8 +97,9 @@ static void pages_are_put_together_in_order(void **state)
         struct pages pages = {
                 .text = {"<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
                          "<EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>" ENTRY("p/b+%25%0A", "1")
-                         ENTRY("p/d%C3%BC", "22") "<CommonPrefixes><Prefix>p/c/</Prefix></CommonPrefixes>"
-                         "<NextContinuationToken>t+/=</NextContinuationToken></ListBucketResult>",
+                                 ENTRY("p/d%C3%BC",
+                                       "22") "<CommonPrefixes><Prefix>p/c/</Prefix></CommonPrefixes>"
+                                             "<NextContinuationToken>t+/=</NextContinuationToken></ListBucketResult>",
                          "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>" ENTRY(
                                  "p/e", "0") "</ListBucketResult>"},
         };
@@ -105,16 +107,19 @@ static void pages_are_put_together_in_order(void **state)
         struct mr_error err;
 
         assert_int_equal(list(&pages, OBJECTS, &found, &err), 0);
-        assert_string_equal(found.text, "[p/b %\n 1 1369353600 e]<p/c/>[p/d\xc3\xbc 22 1369353600 e][p/e 0 1369353600 e]");
-        assert_string_equal(pages.target[0],
-                            "/bkt?list-type=2&encoding-type=url&prefix=p%2F&delimiter=%2F&max-keys=2&start-after=p%2Fa");
+        assert_string_equal(found.text,
+                            "[p/b %\n 1 1369353600 e]<p/c/>[p/d\xc3\xbc 22 1369353600 e][p/e 0 1369353600 e]");
+        assert_string_equal(
+                pages.target[0],
+                "/bkt?list-type=2&encoding-type=url&prefix=p%2F&delimiter=%2F&max-keys=2&start-after=p%2Fa");
         assert_non_null(strstr(pages.target[1], "&continuation-token=t%2B%2F%3D"));
         assert_null(strstr(pages.target[1], "start-after"));
 }
 
 static void names_stay_as_they_are_where_nothing_was_encoded(void **state)
 {
-        struct pages pages = {.text = {"<ListBucketResult><IsTruncated>false</IsTruncated>" ENTRY("a+%25", "1") "</ListBucketResult>"}};
+        struct pages pages = {.text = {"<ListBucketResult><IsTruncated>false</IsTruncated>" ENTRY(
+                                      "a+%25", "1") "</ListBucketResult>"}};
         struct found found = {0};
         struct mr_error err;
 
@@ -125,8 +130,8 @@ static void names_stay_as_they_are_where_nothing_was_encoded(void **state)
 static void a_listing_ends_when_told_to(void **state)
 {
         struct pages pages = {
-                .text = {"<ListBucketResult><IsTruncated>true</IsTruncated>" ENTRY("a", "1") ENTRY("b", "1")
-                         "<NextContinuationToken>t</NextContinuationToken></ListBucketResult>"},
+                .text = {"<ListBucketResult><IsTruncated>true</IsTruncated>" ENTRY("a", "1")
+                                 ENTRY("b", "1") "<NextContinuationToken>t</NextContinuationToken></ListBucketResult>"},
         };
         struct found found = {.stop_after = 1};
         struct mr_error err;
@@ -215,7 +220,8 @@ static void uploads_page_by_two_markers(void **state)
 static void buckets_page_too(void **state)
 {
         struct pages pages = {
-                .text = {"<ListAllMyBucketsResult><Owner><ID>o</ID></Owner><Buckets><Bucket><Name>one</Name><CreationDate>"
+                .text = {"<ListAllMyBucketsResult><Owner><ID>o</ID></Owner><Buckets><Bucket><Name>one</"
+                         "Name><CreationDate>"
                          "2013-05-24T00:00:00.000Z</CreationDate></Bucket><Bucket><Name>two</Name></Bucket></Buckets>"
                          "<ContinuationToken>t</ContinuationToken></ListAllMyBucketsResult>",
                          "<ListAllMyBucketsResult><Buckets><Bucket><Name>three</Name></Bucket></Buckets>"
@@ -274,8 +280,8 @@ static int note_record(void *arg, const struct mr_record *record)
         struct found *found = arg;
         size_t len = strlen(found->text);
 
-        snprintf(found->text + len, sizeof(found->text) - len, "(%s a=%s b=%s)", record->name, mr_record_get(record, "a"),
-                 mr_record_get(record, "b"));
+        snprintf(found->text + len, sizeof(found->text) - len, "(%s a=%s b=%s)", record->name,
+                 mr_record_get(record, "a"), mr_record_get(record, "b"));
         return found->stop_after > 0 && --found->stop_after == 0 ? -EINTR : 0;
 }
 

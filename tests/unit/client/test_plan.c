@@ -55,7 +55,7 @@ static void what_no_upload_can_carry(void **state)
 
 static void parts_cover_an_object_once(void **state)
 {
-        for (unsigned i = 0; i < 2000; i++) {
+        for (unsigned i = 0; i < 400; i++) {
                 uint64_t size = ((uint64_t)rand() << 14 ^ (uint64_t)rand()) % (6 * 1024 * MR_GIB), at = 0;
                 struct mr_plan plan;
 

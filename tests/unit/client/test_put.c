@@ -1,6 +1,6 @@
 /*
- * test_put.c - uploads to a server of the test's own: what is sent and with which checksums, what is tried again, and that an upload in parts that
- * fails is aborted.
+ * test_put.c - uploads to a server of the test's own: what is sent and with which checksums, what is tried again, and
+ * that an upload in parts that fails is aborted.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -15,18 +15,18 @@
 
 /* The server: keeps what it gets, and fails as told. */
 struct store {
-        char *data;             /* of the object */
+        char *data; /* of the object */
         size_t len;
-        char *part[16];         /* of the upload */
+        char *part[16]; /* of the upload */
         size_t part_len[16];
         unsigned puts, creates, completes, aborts, parts;
-        int fail_part;          /* this part number is refused with 400, once or for ever */
-        unsigned slow_puts;     /* so many PUTs get a 503 first */
+        int fail_part;      /* this part number is refused with 400, once or for ever */
+        unsigned slow_puts; /* so many PUTs get a 503 first */
         bool no_upload_id, no_etag, bad_digest;
-        int complete_mode;      /* 0: well; 1: an error inside a 200 first; 2: nonsense; 3: refused inside a 200 */
-        int truncate_fd;        /* file to cut short when the upload begins; -1: none */
-        char head[4096];        /* of the last PUT or Create */
-        char complete[4096];    /* document of the last Complete */
+        int complete_mode;   /* 0: well; 1: an error inside a 200 first; 2: nonsense; 3: refused inside a 200 */
+        int truncate_fd;     /* file to cut short when the upload begins; -1: none */
+        char head[4096];     /* of the last PUT or Create */
+        char complete[4096]; /* document of the last Complete */
         char complete_head[4096];
 };
 

@@ -1,5 +1,6 @@
 /*
- * test_request.c - single requests against a server of the test's own: what is sent, what is tried again and how often, what failures become.
+ * test_request.c - single requests against a server of the test's own: what is sent, what is tried again and how
+ * often, what failures become.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -103,11 +104,18 @@ static void lasting_failures_are_not(void **state)
                 const char *code;
                 int rv;
         } cases[] = {
-                {404, "NoSuchKey", -ENOENT},          {404, "NoSuchBucket", -ENOENT},  {403, "AccessDenied", -EACCES},
-                {403, "RequestTimeTooSkewed", -EACCES}, {409, "BucketNotEmpty", -ENOTEMPTY},
-                {409, "BucketAlreadyOwnedByYou", -EEXIST}, {412, "PreconditionFailed", -EEXIST},
-                {507, "InsufficientStorage", -ENOSPC}, {501, "NotImplemented", -EREMOTEIO},
-                {400, "InvalidArgument", -EINVAL},    {418, "Teapot", -EINVAL},        {307, "TemporaryRedirect", -EREMOTEIO},
+                {404, "NoSuchKey", -ENOENT},
+                {404, "NoSuchBucket", -ENOENT},
+                {403, "AccessDenied", -EACCES},
+                {403, "RequestTimeTooSkewed", -EACCES},
+                {409, "BucketNotEmpty", -ENOTEMPTY},
+                {409, "BucketAlreadyOwnedByYou", -EEXIST},
+                {412, "PreconditionFailed", -EEXIST},
+                {507, "InsufficientStorage", -ENOSPC},
+                {501, "NotImplemented", -EREMOTEIO},
+                {400, "InvalidArgument", -EINVAL},
+                {418, "Teapot", -EINVAL},
+                {307, "TemporaryRedirect", -EREMOTEIO},
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

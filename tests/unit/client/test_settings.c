@@ -1,4 +1,5 @@
-/* test_settings.c - settings from defaults, file, environment and single values; what is refused, and that secrets are not repeated. */
+/* test_settings.c - settings from defaults, file, environment and single values; what is refused, and that secrets
+ * are not repeated. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,8 +94,9 @@ static void sizes(void **state)
 static void urls(void **state)
 {
         static const char *const good[] = {"http://a", "https://a.b:9000", "http://[::1]:80", "http://h/"};
-        static const char *const bad[] = {"", "a", "ftp://a", "http://", "http://:80", "http:///", "http://a/b",
-                                          "http://u@h", "http://a?b", "http://a b", "http://a\n"};
+        static const char *const bad[] = {"",           "a",          "ftp://a",    "http://",
+                                          "http://:80", "http:///",   "http://a/b", "http://u@h",
+                                          "http://a?b", "http://a b", "http://a\n"};
 
         for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
                 assert_int_equal(mr_url_check(good[i]), 0);

@@ -1,0 +1,294 @@
+/* test_load.c - the load generator's pieces: percentiles, the bytes of objects, its HTTP parser, what it reads from
+ * /proc, its options. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/load/content.h"
+#include "bench/load/parser.h"
+#include "bench/load/server.h"
+#include "bench/load/stats.h"
+#include "bench/load/target.h"
+
+static void percentiles(void **state)
+{
+        static struct load_stats stats;
+
+        assert_int_equal(load_stats_percentile(&stats, 0.5), 0);
+        for (uint64_t i = 1; i <= 100000; i++)
+                load_stats_add(&stats, i * 1000);
+        for (double share = 0.01; share <= 1; share += 0.01) {
+                double exact = share * 1e8, found = (double)load_stats_percentile(&stats, share);
+
+                assert_true(found >= exact * 0.999 && found <= exact * 1.02);
+        }
+        assert_int_equal(load_stats_percentile(&stats, 1), 100000000);
+        assert_int_equal(load_stats_percentile(&stats, 0), load_stats_upper(load_stats_bucket(1000)));
+        assert_int_equal(stats.max, 100000000);
+}
+
+static void buckets_hold_every_number(void **state)
+{
+        uint64_t last = 0;
+
+        for (unsigned i = 0; i < LOAD_BUCKETS; i++) {
+                uint64_t upper = load_stats_upper(i);
+
+                assert_int_equal(load_stats_bucket(upper), i);
+                assert_true(i == 0 || upper > last);
+                if (upper != UINT64_MAX)
+                        assert_int_equal(load_stats_bucket(upper + 1), i + 1);
+                last = upper;
+        }
+        assert_int_equal(last, UINT64_MAX);
+}
+
+static void wrong_bytes_are_seen(void **state)
+{
+        char *pattern = load_pattern_new(), *data = malloc(3 * LOAD_PATTERN);
+
+        assert_non_null(pattern);
+        for (uint64_t at = 0; at < 3ull * LOAD_PATTERN;) { /* over the pattern's end more than once */
+                uint32_t from = load_content_at(42, at);
+                size_t run = load_content_run(from, 3ull * LOAD_PATTERN - at);
+
+                memcpy(data + at, pattern + from, run);
+                at += run;
+        }
+        assert_int_equal(load_content_check(pattern, 42, 0, data, 3ul * LOAD_PATTERN), 0);
+        assert_int_equal(load_content_check(pattern, 42, 5000, data + 5000, 100), 0);
+        assert_int_equal(load_content_check(pattern, 43, 0, data, 4096), -EBADMSG);
+        assert_int_equal(load_content_check(pattern, 42, 1, data, 4096), -EBADMSG);
+        assert_int_equal(load_content_check(pattern, 42, 1 << 20, data, 4096), -EBADMSG);
+        data[2 * LOAD_PATTERN] ^= 1;
+        assert_int_equal(load_content_check(pattern, 42, 0, data, 3ul * LOAD_PATTERN), -EBADMSG);
+        free(pattern);
+        free(data);
+}
+
+/* ---- parser -------------------------------------------------------------------------------------- */
+
+struct body {
+        char text[256];
+        size_t len;
+        int rv;
+};
+
+static int take(void *arg, uint64_t offset, const char *data, size_t len)
+{
+        struct body *body = arg;
+
+        assert_int_equal(offset, body->len);
+        assert_true(body->len + len < sizeof(body->text));
+        memcpy(body->text + body->len, data, len);
+        body->len += len;
+        body->text[body->len] = '\0';
+        return body->rv;
+}
+
+/* Feeds a response in pieces of `step` bytes. 0, or what the parser said; *left: bytes it did not take. */
+static int feed(struct load_parser *parser, struct body *body, const char *text, size_t step, size_t *left)
+{
+        size_t len = strlen(text), at = 0;
+        int rv = 0;
+
+        while (at < len && rv == 0 && parser->state != LOAD_DONE) {
+                size_t used;
+
+                rv = load_parser_feed(parser, text + at, len - at < step ? len - at : step, take, body, &used);
+                at += used;
+        }
+        *left = len - at;
+        return rv;
+}
+
+static void answers_cut_anywhere(void **state)
+{
+        static const struct {
+                const char *text, *body;
+                int status;
+                bool no_body, keep;
+        } cases[] = {
+                {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"e\"\r\n\r\nhello", "hello", 200, false, true},
+                {"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nConnection: close\r\n\r\n", "", 200, false, false},
+                {"HTTP/1.1 204 No Content\r\n\r\n", "", 204, false, true},
+                {"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", "", 200, true, true},
+                {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok", 200, false, true},
+                {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: "
+                 "v\r\n\r\n",
+                 "abc0123456789", 200, false, true},
+                {"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", 404, false, true},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                for (size_t step = 1; step <= 200; step++) {
+                        static struct load_parser parser;
+                        struct body body = {.text = ""};
+                        size_t left;
+
+                        load_parser_start(&parser, cases[i].no_body);
+                        assert_int_equal(feed(&parser, &body, cases[i].text, step, &left), 0);
+                        assert_int_equal(parser.state, LOAD_DONE);
+                        assert_int_equal(left, 0);
+                        assert_int_equal(parser.status, cases[i].status);
+                        assert_int_equal(parser.keep, cases[i].keep);
+                        assert_string_equal(body.text, cases[i].body);
+                        assert_int_equal(parser.body, strlen(cases[i].body));
+                        if (i == 0)
+                                assert_string_equal(parser.etag, "\"e\"");
+                }
+        }
+}
+
+static void answers_that_are_none(void **state)
+{
+        static const char *const texts[] = {
+                "SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+                "HTTP/1.1 200 OK\r\n\r\n", /* no length */
+        };
+        static char endless[LOAD_HEAD_MAX + 100];
+        static struct load_parser parser;
+        struct body body = {.text = ""};
+        size_t left;
+
+        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+                load_parser_start(&parser, false);
+                assert_int_equal(feed(&parser, &body, texts[i], 7, &left), -EPROTO);
+        }
+        memset(endless, 'a', sizeof(endless) - 1);
+        load_parser_start(&parser, false);
+        assert_int_equal(feed(&parser, &body, endless, 100, &left), -EPROTO);
+        load_parser_start(&parser, false);
+        body.rv = -EBADMSG;
+        assert_int_equal(feed(&parser, &body, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 100, &left),
+                         -EBADMSG);
+}
+
+static void what_comes_behind_is_left(void **state)
+{
+        static struct load_parser parser;
+        struct body body = {.text = ""};
+        size_t left;
+
+        load_parser_start(&parser, false);
+        assert_int_equal(feed(&parser, &body, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokXYZ", 100, &left), 0);
+        assert_int_equal(left, 3);
+        load_parser_start(&parser, false);
+        assert_int_equal(feed(&parser, &body, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", 100, &left), 0);
+        load_parser_skip(&parser, 4);
+        assert_int_equal(parser.state, LOAD_BODY);
+        load_parser_skip(&parser, 6);
+        assert_int_equal(parser.state, LOAD_DONE);
+        assert_int_equal(parser.body, 10);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------ */
+
+static void figures_of_a_process(void **state)
+{
+        static const char stat[] = "4242 (a) b) (c) S 1 4242 4242 0 -1 4194560 1 2 3 4 1234 66 7 8 20 0 5 0 99 1 2\n";
+        static const char rollup[] = "00400000-7fff [rollup]\nRss:                2048 kB\nPss_Anon: 1 kB\n"
+                                     "Anonymous:          1024 kB\nAnonHugePages: 3 kB\n";
+        struct load_server server;
+        uint64_t ticks;
+
+        assert_int_equal(load_stat_ticks(stat, &ticks), 0);
+        assert_int_equal(ticks, 1300);
+        assert_int_equal(load_stat_ticks("nonsense", &ticks), -1);
+        assert_int_equal(load_stat_ticks("1 (a) S 1 2", &ticks), -1);
+        assert_int_equal(load_smaps_bytes(rollup, "Rss"), 2 << 20);
+        assert_int_equal(load_smaps_bytes(rollup, "Anonymous"), 1 << 20);
+        assert_int_equal(load_smaps_bytes(rollup, "Anon"), 0);
+        assert_int_equal(load_server_read((int)getpid(), &server), 0);
+        assert_true(server.rss > 0 && server.anonymous > 0 && server.rss >= server.anonymous);
+        assert_int_equal(load_server_read(0x7fffffff, &server), -1);
+}
+
+static int parse(struct load_options *options, const char *line)
+{
+        static char text[512];
+        char *argv[32], *rest = text;
+        int argc = 0;
+
+        snprintf(text, sizeof(text), "load %s", line);
+        while (rest != NULL && argc < 31)
+                argv[argc++] = strsep(&rest, " ");
+        argv[argc] = NULL;
+        optind = 0;
+        opterr = 0;
+        return load_options_parse(argc, argv, options);
+}
+
+static void options_of_a_run(void **state)
+{
+        static const char *const wrong[] = {
+                "",
+                "put get",
+                "frobnicate",
+                "put --conns 0",
+                "put --size x",
+                "put --rate -1",
+                "get --duration 3",
+                "range --range 8K --size 4K",
+                "multipart --size 1G --part 10K",
+                "put --endpoint https://a",
+                "put --endpoint http://a/b",
+                "put --bogus",
+        };
+        struct load_options o;
+
+        setenv("MILLRACE_ROOT_ACCESS_KEY", "AK", 1);
+        setenv("MILLRACE_ROOT_SECRET_KEY", "SK", 1);
+        assert_int_equal(parse(&o, "put --endpoint http://host:99 --size 16M --conns 7 --duration 1.5 --verify"), -1);
+        assert_int_equal(o.phase, LOAD_PUT);
+        assert_string_equal(o.host, "host");
+        assert_string_equal(o.port, "99");
+        assert_int_equal(o.size, 16 << 20);
+        assert_int_equal(o.connections, 7);
+        assert_true(o.duration_s == 1.5);
+        assert_int_equal(o.count, 0);
+        assert_true(o.verify);
+        assert_int_equal(parse(&o, "get --count 50 --endpoint http://h"), -1);
+        assert_int_equal(o.keys, 50);
+        assert_string_equal(o.port, "80");
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+                assert_int_equal(parse(&o, wrong[i]), 2);
+        assert_int_equal(parse(&o, "--help"), 0);
+}
+
+static void targets_are_signed(void **state)
+{
+        struct load_options o;
+        struct load_signer signer;
+        char target[LOAD_TARGET_MAX], query[1600];
+
+        assert_int_equal(parse(&o, "list --endpoint http://host:80 --prefix a+b/ --keys 5000 --max-keys 1000"), -1);
+        load_signer_init(&signer, &o, 1369353600000);
+        assert_string_equal(signer.host, "host");
+        assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
+        assert_int_equal(strncmp(target, "/load/a%2Bb/000000000042?X-Amz-", 31), 0);
+        assert_non_null(strstr(target, "X-Amz-Signature="));
+        load_list_query(&o, 0, 64, query, sizeof(query));
+        assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F");
+        load_list_query(&o, 63, 64, query, sizeof(query)); /* a whole page is left behind the last start */
+        assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F&start-after=a%2Bb%2F000000003937");
+        o.keys = 900;
+        load_list_query(&o, 63, 64, query, sizeof(query));
+        assert_null(strstr(query, "start-after"));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(percentiles),           cmocka_unit_test(buckets_hold_every_number),
+                cmocka_unit_test(wrong_bytes_are_seen),  cmocka_unit_test(answers_cut_anywhere),
+                cmocka_unit_test(answers_that_are_none), cmocka_unit_test(what_comes_behind_is_left),
+                cmocka_unit_test(figures_of_a_process),  cmocka_unit_test(options_of_a_run),
+                cmocka_unit_test(targets_are_signed),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
