@@ -328,8 +328,7 @@ static int generate(struct places *places, struct srv_credentials *out, struct s
 
 /* ---- all of it ------------------------------------------------------------------------------------ */
 
-/* 1: they are in the environment. 0: neither of them is. */
-static int from_environment(struct srv_credentials *out, struct srv_error *error)
+int srv_credentials_from_environment(struct srv_credentials *out, struct srv_error *error)
 {
         const char *access_key = getenv(SRV_ACCESS_KEY_ENV), *secret_key = getenv(SRV_SECRET_KEY_ENV);
         int rv;
@@ -358,7 +357,7 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
         struct srv_error ignored;
         int rv;
 
-        rv = from_environment(out, error);
+        rv = srv_credentials_from_environment(out, error);
         if (rv != 0)
                 return rv < 0 ? rv : 0;
         srv_fail(error, 0, "no root credentials: set %s and %s, or the setting root_credentials", SRV_ACCESS_KEY_ENV,

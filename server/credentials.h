@@ -26,6 +26,9 @@ struct srv_credentials {
 int srv_credentials_load(const struct srv_settings *settings, bool may_generate, struct srv_credentials *out,
                          struct srv_error *error);
 
+/* The first of these ways alone. 1: they are there; 0: neither of them is; -EINVAL. */
+int srv_credentials_from_environment(struct srv_credentials *out, struct srv_error *error);
+
 /* One file. -ENOENT if it is not there. */
 int srv_credentials_read(const char *path, struct srv_credentials *out, struct srv_error *error);
 /* Replaces the file in one step, mode 0600, on stable storage when it returns. */

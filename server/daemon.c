@@ -185,6 +185,8 @@ static int open_all(struct srv_daemon *d, struct srv_error *error)
                 rv = open_listeners(d, loop_count, error);
         if (rv == 0 && *d->settings->access_log != '\0')
                 rv = srv_access_log_open(d->settings->access_log, loop_count, &d->access_log, error);
+        if (rv == 0 && srv_credentials_from_environment(&d->credentials, error) < 0)
+                rv = -EINVAL; /* before anything is formatted */
         if (rv == 0)
                 rv = srv_loops_make(loop_count, slots, &d->loops, error);
         if (rv == 0)
@@ -203,16 +205,20 @@ static int open_all(struct srv_daemon *d, struct srv_error *error)
 
 /* ---- closing -------------------------------------------------------------------------------------- */
 
-/* Whatever of it is open. What a loop may still hold (messages, operations on buffers) is freed after the loops. */
+/*
+ * Whatever of it is open. The gateway's requests point into the store, so it goes first, once what the loops were doing for
+ * them has ended; what a loop may still hold (messages, operations on buffers) is freed after the loops.
+ */
 static void close_all(struct srv_daemon *d)
 {
         if (d->admin != NULL)
                 srv_admin_stop(d->admin);
         srv_loops_stop(&d->loops);
-        if (d->store != NULL)
-                eng_store_close(d->store);
+        srv_loops_drain(&d->loops);
         if (d->gateway != NULL)
                 gw_free(d->gateway);
+        if (d->store != NULL)
+                eng_store_close(d->store);
         srv_loops_free(&d->loops);
         srv_admin_free(d->admin);
         srv_access_log_close(d->access_log);

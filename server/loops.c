@@ -14,6 +14,7 @@
 
 #define MEMORY_DEFAULT      (160ull << 20)
 #define MEMORY_EACH_DEFAULT (40ull << 20)
+#define DRAIN_ROUNDS        10000u
 #define SLOTS_LEAST         24u /* a stripe of 8+3 in the share of uploads, twice */
 
 static unsigned processors(void)
@@ -111,6 +112,16 @@ void srv_loops_stop(struct srv_loops *loops)
         for (i = 0; i < loops->running; i++)
                 pthread_join(loops->threads[i].thread, NULL);
         loops->running = 0;
+}
+
+void srv_loops_drain(struct srv_loops *loops)
+{
+        unsigned i, round;
+        uint64_t done = 1;
+
+        for (round = 0; done > 0 && round < DRAIN_ROUNDS; round++)
+                for (i = 0, done = 0; i < loops->count; i++)
+                        done += lp_loop_drain(loops->loops[i]);
 }
 
 void srv_loops_free(struct srv_loops *loops)

@@ -38,6 +38,11 @@ int srv_loops_start(struct srv_loops *loops, struct srv_error *error);
 int srv_loops_failed(const struct srv_loops *loops);
 /* Ends and joins the threads. */
 void srv_loops_stop(struct srv_loops *loops);
+/*
+ * After that: what the loops were doing comes to its end here (callbacks run on this thread), so that its owners can
+ * be freed.
+ */
+void srv_loops_drain(struct srv_loops *loops);
 void srv_loops_free(struct srv_loops *loops);
 
 #endif
