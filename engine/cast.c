@@ -55,11 +55,11 @@ static bool take_view(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         const struct eng_view *view = arg;
 
-        el->view = *view;
-        if (view->paused)
+        el->view = *view; /* not looked at again: once the ack is posted, it may be gone */
+        if (el->view.paused)
                 el->quiet = ack;
         eng_txn_view_changed(el);
-        return !view->paused;
+        return !el->view.paused;
 }
 
 struct spread {

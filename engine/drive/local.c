@@ -107,6 +107,8 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         atomic_store_explicit(&l->failed, true, memory_order_release);
         eng_log_fail_queue(l, -EIO);
         eng_write_fail(l);
+        if (!l->opened)
+                return; /* the opening thread answers for it, and owns everything yet */
         l->fail_msg.run = tell_failed;
         eng_local_hold(l);
         lp_post(l->drive.owner, &l->fail_msg);

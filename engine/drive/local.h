@@ -207,7 +207,7 @@ struct eng_local {
 
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
         unsigned holds;                  /* open, and each job, message or I/O under way; the last one frees the memory */
-        bool closed;
+        bool opened, closed;
         struct eng_log log;
         struct eng_log_files files;
         struct eng_pgs pgs;

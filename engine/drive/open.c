@@ -440,6 +440,7 @@ int eng_local_open(const struct eng_local_options *options, struct eng_drive **o
                 rv = try_open(options, &l, &rebuild, error);
         if (rv != 0)
                 return rv;
+        l->opened = true;
         l->start_msg.run = start;
         eng_local_hold(l);
         lp_post(l->drive.owner, &l->start_msg);

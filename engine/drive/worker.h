@@ -20,7 +20,7 @@ enum eng_job_state { ENG_JOB_IDLE, ENG_JOB_QUEUED, ENG_JOB_RAN };
 struct eng_job {
         void (*run)(struct eng_job *job);  /* on the worker */
         void (*done)(struct eng_job *job); /* on the loop */
-        enum eng_job_state state;
+        _Atomic enum eng_job_state state;
         struct lp_msg msg;
         struct eng_job *next;
 };
