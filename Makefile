@@ -88,7 +88,50 @@ $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS)
 	$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: unit-bin clean
+
+.PHONY: unit-bin bench-bin clean deps unit integration crash check demo run check-fresh format tidy cov fuzz docs install help bench
 unit-bin: $(UNIT_BIN)
+bench-bin: $(BENCH_BIN)
+
+deps: ## installs Debian packages and the Python environment (build/venv)
+	tools/deps.sh
+unit: ## unit tests, release build
+	tools/check.sh unit
+integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real daemon
+	tools/check.sh integration
+crash: ## SIGKILL histories
+	tools/check.sh crash
+check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
+	tools/check.sh
+check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap
+	tools/check_fresh.sh
+demo: ## installs, builds, and runs the main job on real data end to end
+	tools/demo.sh
+run: ## the same set-up, then serves in the foreground
+	tools/run.sh
+bench: bench-bin programs ## side by side with MinIO (bench/compare.py)
+	python3 bench/compare.py
+format: ## clang-format over all sources
+	find $(HOUSES) include tests bench -name '*.[ch]' | xargs clang-format -i
+tidy: ## layer check, cppcheck, clang-tidy
+	tools/tidy.sh
+cov: ## line coverage of the tests
+	tools/cov.sh
+fuzz: ## each fuzz target for 60 s
+	tools/fuzz.sh 60
+docs: $(O)/millraced ## generated pages: conf/millrace.conf.sample, docs/configuration.md, option part of the manual
+	$(O)/millraced --print-sample-config > conf/millrace.conf.sample
+	$(O)/millraced --print-settings-markdown > docs/configuration.md
+
+install: programs ## programs, manuals, unit file and sample configuration under $(DESTDIR)$(PREFIX)
+	install -D -m 0755 $(O)/millraced $(DESTDIR)$(PREFIX)/bin/millraced
+	install -D -m 0755 $(O)/millrace $(DESTDIR)$(PREFIX)/bin/millrace
+	install -D -m 0644 docs/man/millraced.8 $(DESTDIR)$(PREFIX)/share/man/man8/millraced.8
+	install -D -m 0644 docs/man/millrace.1 $(DESTDIR)$(PREFIX)/share/man/man1/millrace.1
+	install -D -m 0644 conf/millrace.conf.sample $(DESTDIR)$(PREFIX)/share/millrace/millrace.conf.sample
+	install -D -m 0644 conf/millrace.service $(DESTDIR)$(PREFIX)/share/millrace/millrace.service
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z -]+:.*## / {printf "  %-28s %s\n", $$1, $$2}' Makefile
 clean: ## removes build/
 	rm -rf build
