@@ -234,12 +234,22 @@ static void test_tail_is_bounded(void **state)
 
 /* ---- failure --------------------------------------------------------------------------------------- */
 
+static bool has_failed(struct fx *fx)
+{
+        bool failed;
+
+        pthread_mutex_lock(&fx->lock);
+        failed = fx->failed[0] != '\0';
+        pthread_mutex_unlock(&fx->lock);
+        return failed;
+}
+
 static void expect_dead(struct fx *fx, const char *text)
 {
         struct fx_op op;
         unsigned kind, i;
 
-        for (i = 0; i < 200 && fx->failed[0] == '\0'; i++)
+        for (i = 0; i < 200 && !has_failed(fx); i++)
                 usleep(20000);
         pthread_mutex_lock(&fx->lock);
         assert_non_null(strstr(fx->failed, text));
