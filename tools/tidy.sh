@@ -15,7 +15,7 @@ flags=(-std=gnu11 -D_GNU_SOURCE -DMILLRACE_VERSION=0 -Iinclude -I. -I/usr/includ
 cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 --suppress=missingIncludeSystem -j"$(nproc)" \
         -D_GNU_SOURCE -DMILLRACE_VERSION='"0"' -Iinclude -I. "${files[@]}" || status=1
 checks='-*,bugprone-*,clang-analyzer-*'
-for off in bugprone-easily-swappable-parameters bugprone-reserved-identifier bugprone-narrowing-conversions bugprone-branch-clone \
+for off in bugprone-easily-swappable-parameters bugprone-implicit-widening-of-multiplication-result bugprone-reserved-identifier bugprone-narrowing-conversions bugprone-branch-clone \
         bugprone-assignment-in-if-condition bugprone-macro-parentheses bugprone-sizeof-expression \
         clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling; do
         checks+=",-$off"
