@@ -1,0 +1,242 @@
+/*
+ * test_identity.c - which folders are drives, which may become one, and which are never touched.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/drive.h"
+#include "engine/drive/identity.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+static const struct fmt_epoch epoch = {.number = 1, .id = {9}, .pg_count = 16, .k = 1};
+
+static struct eng_identity make_identity(void)
+{
+        struct eng_identity identity = {.slot = 3, .layout = FMT_LAYOUT_VERSION, .created_ms = 1234567890123};
+
+        memset(identity.store_id, 0x5a, FMT_ID);
+        memset(identity.drive_id, 0xc3, FMT_ID);
+        return identity;
+}
+
+struct place {
+        char path[160];
+};
+
+static int make_place(void **state)
+{
+        const char *tmp = getenv("TMPDIR");
+        struct place *place = calloc(1, sizeof(*place));
+
+        snprintf(place->path, sizeof(place->path), "%s/mr-ident-XXXXXX", tmp != NULL ? tmp : "/tmp");
+        assert_non_null(mkdtemp(place->path));
+        *state = place;
+        return 0;
+}
+
+static int drop_place(void **state)
+{
+        struct place *place = *state;
+        char command[512];
+
+        snprintf(command, sizeof(command), "chmod -R u+rwx '%s'; rm -rf '%s'", place->path, place->path);
+        assert_int_equal(system(command), 0);
+        free(place);
+        return 0;
+}
+
+static void write_file(const struct place *place, const char *name, const char *text)
+{
+        char path[256];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/%s", place->path, name);
+        file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(text, file);
+        fclose(file);
+}
+
+static void make_folder(const struct place *place, const char *name)
+{
+        char path[256];
+
+        snprintf(path, sizeof(path), "%s/%s", place->path, name);
+        assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static enum eng_folder_state probe(const struct place *place)
+{
+        struct eng_identity found;
+        enum eng_folder_state state;
+        struct eng_error error;
+
+        assert_int_equal(eng_folder_probe(place->path, &state, &found, &error), 0);
+        return state;
+}
+
+static int format(const struct place *place)
+{
+        struct eng_identity identity = make_identity();
+        struct eng_error error;
+
+        return eng_folder_format(place->path, &identity, &epoch, sizeof(epoch), &error);
+}
+
+static void test_absent(void **state)
+{
+        struct place there = {"/nonexistent-folder-of-this-test"}, file = {"/etc/passwd"};
+
+        assert_int_equal(probe(&there), ENG_FOLDER_ABSENT);
+        assert_int_equal(probe(&file), ENG_FOLDER_ABSENT);
+        assert_int_equal(format(&there), -ENOENT);
+}
+
+static void test_format_and_probe(void **state)
+{
+        const struct place *place = *state;
+        struct eng_identity identity = make_identity(), found, other;
+        enum eng_folder_state folder;
+        struct eng_error error;
+
+        assert_int_equal(probe(place), ENG_FOLDER_EMPTY);
+        make_folder(place, "lost+found");
+        assert_int_equal(probe(place), ENG_FOLDER_EMPTY);
+        assert_int_equal(format(place), 0);
+        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), 0);
+        assert_int_equal(folder, ENG_FOLDER_DRIVE);
+        assert_memory_equal(&found, &identity, sizeof(found));
+        assert_int_equal(format(place), 0); /* the same again */
+        other = identity;
+        other.slot = 4;
+        assert_int_equal(eng_folder_format(place->path, &other, &epoch, sizeof(epoch), &error), -EEXIST);
+        assert_non_null(strstr(error.text, place->path));
+}
+
+static void test_foreign_is_not_touched(void **state)
+{
+        static const char *const names[] = {"file", ".hidden", "LOCK2", "data.txt"};
+        const struct place *place = *state;
+        char path[256];
+        unsigned i;
+
+        for (i = 0; i < 4; i++) {
+                write_file(place, names[i], "mine");
+                assert_int_equal(probe(place), ENG_FOLDER_FOREIGN);
+                assert_int_equal(format(place), -EEXIST);
+                snprintf(path, sizeof(path), "%s/%s", place->path, names[i]);
+                assert_int_equal(unlink(path), 0);
+        }
+        assert_int_equal(probe(place), ENG_FOLDER_EMPTY);
+        /* a drive that lost its FORMAT is not an unfinished format */
+        assert_int_equal(format(place), 0);
+        snprintf(path, sizeof(path), "%s/FORMAT", place->path);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(probe(place), ENG_FOLDER_FOREIGN);
+        assert_int_equal(format(place), -EEXIST);
+}
+
+static void test_partial_format_is_finished(void **state)
+{
+        const struct place *place = *state;
+        char from[256], to[256];
+
+        /* as after each step of a format */
+        write_file(place, "FORMAT.new", "");
+        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
+        make_folder(place, "log");
+        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
+        write_file(place, "log/0000000000000001.log", "half");
+        make_folder(place, "data");
+        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
+        assert_int_equal(format(place), 0);
+        assert_int_equal(probe(place), ENG_FOLDER_DRIVE);
+        /* but not one in which something was kept */
+        snprintf(from, sizeof(from), "%s/FORMAT", place->path);
+        snprintf(to, sizeof(to), "%s/FORMAT.new", place->path);
+        assert_int_equal(rename(from, to), 0);
+        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
+        write_file(place, "data/0000000000000001.seg", "kept");
+        assert_int_equal(probe(place), ENG_FOLDER_FOREIGN);
+}
+
+static void test_damaged_format(void **state)
+{
+        const struct place *place = *state;
+        struct eng_identity identity = make_identity(), found;
+        enum eng_folder_state folder;
+        struct eng_error error;
+        char text[2048];
+        size_t len = eng_identity_print(&identity, text, sizeof(text)), i;
+
+        assert_int_equal(eng_identity_parse(text, len, &found), 0);
+        for (i = 0; i + 2 < len; i++) {
+                text[i] ^= 1;
+                assert_int_equal(eng_identity_parse(text, len, &found), -EBADMSG);
+                text[i] ^= 1;
+                assert_int_equal(eng_identity_parse(text, i, &found), -EBADMSG);
+        }
+        memset(text, 'x', sizeof(text));
+        assert_int_equal(eng_identity_parse(text, sizeof(text), &found), -EBADMSG);
+        identity.layout = FMT_LAYOUT_VERSION + 1;
+        len = eng_identity_print(&identity, text, sizeof(text));
+        assert_int_equal(eng_identity_parse(text, len, &found), -EPROTONOSUPPORT);
+        write_file(place, "FORMAT", text);
+        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), -EPROTONOSUPPORT);
+        assert_non_null(strstr(error.text, "newer"));
+        identity = make_identity();
+        identity.slot = ENG_DRIVES_MAX;
+        len = eng_identity_print(&identity, text, sizeof(text));
+        assert_int_equal(eng_identity_parse(text, len, &found), -EBADMSG);
+        write_file(place, "FORMAT", "millrace drive\nlayout 1\n");
+        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), -EBADMSG);
+        assert_non_null(strstr(error.text, place->path));
+}
+
+static void test_lock(void **state)
+{
+        const struct place *place = *state;
+        int dir = open(place->path, O_RDONLY | O_DIRECTORY), first, second;
+        struct eng_error error;
+
+        assert_int_equal(eng_folder_lock(dir, place->path, &first, &error), 0);
+        assert_int_equal(eng_folder_lock(dir, place->path, &second, &error), -EBUSY);
+        close(first);
+        assert_int_equal(eng_folder_lock(dir, place->path, &second, &error), 0);
+        close(second);
+        close(dir);
+}
+
+static void test_bad_epoch(void **state)
+{
+        const struct place *place = *state;
+        struct eng_identity identity = make_identity();
+        struct eng_error error;
+
+        assert_int_equal(eng_folder_format(place->path, &identity, &epoch, sizeof(epoch) - 1, &error), -EINVAL);
+        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
+        assert_int_equal(format(place), 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_absent),
+                cmocka_unit_test_setup_teardown(test_format_and_probe, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_foreign_is_not_touched, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_partial_format_is_finished, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_damaged_format, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_lock, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_bad_epoch, make_place, drop_place),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
