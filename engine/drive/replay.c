@@ -39,6 +39,7 @@ struct replay {
         uint32_t crc;                /* chain */
         bool from_scratch;
         struct eng_log_rest rest;    /* behind the end of the last file */
+        uint64_t spare;              /* number of a file made ahead that may be used; 0: none */
         struct range_list gaps, freed;
 };
 
@@ -288,35 +289,58 @@ static int check_gaps(struct replay *r)
 
 /* ---- before and after ------------------------------------------------------------------------------ */
 
-/*
- * Files behind the last one that was begun were made ahead, or torn in their first write. In both cases nothing in them was ever
- * acknowledged, unless a later batch is there: then the header is damaged.
- */
-static int drop_unbegun(struct replay *r)
+static bool is_zero(const void *bytes, size_t len)
 {
-        struct eng_log_ident ident = {.generation = 0};
-        char name[ENG_LOGFILE_NAME_MAX];
+        const uint8_t *at = bytes;
+
+        return at[0] == 0 && memcmp(at, at + 1, len - 1) == 0;
+}
+
+/* What stands in a file without a valid header. */
+static int look_into(struct replay *r, const struct eng_replay_file *file, struct eng_log_rest *rest)
+{
+        struct eng_log_ident ident = {.file = file->number};
         struct eng_log_window window;
-        struct eng_log_rest rest;
-        uint64_t number;
         int rv;
 
         memcpy(ident.drive_id, r->l->files.drive_id, FMT_ID);
+        rv = eng_log_window_open(&window, r->l->files.dir_fd, file->number);
+        if (rv != 0)
+                return trouble(r, file->number, rv);
+        rv = eng_replay_rest(&window, &ident, true, FMT_BLOCK, rest);
+        eng_log_window_close(&window);
+        if (rv != 0)
+                return trouble(r, file->number, rv);
+        if (rest->damage != 0)
+                return damaged(r, file->number, 0, "its header is not valid, but records are");
+        return 0;
+}
+
+/*
+ * Files behind the last one that was begun were made ahead, or torn in their first write. In both cases nothing in them was ever
+ * acknowledged, unless a later batch is there: then the header is damaged. One that is still as it was made is used; whatever a torn write
+ * left in it would not be of the generation it gets.
+ */
+static int drop_unbegun(struct replay *r)
+{
+        const struct eng_replay_file *file;
+        char name[ENG_LOGFILE_NAME_MAX];
+        struct eng_log_rest rest;
+        int rv;
+
         while (r->count > 0 && !r->files[r->count - 1].begun) {
-                number = ident.file = r->files[r->count - 1].number;
-                rv = eng_log_window_open(&window, r->l->files.dir_fd, number);
-                if (rv == 0) {
-                        rv = eng_replay_rest(&window, &ident, true, FMT_BLOCK, &rest);
-                        eng_log_window_close(&window);
-                }
+                file = &r->files[--r->count];
+                rv = look_into(r, file, &rest);
                 if (rv != 0)
-                        return trouble(r, number, rv);
-                if (rest.damage != 0)
-                        return damaged(r, number, 0, "its header is not valid, but records are");
-                eng_logfile_name(name, number);
+                        return rv;
+                if (!rest.records && file->size == r->l->log_file_bytes && is_zero(&file->header, sizeof(file->header)) &&
+                    r->count > 0 && file->number == r->files[r->count - 1].number + 1) {
+                        r->spare = file->number;
+                        continue;
+                }
+                eng_logfile_name(name, file->number);
                 if (unlinkat(r->l->files.dir_fd, name, 0) != 0)
-                        return trouble(r, number, -errno);
-                r->count--;
+                        return trouble(r, file->number, -errno);
         }
         return 0;
 }
@@ -380,6 +404,10 @@ static int set_end(struct replay *r)
         log->end.position = r->position;
         log->end.prev_crc = r->crc;
         log->fd = -1;
+        if (r->spare == last->number + 1) {
+                log->next = ENG_LOG_NEXT_READY;
+                log->next_number = r->spare;
+        }
         if (r->rest.records)
                 return 0; /* see above: the next append begins a new file */
         fd = eng_logfile_open_write(r->l->files.dir_fd, last->number);
