@@ -501,7 +501,7 @@ static void tear_down(struct run *run)
 int main(int argc, char **argv)
 {
         static struct run run; /* too large for the stack */
-        struct load_server before;
+        struct load_server before = {0};
         double cpu;
         int status = load_options_parse(argc, argv, &run.options);
         int rv;
@@ -515,11 +515,12 @@ int main(int argc, char **argv)
                 tear_down(&run);
                 return 1;
         }
-        run.result.server_known = run.options.server_pid > 0 && load_server_read(run.options.server_pid, &before) == 0;
+        run.result.server_known =
+                run.options.server_pid > 0 && load_server_read((int)run.options.server_pid, &before) == 0;
         cpu = load_own_cpu();
         run_phase(&run);
         run.result.client_cpu_s = load_own_cpu() - cpu;
-        if (run.result.server_known && load_server_read(run.options.server_pid, &run.result.server) == 0)
+        if (run.result.server_known && load_server_read((int)run.options.server_pid, &run.result.server) == 0)
                 run.result.server_cpu_s = run.result.server.cpu_s - before.cpu_s;
         else
                 run.result.server_known = false;

@@ -170,10 +170,10 @@ static int take_bytes(void *arg, const struct mr_response *response, const void 
 static void ask_for_rest(struct span *span, struct mr_request *request)
 {
         struct download *down = span->down;
+        unsigned long long first = span->offset + span->got, last = span->offset + span->len - 1;
 
         span->ranged = true;
-        snprintf(span->range, sizeof(span->range), "bytes=%llu-%llu", (unsigned long long)(span->offset + span->got),
-                 (unsigned long long)(span->offset + span->len - 1));
+        snprintf(span->range, sizeof(span->range), "bytes=%llu-%llu", first, last);
         mr_request_header(request, "range", span->range);
         if (down->if_match[0] != '\0')
                 mr_request_header(request, "if-match", down->if_match);

@@ -218,8 +218,10 @@ int mr_list(struct mr_client *client, const struct mr_list *list, mr_entry_fn en
 {
         char token[TOKEN_MAX] = "", max_keys[16];
         struct page *page = calloc(1, sizeof(*page));
-        int rv = page != NULL ? 0 : mr_failure(err, -ENOMEM, "%s", strerror(ENOMEM));
+        int rv = 0;
 
+        if (page == NULL)
+                return mr_failure(err, -ENOMEM, "%s", strerror(ENOMEM));
         snprintf(max_keys, sizeof(max_keys), "%u", list->page);
         while (rv == 0) {
                 struct mr_request request;
@@ -355,8 +357,10 @@ int mr_uploads(struct mr_client *client, const char *bucket, const char *prefix,
 {
         char key[TOKEN_MAX] = "", id[TOKEN_MAX] = "";
         struct page *page = calloc(1, sizeof(*page));
-        int rv = page != NULL ? 0 : mr_failure(err, -ENOMEM, "%s", strerror(ENOMEM));
+        int rv = 0;
 
+        if (page == NULL)
+                return mr_failure(err, -ENOMEM, "%s", strerror(ENOMEM));
         while (rv == 0) {
                 rv = uploads_page(client, bucket, prefix, key, id, page, err);
                 if (rv == 0)

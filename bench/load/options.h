@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct load_options {
         double duration_s, rate; /* rate > 0: open loop */
         unsigned connections, max_keys;
         bool verify, json_only;
-        int server_pid;
+        unsigned server_pid; /* 0: none */
 };
 
 static const char load_usage[] =
@@ -130,95 +131,79 @@ static inline void load_options_default(struct load_options *options)
         };
 }
 
-/* One option by its row in load_longs. 0 or -1. */
-static inline int load_take_option(struct load_options *o, int which, const char *value)
-{
-        uint64_t number = 0;
-        int rv = 0;
+enum load_option_kind { LOAD_TEXT, LOAD_SIZE, LOAD_NUMBER, LOAD_REAL, LOAD_FLAG };
 
-        switch (which) {
-        case 'e':
-                o->endpoint = value;
+/* Every option but --help: the member it sets, and what that is. */
+#define LOAD_OPTIONS(X)                                                                                                \
+        X("endpoint", LOAD_TEXT, endpoint)                                                                             \
+        X("bucket", LOAD_TEXT, bucket)                                                                                 \
+        X("prefix", LOAD_TEXT, prefix)                                                                                 \
+        X("region", LOAD_TEXT, region)                                                                                 \
+        X("size", LOAD_SIZE, size)                                                                                     \
+        X("range", LOAD_SIZE, range_size)                                                                              \
+        X("part", LOAD_SIZE, part_size)                                                                                \
+        X("count", LOAD_SIZE, count)                                                                                   \
+        X("keys", LOAD_SIZE, keys)                                                                                     \
+        X("start", LOAD_SIZE, start)                                                                                   \
+        X("conns", LOAD_NUMBER, connections)                                                                           \
+        X("max-keys", LOAD_NUMBER, max_keys)                                                                           \
+        X("server-pid", LOAD_NUMBER, server_pid)                                                                       \
+        X("duration", LOAD_REAL, duration_s)                                                                           \
+        X("rate", LOAD_REAL, rate)                                                                                     \
+        X("verify", LOAD_FLAG, verify)                                                                                 \
+        X("json", LOAD_FLAG, json_only)
+
+static const struct {
+        const char *name;
+        enum load_option_kind kind;
+        size_t offset;
+} load_option_rows[] = {
+#define LOAD_OPTION_ROW(name, kind, member) {name, kind, offsetof(struct load_options, member)},
+        LOAD_OPTIONS(LOAD_OPTION_ROW)
+#undef LOAD_OPTION_ROW
+};
+
+#define LOAD_OPTION_COUNT (sizeof(load_option_rows) / sizeof(load_option_rows[0]))
+
+/* Sets one option by its row. 0 or -1. */
+static inline int load_take_option(struct load_options *options, int row, const char *value)
+{
+        void *member = (char *)options + load_option_rows[row].offset;
+        uint64_t number;
+
+        switch (load_option_rows[row].kind) {
+        case LOAD_TEXT:
+                *(const char **)member = value;
                 return 0;
-        case 'b':
-                o->bucket = value;
+        case LOAD_SIZE:
+                return load_parse_size(value, member);
+        case LOAD_NUMBER:
+                if (load_parse_size(value, &number) != 0 || number == 0 || number > INT32_MAX)
+                        return -1;
+                *(unsigned *)member = (unsigned)number;
                 return 0;
-        case 'p':
-                o->prefix = value;
+        case LOAD_REAL:
+                *(double *)member = atof(value);
+                return *(double *)member > 0 ? 0 : -1;
+        case LOAD_FLAG:
+                *(bool *)member = true;
                 return 0;
-        case 'R':
-                o->region = value;
-                return 0;
-        case 'v':
-                o->verify = true;
-                return 0;
-        case 'j':
-                o->json_only = true;
-                return 0;
-        case 'd':
-                o->duration_s = atof(value);
-                return o->duration_s > 0 ? 0 : -1;
-        case 'q':
-                o->rate = atof(value);
-                return o->rate > 0 ? 0 : -1;
-        default:
-                rv = load_parse_size(value != NULL ? value : "", &number);
         }
-        switch (which) {
-        case 's':
-                o->size = number;
-                break;
-        case 'g':
-                o->range_size = number;
-                break;
-        case 't':
-                o->part_size = number;
-                break;
-        case 'n':
-                o->count = number;
-                break;
-        case 'k':
-                o->keys = number;
-                break;
-        case 'S':
-                o->start = number;
-                break;
-        case 'c':
-                o->connections = number >= 1 && number <= 20000 ? (unsigned)number : 0;
-                break;
-        case 'm':
-                o->max_keys = (unsigned)number;
-                break;
-        case 'P':
-                o->server_pid = (int)number;
-                break;
-        default:
-                return -1;
-        }
-        return rv;
+        return -1;
 }
 
-static const struct option load_longs[] = {
-        {"endpoint", required_argument, NULL, 'e'},
-        {"bucket", required_argument, NULL, 'b'},
-        {"prefix", required_argument, NULL, 'p'},
-        {"region", required_argument, NULL, 'R'},
-        {"size", required_argument, NULL, 's'},
-        {"range", required_argument, NULL, 'g'},
-        {"part", required_argument, NULL, 't'},
-        {"conns", required_argument, NULL, 'c'},
-        {"count", required_argument, NULL, 'n'},
-        {"duration", required_argument, NULL, 'd'},
-        {"rate", required_argument, NULL, 'q'},
-        {"keys", required_argument, NULL, 'k'},
-        {"start", required_argument, NULL, 'S'},
-        {"max-keys", required_argument, NULL, 'm'},
-        {"verify", no_argument, NULL, 'v'},
-        {"server-pid", required_argument, NULL, 'P'},
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-};
+/* getopt's table: an option's code is its row, --help's the one behind them. */
+static inline void load_longs(struct option longs[LOAD_OPTION_COUNT + 2])
+{
+        size_t i;
+
+        for (i = 0; i < LOAD_OPTION_COUNT; i++)
+                longs[i] = (struct option){load_option_rows[i].name,
+                                           load_option_rows[i].kind == LOAD_FLAG ? no_argument : required_argument,
+                                           NULL, (int)i};
+        longs[i] = (struct option){"help", no_argument, NULL, (int)i};
+        longs[i + 1] = (struct option){NULL, 0, NULL, 0};
+}
 
 /* Numbers that would make no run. NULL: all is well. */
 static inline const char *load_options_wrong(struct load_options *o)
@@ -229,7 +214,7 @@ static inline const char *load_options_wrong(struct load_options *o)
                 o->connections = 1;
         if (o->keys == 0)
                 o->keys = o->count;
-        if (o->connections == 0)
+        if (o->connections > 20000)
                 return "--conns takes 1 to 20,000";
         if (o->keys == 0 && o->phase != LOAD_PUT && o->phase != LOAD_MULTIPART)
                 return "with --duration say how many --keys there are";
@@ -249,12 +234,14 @@ static inline const char *load_options_wrong(struct load_options *o)
 /* -1: go on; else the exit status. */
 static inline int load_options_parse(int argc, char **argv, struct load_options *options)
 {
+        struct option longs[LOAD_OPTION_COUNT + 2];
         const char *wrong = NULL;
         int which;
 
         load_options_default(options);
-        while ((which = getopt_long(argc, argv, "", load_longs, NULL)) != -1) {
-                if (which == 'h') {
+        load_longs(longs);
+        while ((which = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+                if (which == (int)LOAD_OPTION_COUNT) {
                         fputs(load_usage, stdout);
                         return 0;
                 }
