@@ -31,15 +31,10 @@ static void raise_limit(__rlimit_resource_t resource)
         setrlimit(resource, &limit); /* what is not granted shows in process_max_fds */
 }
 
-static void raise_limits(const struct srv_settings *settings)
+static void raise_limits(void)
 {
-        struct rlimit limit;
-
         raise_limit(RLIMIT_NOFILE);
         raise_limit(RLIMIT_MEMLOCK); /* buffers registered with io_uring count */
-        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < settings->max_connections)
-                srv_log(SRV_LOG_WARNING, "the limit of open files (%llu) is below max_connections (%llu)",
-                        (unsigned long long)limit.rlim_cur, (unsigned long long)settings->max_connections);
 }
 
 /* ---- opening -------------------------------------------------------------------------------------- */
@@ -237,7 +232,7 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings)
         struct srv_error error = {""};
 
         signal(SIGPIPE, SIG_IGN);
-        raise_limits(settings);
+        raise_limits();
         if (open_all(&daemon, &error) != 0)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
         else

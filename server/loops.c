@@ -44,6 +44,19 @@ int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigne
         return 0;
 }
 
+/* The kernel names no reason: say what it usually is. */
+static int refuse_loop(unsigned index, unsigned slots, int rv, struct srv_error *error)
+{
+        const char *hint = "";
+
+        if (rv == -ENOMEM)
+                hint = " (too little memory, or a limit of locked memory below 1 MiB: see ulimit -l)";
+        else if (rv == -EPERM || rv == -ENOSYS || rv == -EACCES)
+                hint = " (io_uring is not allowed here: see the sysctl kernel.io_uring_disabled, and seccomp profiles)";
+        return srv_fail(error, rv, "cannot make event loop %u with %u MiB of buffers: %s%s", index, slots,
+                        strerror(-rv), hint);
+}
+
 int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error)
 {
         struct lp_config config = {.slots = slots};
@@ -58,9 +71,7 @@ int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct
                 config.index = out->count;
                 rv = lp_loop_new(&config, &out->loops[out->count]);
                 if (rv != 0)
-                        return srv_fail(error, rv,
-                                        "cannot make event loop %u of %u (io_uring, and memory of %u MiB): %s",
-                                        out->count, count, slots, strerror(-rv));
+                        return refuse_loop(out->count, slots, rv, error);
                 out->threads[out->count].loop = out->loops[out->count];
         }
         return 0;

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -192,6 +193,15 @@ static void say_addresses(const struct srv_daemon *d)
         srv_log(SRV_LOG_INFO, "admin on %s", d->admin_listener.text);
 }
 
+static void say_limits(const struct srv_daemon *d)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < d->settings->max_connections)
+                srv_log(SRV_LOG_WARNING, "the limit of open files (%llu) is below max_connections (%llu)",
+                        (unsigned long long)limit.rlim_cur, (unsigned long long)d->settings->max_connections);
+}
+
 enum srv_exit srv_serve(struct srv_daemon *d)
 {
         struct watch watch = {.started_ms = monotonic_ms()};
@@ -202,6 +212,7 @@ enum srv_exit srv_serve(struct srv_daemon *d)
         if (watch.health == NULL)
                 return SRV_EXIT_FAILED;
         say_addresses(d);
+        say_limits(d);
         while (signo != SIGTERM && signo != SIGINT && failed == 0) {
                 watch_health(d, &watch);
                 signo = wait_signal(d->signal_fd, watch.ready ? SERVING_POLL_MS : STARTING_POLL_MS);
