@@ -7,6 +7,7 @@ Prints one line a program and the whole output of those that fail. --counts appe
 tools/check.sh. Exits 1 if a test failed or a program ended badly.
 """
 import argparse
+import collections
 import os
 import re
 import shlex
@@ -15,8 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-TAP_LINE = re.compile(r"^(ok|not ok)\s+\d+\s*(.*)$", re.M)
-PLAN_LINE = re.compile(r"^1\.\.(\d+)", re.M)
+TAP_LINE = re.compile(r"^(?:1\.\.(?P<planned>\d+)|(?P<verdict>ok|not ok) +(?P<number>\d+)(?P<rest>.*))", re.M)
 
 
 def programs(paths):
@@ -28,18 +28,25 @@ def programs(paths):
 
 
 def count(output):
-    """(passed, failed, skipped) of one program's TAP output. Tests that the plan names but that never reported count as failed."""
-    passed = failed = skipped = 0
-    for verdict, rest in TAP_LINE.findall(output):
-        if verdict == "not ok":
-            failed += 1
-        elif "# skip" in rest.lower():
-            skipped += 1
+    """(passed, failed, skipped) of one program's TAP output. Tests that a plan names but that never reported count as failed; of
+    verdicts on the same test the last one counts (a test that forks may leave its child's verdict in the output)."""
+    total = collections.Counter()
+    planned, verdicts = 0, {}
+
+    def close_group():
+        total.update(verdicts.values())
+        total["failed"] += max(0, planned - len(verdicts))
+
+    for line in TAP_LINE.finditer(output):
+        if line["planned"]:
+            close_group()
+            planned, verdicts = int(line["planned"]), {}
+        elif line["verdict"] == "not ok":
+            verdicts[line["number"]] = "failed"
         else:
-            passed += 1
-    planned = sum(int(n) for n in PLAN_LINE.findall(output))
-    failed += max(0, planned - passed - failed - skipped)
-    return passed, failed, skipped
+            verdicts[line["number"]] = "skipped" if "# skip" in line["rest"].lower() else "passed"
+    close_group()
+    return total["passed"], total["failed"], total["skipped"]
 
 
 def run(program, timeout, wrap):

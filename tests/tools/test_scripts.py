@@ -61,6 +61,7 @@ def program(folder, name, text):
     ('echo "1..2"; echo "ok 1 - a"; echo "ok 2 # SKIP b"', "1 0 1", 0),
     ('echo "1..3"; echo "ok 1 - a"; kill -9 $$', "1 2 0", 1),          # died before the others reported
     ('echo "1..1"; echo "ok 1 - a"; exit 99', "1 1 0", 1),             # a sanitizer's exit status
+    ('echo "1..1"; echo "not ok 1 - a child"; echo "ok 1 - a"', "1 0 0", 0), ('echo "1..1"; echo "ok 1"; echo "1..1"; echo "ok 1"', "2 0 0", 0),
     ("true", "0 1 0", 1), ('echo "1..1"; sleep 30', "0 1 0", 1)])
 def test_unit_counts(tmp_path, text, counts, status):
     program(tmp_path, "test_x", text)
