@@ -83,6 +83,7 @@ struct eng_drive_info {
         char reason[160];          /* why it is not in, else "" */
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
         uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
+        uint64_t cache_bytes, cache_hits, cache_misses; /* cache of inline bytes */
 };
 
 struct eng_health {

@@ -49,6 +49,7 @@ static void cache_inline(struct eng_local *l, const struct fmt_value *value, con
                 return;
         memcpy(bytes->data, mut->inline_bytes, mut->inline_len);
         eng_cache_put(l->cache, value->id, bytes);
+        atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
         eng_buf_unref(bytes);
 }
 

@@ -278,6 +278,7 @@ static void make_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
+        eng_file_tick(l); /* there is less free space now */
         rv = eng_segment_prepare_end(l->segments, &l->file.segment);
         if (rv != 0 && rv != -ENOSPC && rv != -EDQUOT)
                 eng_local_fail(l, rv, "making a segment");

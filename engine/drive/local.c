@@ -114,6 +114,27 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         lp_post(l->drive.owner, &l->fail_msg);
 }
 
+void eng_watch_begin(struct eng_local *l, struct eng_watch *watch)
+{
+        watch->started = lp_now(l->drive.owner);
+        TAILQ_INSERT_TAIL(&l->watches, watch, link);
+}
+
+void eng_watch_end(struct eng_local *l, struct eng_watch *watch)
+{
+        TAILQ_REMOVE(&l->watches, watch, link);
+}
+
+bool eng_local_check_watches(struct eng_local *l)
+{
+        const struct eng_watch *oldest = TAILQ_FIRST(&l->watches);
+
+        if (oldest == NULL || lp_now(l->drive.owner) - oldest->started < l->io_limit_ns)
+                return false;
+        eng_local_fail(l, -ETIMEDOUT, "a read, write or flush");
+        return true;
+}
+
 void eng_local_index_error(struct eng_local *l, int rv)
 {
         if (rv != -EBADMSG && rv != -EIO)
@@ -236,4 +257,7 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         out->syncs = figure(&l->figures.syncs);
         out->read_bytes = figure(&l->figures.read_bytes);
         out->written_bytes = figure(&l->figures.written_bytes);
+        out->cache_bytes = figure(&l->figures.cache_bytes);
+        out->cache_hits = figure(&l->figures.cache_hits);
+        out->cache_misses = figure(&l->figures.cache_misses);
 }

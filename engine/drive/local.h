@@ -38,10 +38,20 @@
 #define ENG_FREEZE_NAMES        32768u        /* the active generation is frozen at so many names ... */
 #define ENG_FREEZE_BYTES_SHARE  4u            /* ... or this share of tail_bytes, or after a tick */
 #define ENG_TICK_NS             1000000000ull
+#define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a read, write or flush that takes longer fails the drive */
 #define ENG_SYNC_SEGMENTS       16u           /* flushed at the same time */
 #define ENG_DEAD_REPLAYED_MAX   65536u        /* superseded values remembered from a replay */
 
 struct eng_local;
+
+/* An I/O under way, so that one that takes too long is seen. Kept in order of start. owner: the loop */
+struct eng_watch {
+        uint64_t started;                /* lp_now() scale */
+        TAILQ_ENTRY(eng_watch) link;
+};
+TAILQ_HEAD(eng_watch_list, eng_watch);
+void eng_watch_begin(struct eng_local *l, struct eng_watch *watch);
+void eng_watch_end(struct eng_local *l, struct eng_watch *watch);
 
 /* ---- log.c ----------------------------------------------------------------------------------------- */
 
@@ -59,7 +69,7 @@ struct eng_log {
         uint8_t *buffer;                 /* FMT_BLOCK for a file's header, then ENG_BATCH_BYTES; the kernel's while writing (I7) */
         struct lp_io io;
         uint32_t write_len;
-        uint64_t write_started;          /* lp_now() scale */
+        struct eng_watch watch;
         struct eng_log_file *current;
         int fd;                          /* of current, for writing; -1: the next append begins a new file */
         struct eng_log_position end;     /* of what is durable */
@@ -195,7 +205,7 @@ struct eng_local {
         char path[256], id_text[33];
         int dir_fd, lock_fd;
         struct stat format;              /* of FORMAT as opened */
-        uint64_t log_file_bytes, tail_bytes, reserve_bytes;
+        uint64_t log_file_bytes, tail_bytes, reserve_bytes, io_limit_ns;
 
         /* any thread */
         atomic_bool failed;
@@ -203,6 +213,7 @@ struct eng_local {
         struct {
                 atomic_uint_fast64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
                 atomic_uint_fast64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
+                atomic_uint_fast64_t cache_bytes, cache_hits, cache_misses;
         } figures;
 
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
@@ -226,6 +237,7 @@ struct eng_local {
         uint64_t *logs_gone, *segments_gone; /* rows to be deleted by the next batch */
         unsigned log_gone_count, log_gone_size, segment_gone_count, segment_gone_size;
         struct eng_read_headers *headers; /* read.c: verified frame headers */
+        struct eng_watch_list watches;
         struct lp_timer tick;
         struct lp_msg start_msg, fail_msg;
         struct eng_worker index_worker, file_worker;
@@ -249,6 +261,8 @@ extern const struct eng_drive_ops eng_local_ops;
 void eng_local_teardown(struct eng_local *l);
 /* The drive fails, once (I8). text is completed by rv's meaning unless rv is 0. */
 void eng_local_fail(struct eng_local *l, int rv, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Fails the drive if an I/O takes too long; true if it did. What it holds stays the kernel's (I7). */
+bool eng_local_check_watches(struct eng_local *l);
 /* Answers an op. Any loop; on the home loop done() comes in a later message. */
 void eng_local_answer(struct eng_op *op, int rv);
 static inline void eng_local_hold(struct eng_local *l)

@@ -62,6 +62,7 @@ static void next_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
+        eng_file_tick(l); /* there is less free space now */
         l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
         if (rv == -ENOSPC || rv == -EDQUOT)
                 eng_log_fail_queue(l, -ENOSPC); /* full is not failed: the next append asks again */
@@ -195,6 +196,7 @@ static void written(struct lp_io *io, int res)
         log->writing = false;
         if (!eng_local_release(l))
                 return;
+        eng_watch_end(l, &log->watch);
         if (res < 0 || (uint32_t)res != log->write_len || eng_local_failed(l)) {
                 eng_local_fail(l, res < 0 ? res : -EIO, "writing log file %llu", (unsigned long long)log->current->number);
                 fail_list(l, &log->batch, -EIO);
@@ -221,7 +223,7 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         log->current->bytes += len;
         log->write_len = len + (with_header ? FMT_BLOCK : 0);
         log->writing = true;
-        log->write_started = lp_now(l->drive.owner);
+        eng_watch_begin(l, &log->watch);
         memset(&log->io, 0, sizeof(log->io));
         log->io.done = written;
         eng_local_hold(l);

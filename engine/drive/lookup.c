@@ -62,6 +62,7 @@ static void give_bytes(struct eng_local *l, struct eng_op *op, const struct fmt_
                         op->lookup.value->len + value->inline_len;
 
         op->lookup.bytes = eng_cache_get(l->cache, value->id);
+        eng_count(op->lookup.bytes != NULL ? &l->figures.cache_hits : &l->figures.cache_misses, 1);
         if (op->lookup.bytes != NULL && op->lookup.bytes->len == value->inline_len) {
                 eng_local_answer(op, 0);
                 return;

@@ -18,7 +18,6 @@
 
 #define RESERVE_DEFAULT (1ull << 30)
 #define RESERVE_PARTS   20u /* or this part of the file system, if that is less */
-#define WRITE_LIMIT_NS  (10 * 1000000000ull) /* a log write that takes longer fails the drive */
 
 /* ---- the folder ------------------------------------------------------------------------------------ */
 
@@ -298,10 +297,8 @@ static void tick(struct lp_timer *timer)
 
         if (eng_local_failed(l))
                 return;
-        if (l->log.writing && lp_now(l->drive.owner) - l->log.write_started > WRITE_LIMIT_NS) {
-                eng_local_fail(l, -ETIMEDOUT, "writing log file %llu", (unsigned long long)l->log.current->number);
-                return; /* the buffer stays the kernel's (I7) */
-        }
+        if (eng_local_check_watches(l))
+                return;
         eng_segments_info(l->segments, &info);
         atomic_store_explicit(&l->figures.data_bytes, info.bytes, memory_order_relaxed);
         eng_file_tick(l);
@@ -356,10 +353,12 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         l->dir_fd = l->lock_fd = l->files.dir_fd = l->log.fd = -1;
         l->holds = 1;
         l->log_file_bytes = log_file_bytes(options);
+        l->io_limit_ns = ENG_IO_LIMIT_NS;
         l->tail_bytes = or_default(options->tail_bytes, ENG_TAIL_BYTES_DEFAULT);
         memcpy(l->files.drive_id, options->identity.drive_id, FMT_ID);
         TAILQ_INIT(&l->files.list);
         TAILQ_INIT(&l->files.open);
+        TAILQ_INIT(&l->watches);
         TAILQ_INIT(&l->log.queue);
         TAILQ_INIT(&l->log.batch);
         TAILQ_INIT(&l->writes.waiting);

@@ -37,6 +37,7 @@ struct reading {
         int fd;
         bool known;                  /* the header is in the slot already, verified before */
         uint32_t first, cover;       /* whole CRC blocks */
+        struct eng_watch watch;
 
         /* home, until it goes back */
         struct lp_loop *home;
@@ -101,6 +102,7 @@ static void back_on_owner(struct lp_msg *msg)
         struct eng_local *l = r->l;
 
         if (eng_local_release(l)) {
+                eng_watch_end(l, &r->watch);
                 eng_segment_unpin(l->segments, r->segment);
                 if (r->learned)
                         remember(l, r);
@@ -222,6 +224,7 @@ static void start(struct eng_local *l, struct reading *r, struct eng_segment *se
         struct eng_op *op = r->op;
 
         eng_segment_pin(segment);
+        eng_watch_begin(l, &r->watch);
         eng_local_hold(l);
         r->l = l;
         r->segment = segment;

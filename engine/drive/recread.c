@@ -24,6 +24,7 @@ struct eng_rec_reading {
         uint64_t position;
         int fd;
         uint32_t want;               /* bytes being read */
+        struct eng_watch watch;
 
         /* home, until it goes back */
         struct lp_loop *home;
@@ -48,9 +49,11 @@ static void back_on_owner(struct lp_msg *msg)
         struct eng_local *l = r->l;
 
         if (eng_local_release(l)) {
+                eng_watch_end(l, &r->watch);
                 r->file->pins--;
                 if (r->cached != NULL)
                         eng_cache_put(l->cache, r->id, r->cached);
+                atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
                 if (r->failed != 0)
                         eng_local_fail(l, r->failed, "reading log file %llu", (unsigned long long)r->ident.file);
         }
@@ -177,6 +180,7 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
                 return;
         }
         f->pins++;
+        eng_watch_begin(l, &r->watch);
         eng_local_hold(l);
         r->l = l;
         r->op = op;

@@ -15,6 +15,8 @@
 
 #include "engine/drive/frame.h"
 
+#define DISCARD_TAILS 2u /* times tail_bytes of memory: beyond, DISCARD is refused */
+
 /* One WRITE under way. Bounded by ENG_WRITES_MAX. */
 struct eng_write {
         struct eng_local *l;
@@ -27,6 +29,7 @@ struct eng_write {
         struct eng_place place;
         struct lp_loop *home;
         struct lp_io io;             /* home */
+        struct eng_watch watch;
         int res;
         struct lp_msg msg;
         TAILQ_ENTRY(eng_write) link; /* waiting or flying */
@@ -122,6 +125,7 @@ static void back_on_owner(struct lp_msg *msg)
                 return;
         }
         TAILQ_REMOVE(&l->writes.flying, w, link);
+        eng_watch_end(l, &w->watch);
         eng_segment_written(l->segments, w->segment, w->bytes, ok);
         rv = ok ? enter_place(l, w) : w->res < 0 ? w->res : -EIO;
         if (rv != 0)
@@ -145,6 +149,7 @@ static void fly(struct eng_local *l, struct eng_write *w)
                                       .stripe = w->op->write.stripe,
                                       .shard = w->op->write.shard};
         TAILQ_INSERT_TAIL(&l->writes.flying, w, link);
+        eng_watch_begin(l, &w->watch);
         eng_local_hold(l);
         w->msg.run = on_home;
         if (w->home == l->drive.owner)
@@ -231,6 +236,7 @@ uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment)
 struct eng_flush {
         struct eng_local *l;
         struct eng_segment *segment;
+        struct eng_watch watch;
         struct lp_io io;
 };
 
@@ -254,6 +260,7 @@ static void have_flushed(struct lp_io *io, int res)
         l->writes.flushing--;
         if (!eng_local_release(l))
                 return;
+        eng_watch_end(l, &flush->watch);
         eng_segment_synced(l->segments, flush->segment);
         if (res != 0)
                 eng_local_fail(l, res < 0 ? res : -EIO, "flushing segment %llu", (unsigned long long)flush->segment->id);
@@ -283,6 +290,7 @@ static bool flush_some(struct eng_local *l)
                 flush->segment = segments[i];
                 flush->io.done = have_flushed;
                 l->writes.flushing++;
+                eng_watch_begin(l, &flush->watch);
                 eng_local_hold(l);
                 lp_fdatasync(l->drive.owner, &flush->io, segments[i]->write_fd);
         }
@@ -331,8 +339,11 @@ void eng_write_fail(struct eng_local *l)
 
 void eng_discard_op(struct eng_local *l, struct eng_op *op)
 {
-        int rv = eng_tail_discard(l->active, op->discard.object_id, place_gone, l);
+        int rv = -ENOMEM;
 
+        /* Discards do not wait for the index as appends do, so they have a bound of their own. */
+        if (l->active->bytes < DISCARD_TAILS * l->tail_bytes)
+                rv = eng_tail_discard(l->active, op->discard.object_id, place_gone, l);
         eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);
         if (rv == 0 && eng_batch_due(l))
                 eng_batch_start(l);

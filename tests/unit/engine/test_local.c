@@ -10,8 +10,17 @@
 
 #include "tests/lib/drive_fixture.h"
 
+#include "engine/drive/local.h"
+
 #include <setjmp.h>
 #include <cmocka.h>
+
+static void shorten_limit(void *arg)
+{
+        struct eng_local *l = arg;
+
+        l->io_limit_ns = 0;
+}
 
 static void test_round_trip_and_reopen(void **state)
 {
@@ -45,10 +54,105 @@ static void test_round_trip_and_reopen(void **state)
         fx_destroy(&fx);
 }
 
+/* An I/O that takes longer than the limit fails the drive. The limit is made so short that any does. */
+static void test_slow_io(void **state)
+{
+        struct eng_drive_info info;
+        unsigned i;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        fx_call(&fx, 0, shorten_limit, eng_local_of(fx.local));
+        for (i = 0; i < 100000 && fx_put(&fx, "a", "b", 1) == 0; i++)
+                ;
+        assert_int_equal(fx_put(&fx, "a", "b", 1), -EIO);
+        eng_local_info(fx.local, &info);
+        assert_non_null(strstr(info.reason, "timed out"));
+        fx_destroy(&fx);
+}
+
+#define MANY 64u
+
+/* The loop is stopped and the drive closed while ops of every kind are under way: nothing is lost, freed twice or left. */
+static void test_close_under_load(void **state)
+{
+        static struct fx_op ops[8 * MANY];
+        static struct fx_body body;
+        static uint8_t *slots[MANY], *read_slots[MANY];
+        uint8_t name[64];
+        unsigned i, round;
+        struct fx fx;
+        size_t len;
+
+        for (i = 0; i < MANY; i++) {
+                slots[i] = aligned_alloc(4096, LP_SLOT_SIZE);
+                read_slots[i] = aligned_alloc(4096, LP_SLOT_SIZE);
+                memset(slots[i], 1, LP_SLOT_SIZE);
+        }
+        len = fx_name(name, "load");
+        fx_make(&fx, 1);
+        for (round = 0; round < 6; round++) {
+                assert_int_equal(fx_open(&fx), 0);
+                fx.seq = 1000 * round;
+                assert_int_equal(fx_put(&fx, "load", "kept", 4), 0);
+                memset(ops, 0, sizeof(ops));
+                for (i = 0; i < MANY; i++) {
+                        body.len = body.inline_len = 0;
+                        fx_body_put(&body, name, len, i, 2, "x", 1);
+                        fx_fill_append(&ops[8 * i], &body, 2, round * MANY + i + 1, 0);
+                        ops[8 * i + 1].op = (struct eng_op){.kind = ENG_OP_WRITE};
+                        ops[8 * i + 1].op.write.object_id[0] = (uint8_t)i;
+                        ops[8 * i + 1].op.write.payload_len = 256u << 10;
+                        ops[8 * i + 1].op.write.k = 1;
+                        ops[8 * i + 1].op.write.slot = slots[i];
+                        ops[8 * i + 1].op.write.payload = slots[i] + LP_SLOT_HEADER;
+                        ops[8 * i + 2].op.kind = ENG_OP_SYNC;
+                        ops[8 * i + 3].op = (struct eng_op){.kind = ENG_OP_READ};
+                        ops[8 * i + 3].op.read.object_id[0] = (uint8_t)(i + 1);
+                        ops[8 * i + 3].op.read.len = 4096;
+                        ops[8 * i + 3].op.read.payload_len = 256u << 10;
+                        ops[8 * i + 3].op.read.slot = read_slots[i];
+                        ops[8 * i + 4].op = (struct eng_op){.kind = ENG_OP_LOOKUP, .flags = ENG_OP_WANT_INLINE};
+                        ops[8 * i + 4].op.lookup.name = name;
+                        ops[8 * i + 4].op.lookup.name_len = (uint16_t)len;
+                        ops[8 * i + 5].op = (struct eng_op){.kind = ENG_OP_SCAN, .scan = {.max = 10}};
+                        ops[8 * i + 6].op = (struct eng_op){.kind = ENG_OP_COMMIT, .commit = {.pg = 2, .seq = round * MANY}};
+                        ops[8 * i + 7].op.kind = ENG_OP_TAIL;
+                }
+                for (i = 0; i < 8 * MANY; i++)
+                        fx_start(&fx, 0, &ops[i]);
+                usleep(round * 700);
+                fx_close(&fx);
+                for (i = 0; i < 8 * MANY; i++) {
+                        if (ops[i].op.kind == ENG_OP_APPEND)
+                                eng_buf_unref(ops[i].op.append.body);
+                        if (ops[i].op.kind == ENG_OP_LOOKUP) {
+                                eng_buf_unref(ops[i].op.lookup.value);
+                                eng_buf_unref(ops[i].op.lookup.bytes);
+                        }
+                        if (ops[i].op.kind == ENG_OP_SCAN)
+                                eng_buf_unref(ops[i].op.scan.entries);
+                        if (ops[i].op.kind == ENG_OP_TAIL)
+                                eng_buf_unref(ops[i].op.tail.entries);
+                }
+        }
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        assert_true(fx_has(&fx, "load", "kept", 4));
+        fx_destroy(&fx);
+        for (i = 0; i < MANY; i++) {
+                free(slots[i]);
+                free(read_slots[i]);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_round_trip_and_reopen),
+                cmocka_unit_test(test_slow_io),
+                cmocka_unit_test(test_close_under_load),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
