@@ -1,0 +1,159 @@
+/*
+ * gw.h - the gateway's own structures: the gateway, its share of each loop, listeners and connections.
+ *
+ * Everything a request touches belongs to one loop; the only state shared between threads is the table of credentials, the
+ * TLS pair and the counters, and each says so.
+ */
+#ifndef GATEWAY_GW_H
+#define GATEWAY_GW_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <bsd/sys/queue.h>
+#include <gnutls/abstract.h>
+#include <microhttpd.h>
+
+#include "engine.h"
+#include "gateway.h"
+#include "loop.h"
+#include "s3.h"
+
+#include "body.h"
+#include "stats.h"
+
+#define GW_POOL_BYTES (32u << 10)       /* the library's memory per connection; holds the head of a request */
+#define GW_HEADERS_MAX 100u             /* header fields of one request */
+#define GW_DOMAINS_MAX 16u
+#define GW_KEYS_CACHED 16u              /* signing keys per loop */
+#define GW_REQUESTS_KEPT 256u           /* free request structures a loop keeps */
+#define GW_DRAIN_BYTES (8u << 20)       /* of a refused body that are read so that the answer arrives */
+#define GW_DRAIN_MS 2000u
+#define GW_LINGERS_MAX 256u             /* sockets per loop that are read to their end after an early answer */
+#define GW_SWEEP_MS 500u
+#define GW_GONE_MS 1000u                /* a suspended connection is asked whether its peer is there after this long */
+#define GW_OBJECT_MAX (5ull << 30)      /* one PUT or part */
+#define GW_SMALL_GET (1u << 20)         /* answers up to this leave from one buffer */
+
+struct gw_tls;
+
+/* Access keys and secrets. Immutable once made; counted by the gateway and every loop that looked at it. */
+struct gw_credentials {
+        atomic_uint references;
+        unsigned count;
+        struct gw_credential list[];
+};
+
+/* One listening socket of one loop, and the library's daemon on it. owner: loop */
+struct gw_listener {
+        struct MHD_Daemon *daemon;
+        struct gw_loop *loop;
+        struct lp_watch watch;          /* on the daemon's epoll descriptor */
+        int fd;                         /* the daemon's until quiesced */
+        bool tls;
+        bool due;                       /* the daemon has something to do */
+        SLIST_ENTRY(gw_listener) next;
+};
+
+/* One client connection. owner: loop */
+struct gw_conn {
+        struct gw_listener *listener;
+        struct MHD_Connection *mhd;
+        struct gw_request *request;     /* being served, or NULL */
+        uint64_t since_ns;              /* opened, or last answer complete */
+        int fd;
+        bool cut;                       /* shut down by us: nothing more is expected of it */
+        LIST_ENTRY(gw_conn) entry;
+};
+
+/* A socket whose answer left before its request was read: read and dropped for a while, lest a reset overtake the answer. owner: loop */
+struct gw_linger {
+        struct lp_watch watch;
+        struct gw_loop *loop;
+        uint64_t deadline_ns;
+        size_t left;                    /* bytes still read */
+        LIST_ENTRY(gw_linger) entry;
+};
+
+struct gw_key_cached {
+        char access_key[S3_ACCESS_KEY_MAX + 1];
+        char scope_date[9];
+        struct s3_signing_key key;
+};
+
+LIST_HEAD(gw_conn_list, gw_conn);
+LIST_HEAD(gw_linger_list, gw_linger);
+SLIST_HEAD(gw_listener_list, gw_listener);
+STAILQ_HEAD(gw_request_list, gw_request);
+
+/* The gateway's part of one loop. owner: loop, but for the counters */
+struct gw_loop {
+        struct gw_gateway *gw;
+        struct lp_loop *lp;
+        unsigned index;
+        struct gw_listener_list listeners;
+        struct gw_conn_list conns;
+        struct gw_linger_list lingers;
+        unsigned linger_count;
+        unsigned streams;                       /* answers being sent block by block */
+        struct gw_request_list spare;           /* request structures to be used again */
+        unsigned spare_count;
+        struct lp_hook hook;
+        struct lp_timer sweep;
+        bool sweep_armed;
+        struct lp_msg drain_msg;
+        bool draining;
+        struct gw_credentials *credentials;     /* counted reference */
+        unsigned credentials_seen;              /* generation it is of */
+        struct gw_key_cached keys[GW_KEYS_CACHED];
+        struct gw_digests digests;              /* hashing contexts to be used again */
+        uint64_t next_id;
+        /* scratch of the head of one request, used within one call */
+        struct s3_auth auth;
+        struct s3_query query;
+        struct s3_header headers[GW_HEADERS_MAX];
+        struct gw_loop_stats stats;             /* relaxed atomics: any thread reads */
+};
+
+struct gw_gateway {
+        struct eng_store *store;
+        struct gw_limits limits;
+        char region[S3_REGION_MAX + 1];
+        char domain_text[1024];
+        struct s3_str domains[GW_DOMAINS_MAX];
+        unsigned domain_count;
+        char owner_id[65];                      /* canonical user id of root */
+        char host_id[65];                       /* x-amz-id-2 */
+        void (*access)(void *arg, const struct gw_access *line);
+        void *access_arg;
+        /* shared */
+        pthread_mutex_t lock;                   /* credentials and tls: taken when they change */
+        struct gw_credentials *credentials;
+        atomic_uint credentials_generation;
+        struct gw_tls *tls;                     /* newest first; older ones are kept for handshakes under way */
+        atomic_bool drain;
+        atomic_uint_least64_t upload_memory;    /* bytes held by XML bodies on all loops */
+        unsigned loop_count;
+        struct gw_loop *loops;
+};
+
+/* The pair for a new handshake: the callback libmicrohttpd hands to GnuTLS. It finds the gateway in gw_tls_serving. */
+extern _Thread_local struct gw_gateway *gw_tls_serving;
+void gw_tls_free(struct gw_gateway *gw);
+int gw_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *ca, int ca_count, const gnutls_pk_algorithm_t *algos,
+                    int algo_count, gnutls_pcert_st **pcert, unsigned *pcert_count, gnutls_privkey_t *key);
+
+/* The loop's credentials as last set. owner: loop */
+const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char *access_key);
+
+/* http.c */
+struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener);
+
+/* sweep.c: deadlines, peers that went away, lingering sockets */
+int gw_sweep_start(struct gw_loop *loop);
+/* Shuts the socket down: the library then closes the connection by itself. */
+void gw_conn_cut(struct gw_conn *conn);
+/* Keeps a copy of the connection's socket and reads it dry after the library has closed its own. */
+void gw_conn_linger(struct gw_conn *conn);
+void gw_linger_free_all(struct gw_loop *loop);
+
+#endif

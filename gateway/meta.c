@@ -1,0 +1,366 @@
+/*
+ * meta.c - headers and checksum of an object to the bytes the engine keeps for us, and back. Pure; any thread.
+ *
+ * Stored form: one byte of version, then records: tag (1), length (2, little endian), bytes. Unknown tags of the same
+ * version are an error: this code is what wrote them. Bytes come back through the engine's checksums, yet are read as outside data.
+ */
+#include "meta.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define VERSION 1
+#define TAG_CHECKSUM 0x10
+#define TAG_STORAGE 0x11
+#define TAG_USER 0x20
+#define RECORD_HEAD 3u
+#define CHECKSUM_HEAD 5u /* kind, type, has value, parts (2) */
+
+static const char user_prefix[] = "x-amz-meta-";
+
+static const struct {
+        uint8_t tag;
+        const char *header;
+} fields[] = {
+#define FIELD(name, number, header) {number, header},
+        GW_META_FIELDS(FIELD)
+#undef FIELD
+};
+
+static const char *const storage_names[] = {"STANDARD", "REDUCED_REDUNDANCY"};
+
+const char *gw_meta_header(enum gw_meta_field field)
+{
+        return fields[field].header;
+}
+
+const char *gw_storage_name(enum gw_storage_class storage)
+{
+        return storage_names[storage];
+}
+
+int gw_storage_parse(struct s3_str name, enum gw_storage_class *out)
+{
+        for (unsigned i = 0; i < GW_STORAGE_CLASSES; i++) {
+                if (s3_str_eq(name, s3_str_of(storage_names[i]))) {
+                        *out = (enum gw_storage_class)i;
+                        return 0;
+                }
+        }
+        return -EINVAL;
+}
+
+/* ---- from headers -------------------------------------------------------------------------------- */
+
+static enum s3_error add_user(struct gw_meta *meta, struct s3_str name, struct s3_str value, size_t *bytes)
+{
+        size_t prefix = sizeof(user_prefix) - 1;
+
+        *bytes += name.len - prefix + value.len;
+        if (*bytes > GW_META_USER_BYTES || meta->user_count == GW_META_USER_MAX)
+                return S3_ERR_METADATA_TOO_LARGE;
+        meta->user[meta->user_count++] =
+                (struct s3_header){{name.data + prefix, name.len - prefix}, s3_str_trim(value)};
+        return S3_OK;
+}
+
+static bool add_field(struct gw_meta *meta, const struct s3_header *header)
+{
+        for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
+                if (s3_str_eq_nocase(header->name, s3_str_of(fields[f].header))) {
+                        meta->field[f] = s3_str_trim(header->value);
+                        return true;
+                }
+        }
+        return false;
+}
+
+enum s3_error gw_meta_of_headers(const struct s3_header *headers, unsigned count, struct gw_meta *out)
+{
+        size_t bytes = 0;
+        enum s3_error error;
+
+        memset(out, 0, offsetof(struct gw_meta, user));
+        for (unsigned i = 0; i < count; i++) {
+                struct s3_str name = headers[i].name;
+
+                if (s3_str_starts_nocase(name, ((struct s3_str){user_prefix, sizeof(user_prefix) - 1}))) {
+                        error = add_user(out, name, headers[i].value, &bytes);
+                        if (error != S3_OK)
+                                return error;
+                } else if (s3_str_eq_nocase(name, S3_STR("x-amz-storage-class"))) {
+                        if (gw_storage_parse(s3_str_trim(headers[i].value), &out->storage) != 0)
+                                return S3_ERR_INVALID_STORAGE_CLASS;
+                } else {
+                        add_field(out, &headers[i]);
+                }
+        }
+        if (out->field[GW_META_CONTENT_TYPE].len == 0)
+                out->field[GW_META_CONTENT_TYPE] = S3_STR("binary/octet-stream");
+        return S3_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------- */
+
+struct writer {
+        uint8_t *out;
+        size_t len, cap;
+        bool full;
+};
+
+static void put_bytes(struct writer *w, const void *data, size_t len)
+{
+        if (w->full || w->cap - w->len < len) {
+                w->full = true;
+                return;
+        }
+        if (len > 0)
+                memcpy(w->out + w->len, data, len);
+        w->len += len;
+}
+
+static void put_head(struct writer *w, uint8_t tag, size_t len)
+{
+        uint8_t head[RECORD_HEAD] = {tag, (uint8_t)len, (uint8_t)(len >> 8)};
+
+        if (len > UINT16_MAX)
+                w->full = true;
+        put_bytes(w, head, sizeof(head));
+}
+
+static void put_lower(struct writer *w, struct s3_str text)
+{
+        for (size_t i = 0; i < text.len; i++) {
+                char c = text.data[i];
+
+                if (c >= 'A' && c <= 'Z')
+                        c = (char)(c + 32);
+                put_bytes(w, &c, 1);
+        }
+}
+
+/* Content-Encoding without aws-chunked, which speaks of the request only. */
+static void put_encoding(struct writer *w, struct s3_str value)
+{
+        size_t start = w->len;
+        size_t at = 0;
+
+        put_head(w, fields[GW_META_CONTENT_ENCODING].tag, 0);
+        while (at <= value.len) {
+                const char *comma = memchr(value.data + at, ',', value.len - at);
+                size_t end = comma != NULL ? (size_t)(comma - value.data) : value.len;
+                struct s3_str token = s3_str_trim((struct s3_str){value.data + at, end - at});
+
+                at = end + 1;
+                if (token.len == 0 || s3_str_eq_nocase(token, S3_STR("aws-chunked")))
+                        continue;
+                if (w->len > start + RECORD_HEAD)
+                        put_bytes(w, ",", 1);
+                put_bytes(w, token.data, token.len);
+        }
+        if (w->full)
+                return;
+        if (w->len == start + RECORD_HEAD) {
+                w->len = start; /* nothing left of it */
+                return;
+        }
+        w->out[start + 1] = (uint8_t)(w->len - start - RECORD_HEAD);
+        w->out[start + 2] = (uint8_t)((w->len - start - RECORD_HEAD) >> 8);
+}
+
+/* Entries of one name become one, joined by commas, as HTTP has it. */
+static void put_user(struct writer *w, const struct gw_meta *meta, unsigned i)
+{
+        const struct s3_header *first = &meta->user[i];
+        size_t len = 1 + first->name.len + first->value.len;
+
+        for (unsigned j = 0; j < i; j++) {
+                if (s3_str_eq_nocase(meta->user[j].name, first->name))
+                        return;
+        }
+        for (unsigned j = i + 1; j < meta->user_count; j++) {
+                if (s3_str_eq_nocase(meta->user[j].name, first->name))
+                        len += 1 + meta->user[j].value.len;
+        }
+        if (first->name.len > UINT8_MAX) {
+                w->full = true;
+                return;
+        }
+        put_head(w, TAG_USER, len);
+        put_bytes(w, &(uint8_t){(uint8_t)first->name.len}, 1);
+        put_lower(w, first->name);
+        put_bytes(w, first->value.data, first->value.len);
+        for (unsigned j = i + 1; j < meta->user_count; j++) {
+                if (s3_str_eq_nocase(meta->user[j].name, first->name)) {
+                        put_bytes(w, ",", 1);
+                        put_bytes(w, meta->user[j].value.data, meta->user[j].value.len);
+                }
+        }
+}
+
+static void put_checksum(struct writer *w, const struct gw_checksum *sum)
+{
+        uint8_t head[CHECKSUM_HEAD] = {(uint8_t)sum->kind, (uint8_t)sum->type, sum->has, (uint8_t)sum->parts,
+                                       (uint8_t)(sum->parts >> 8)};
+        size_t len = sum->has ? s3_checksum_info(sum->kind)->len : 0;
+
+        put_head(w, TAG_CHECKSUM, sizeof(head) + len);
+        put_bytes(w, head, sizeof(head));
+        put_bytes(w, sum->value, len);
+}
+
+ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
+{
+        struct writer w = {.out = out, .cap = cap};
+
+        put_bytes(&w, &(uint8_t){VERSION}, 1);
+        for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
+                if (meta->field[f].len == 0)
+                        continue;
+                if (f == GW_META_CONTENT_ENCODING) {
+                        put_encoding(&w, meta->field[f]);
+                        continue;
+                }
+                put_head(&w, fields[f].tag, meta->field[f].len);
+                put_bytes(&w, meta->field[f].data, meta->field[f].len);
+        }
+        if (meta->sum.has || meta->sum.has_kind)
+                put_checksum(&w, &meta->sum);
+        if (meta->storage != GW_STANDARD) {
+                put_head(&w, TAG_STORAGE, 1);
+                put_bytes(&w, &(uint8_t){(uint8_t)meta->storage}, 1);
+        }
+        for (unsigned i = 0; i < meta->user_count; i++)
+                put_user(&w, meta, i);
+        return w.full ? -ENOBUFS : (ssize_t)w.len;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+static int read_checksum(const uint8_t *data, size_t len, struct gw_checksum *out)
+{
+        if (len < CHECKSUM_HEAD || data[0] >= S3_CHECKSUM_KINDS || data[1] > S3_COMPOSITE || data[2] > 1)
+                return -EINVAL;
+        out->kind = (enum s3_checksum)data[0];
+        out->type = (enum s3_checksum_type)data[1];
+        out->has_kind = true;
+        out->has = data[2] == 1;
+        out->parts = data[3] | (unsigned)data[4] << 8;
+        if (len - CHECKSUM_HEAD != (out->has ? s3_checksum_info(out->kind)->len : 0))
+                return -EINVAL;
+        memcpy(out->value, data + CHECKSUM_HEAD, len - CHECKSUM_HEAD);
+        return 0;
+}
+
+static int read_user(const uint8_t *data, size_t len, struct gw_meta *out)
+{
+        if (len < 1 || len - 1 < data[0] || out->user_count == GW_META_USER_MAX)
+                return -EINVAL;
+        out->user[out->user_count++] = (struct s3_header){
+                {(const char *)data + 1, data[0]},
+                {(const char *)data + 1 + data[0], len - 1 - data[0]},
+        };
+        return 0;
+}
+
+static int read_record(uint8_t tag, const uint8_t *data, size_t len, struct gw_meta *out)
+{
+        switch (tag) {
+        case TAG_CHECKSUM:
+                return read_checksum(data, len, &out->sum);
+        case TAG_STORAGE:
+                if (len != 1 || data[0] >= GW_STORAGE_CLASSES)
+                        return -EINVAL;
+                out->storage = (enum gw_storage_class)data[0];
+                return 0;
+        case TAG_USER:
+                return read_user(data, len, out);
+        default:
+                for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
+                        if (fields[f].tag == tag) {
+                                out->field[f] = (struct s3_str){(const char *)data, len};
+                                return 0;
+                        }
+                }
+                return -EINVAL;
+        }
+}
+
+/* Next record from *at on; 1, 0 at the end, -EINVAL. */
+static int next_record(struct eng_str attrs, size_t *at, uint8_t *tag, const uint8_t **data, size_t *len)
+{
+        const uint8_t *p = (const uint8_t *)attrs.data + *at;
+        size_t left = attrs.len - *at;
+
+        if (left == 0)
+                return 0;
+        if (left < RECORD_HEAD)
+                return -EINVAL;
+        *tag = p[0];
+        *len = p[1] | (size_t)p[2] << 8;
+        *data = p + RECORD_HEAD;
+        if (left - RECORD_HEAD < *len)
+                return -EINVAL;
+        *at += RECORD_HEAD + *len;
+        return 1;
+}
+
+int gw_meta_decode(struct eng_str attrs, struct gw_meta *out)
+{
+        size_t at = 1, len;
+        const uint8_t *data;
+        uint8_t tag;
+        int rv;
+
+        memset(out, 0, offsetof(struct gw_meta, user));
+        if (attrs.len == 0 || attrs.data[0] != VERSION)
+                return -EINVAL;
+        while ((rv = next_record(attrs, &at, &tag, &data, &len)) == 1) {
+                rv = read_record(tag, data, len, out);
+                if (rv != 0)
+                        return rv;
+        }
+        return rv;
+}
+
+int gw_meta_decode_checksum(struct eng_str attrs, struct gw_checksum *out)
+{
+        size_t at = 1, len;
+        const uint8_t *data;
+        uint8_t tag;
+        int rv;
+
+        memset(out, 0, sizeof(*out));
+        if (attrs.len == 0 || attrs.data[0] != VERSION)
+                return -EINVAL;
+        while ((rv = next_record(attrs, &at, &tag, &data, &len)) == 1) {
+                if (tag == TAG_CHECKSUM)
+                        return read_checksum(data, len, out);
+        }
+        return rv;
+}
+
+/* ---- tag ----------------------------------------------------------------------------------------- */
+
+/* Bytes: 1 + kind or 0, type, storage class. Zeroes (never written by us) read as nothing known. */
+void gw_tag_make(const struct gw_meta *meta, uint8_t tag[8])
+{
+        memset(tag, 0, 8);
+        if (meta->sum.has || meta->sum.has_kind) {
+                tag[0] = (uint8_t)(1 + meta->sum.kind);
+                tag[1] = (uint8_t)meta->sum.type;
+        }
+        tag[2] = (uint8_t)meta->storage;
+}
+
+void gw_tag_read(const uint8_t tag[8], struct gw_tag *out)
+{
+        memset(out, 0, sizeof(*out));
+        if (tag[0] >= 1 && tag[0] <= S3_CHECKSUM_KINDS && tag[1] <= S3_COMPOSITE) {
+                out->has_checksum = true;
+                out->kind = (enum s3_checksum)(tag[0] - 1);
+                out->type = (enum s3_checksum_type)tag[1];
+        }
+        if (tag[2] < GW_STORAGE_CLASSES)
+                out->storage = (enum gw_storage_class)tag[2];
+}

@@ -1,0 +1,346 @@
+/*
+ * op_get.c - GetObject and HeadObject: conditions, ranges, parts, headers; the bytes themselves go out by stream.c.
+ *
+ * run on the request's loop; the engine's callbacks come there too. Small answers are gathered first, so that they leave in one piece and carry
+ * x-millrace-crc32c; larger ones are streamed.
+ */
+#include "ops.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What a GET or HEAD wants, between lookup and answer. In the request's arena. */
+struct get_work {
+        struct s3_range range;
+        uint64_t part;                  /* partNumber, 0: none */
+        uint64_t offset, len;
+        bool partial;                   /* 206 */
+        unsigned parts_count;           /* x-amz-mp-parts-count, 0: none */
+        char *buffer;                   /* small answers gather here */
+        size_t have;
+};
+
+/* ---- headers ---------------------------------------------------------------------------------------- */
+
+char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts)
+{
+        char text[S3_ETAG_SIZE];
+        size_t len = s3_etag_format(md5, parts, text);
+
+        return gw_copy(req, (struct s3_str){text, len});
+}
+
+static void date_header(struct gw_request *req, const char *name, int64_t ms)
+{
+        char text[S3_DATE_HTTP_SIZE];
+        size_t len = s3_date_format_http(ms, text);
+
+        gw_reply_header_str(req, name, (struct s3_str){text, len});
+}
+
+/* Query parameters that replace a stored header in the answer. */
+static const char *const overrides[GW_META_FIELD_COUNT] = {
+        [GW_META_CONTENT_TYPE] = "response-content-type",
+        [GW_META_CONTENT_ENCODING] = "response-content-encoding",
+        [GW_META_CONTENT_DISPOSITION] = "response-content-disposition",
+        [GW_META_CONTENT_LANGUAGE] = "response-content-language",
+        [GW_META_CACHE_CONTROL] = "response-cache-control",
+        [GW_META_EXPIRES] = "response-expires",
+};
+
+static void field_headers(struct gw_request *req, const struct gw_meta *meta)
+{
+        unsigned i;
+
+        for (i = 0; i < GW_META_FIELD_COUNT; i++) {
+                struct s3_str value = gw_query(req, overrides[i]);
+
+                if (value.data == NULL || value.len == 0)
+                        value = meta->field[i];
+                if (value.data != NULL && value.len > 0)
+                        gw_reply_header_str(req, gw_meta_header((enum gw_meta_field)i), value);
+                else if (i == GW_META_CONTENT_TYPE)
+                        gw_reply_header(req, "Content-Type", "binary/octet-stream");
+        }
+}
+
+static void user_headers(struct gw_request *req, const struct gw_meta *meta)
+{
+        unsigned i;
+
+        for (i = 0; i < meta->user_count; i++) {
+                char *name = gw_printf(req, "x-amz-meta-%.*s", (int)meta->user[i].name.len, meta->user[i].name.data);
+
+                if (name != NULL)
+                        gw_reply_header_str(req, name, meta->user[i].value);
+        }
+}
+
+bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial)
+{
+        struct gw_meta *meta = gw_alloc(req, sizeof(*meta));
+
+        if (meta == NULL) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        if (gw_meta_decode(object->attrs, meta) != 0) {
+                gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
+                return false;
+        }
+        gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, object->etag_parts));
+        date_header(req, "Last-Modified", object->mtime_ms);
+        gw_reply_header(req, "Accept-Ranges", "bytes");
+        field_headers(req, meta);
+        user_headers(req, meta);
+        if (meta->storage != GW_STANDARD)
+                gw_reply_header(req, "x-amz-storage-class", gw_storage_name(meta->storage));
+        if (!partial && meta->sum.has && s3_str_eq_nocase(gw_header(req, "x-amz-checksum-mode"), S3_STR("ENABLED")))
+                gw_checksum_headers(req, &meta->sum);
+        return true;
+}
+
+/* ---- what of it ------------------------------------------------------------------------------------------ */
+
+static bool read_wishes(struct gw_request *req, struct get_work *work)
+{
+        struct s3_str range = gw_header(req, "Range"), part = gw_query(req, "partNumber");
+
+        if (!gw_version_check(req, gw_query(req, "versionId")))
+                return false;
+        if (part.data != NULL) {
+                if (s3_parse_uint(part, ENG_PARTS_MAX, &work->part) != 0 || work->part == 0) {
+                        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT,
+                                       "Part number must be an integer between 1 and 10000, inclusive");
+                        return false;
+                }
+                if (range.data != NULL) {
+                        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                                       "Cannot specify both Range header and partNumber query parameter");
+                        return false;
+                }
+        }
+        if (range.data != NULL)
+                work->range = s3_range_parse(range);
+        return true;
+}
+
+/* The part of that number; an object not made of parts is its own part 1. */
+static enum s3_error find_part(struct gw_request *req, const struct eng_object *object, struct get_work *work)
+{
+        struct eng_part_view view;
+        unsigned i;
+
+        work->partial = true;
+        work->parts_count = object->part_count;
+        if (object->part_count == 0) {
+                work->offset = 0;
+                work->len = object->size;
+                return work->part == 1 ? S3_OK : S3_ERR_INVALID_PART_NUMBER;
+        }
+        for (i = 0; i < object->part_count; i++) {
+                if (eng_get_part(req->get, i, &view) != 0)
+                        break;
+                if (view.number == work->part) {
+                        work->offset = view.offset;
+                        work->len = view.size;
+                        return S3_OK;
+                }
+        }
+        return S3_ERR_INVALID_PART_NUMBER;
+}
+
+static bool range_still_meant(struct gw_request *req, const struct eng_object *object)
+{
+        struct s3_str if_range = gw_header(req, "If-Range");
+        int64_t ms;
+
+        if (if_range.data == NULL)
+                return true;
+        if (s3_date_parse_http(if_range, &ms) == 0)
+                return object->mtime_ms / 1000 == ms / 1000;
+        return s3_etag_in_list(if_range, s3_str_of(gw_etag_text(req, object->etag, object->etag_parts)));
+}
+
+static enum s3_error place(struct gw_request *req, const struct eng_object *object, struct get_work *work)
+{
+        if (work->part != 0)
+                return find_part(req, object, work);
+        if (work->range.form != S3_RANGE_NONE && !range_still_meant(req, object))
+                work->range.form = S3_RANGE_NONE;
+        work->partial = work->range.form != S3_RANGE_NONE;
+        return s3_range_resolve(&work->range, object->size, &work->offset, &work->len);
+}
+
+static bool conditions_hold(struct gw_request *req, const struct eng_object *object)
+{
+        struct s3_conditions c = {
+                .if_match = gw_header(req, "If-Match"),
+                .if_none_match = gw_header(req, "If-None-Match"),
+                .if_modified_since = gw_header(req, "If-Modified-Since"),
+                .if_unmodified_since = gw_header(req, "If-Unmodified-Since"),
+        };
+        char *etag = gw_etag_text(req, object->etag, object->etag_parts);
+        enum s3_error error;
+
+        if (etag == NULL) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        error = s3_conditions_check(&c, s3_str_of(etag), object->mtime_ms, lp_wall_ms(), false);
+        if (error == S3_OK)
+                return true;
+        if (error == S3_ERR_NOT_MODIFIED) {
+                gw_reply_header(req, "ETag", etag);
+                date_header(req, "Last-Modified", object->mtime_ms);
+        }
+        gw_reply_error(req, error, NULL);
+        return false;
+}
+
+/* ---- the answer --------------------------------------------------------------------------------------------- */
+
+static void crc_header(struct gw_request *req)
+{
+        uint8_t value[S3_CHECKSUM_MAX];
+        char text[S3_CHECKSUM_TEXT];
+        size_t len;
+
+        s3_checksum_from_crc(S3_CRC32C, eng_get_crc32c(req->get), value);
+        len = s3_checksum_format(S3_CRC32C, value, 0, text);
+        gw_reply_header_str(req, "x-millrace-crc32c", (struct s3_str){text, len});
+}
+
+static void free_work(struct gw_request *req)
+{
+        struct get_work *work = req->work;
+
+        free(work->buffer);
+        work->buffer = NULL;
+}
+
+/* Gathers a small answer; called again when the engine has more. */
+static void gather(void *arg)
+{
+        struct gw_request *req = arg;
+        struct get_work *work;
+        const uint8_t *data;
+        char *buffer;
+        size_t n;
+        int rv = 0;
+
+        if (!gw_back(req))
+                return;
+        work = req->work;
+        if (req->peer_gone) {
+                gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
+                return;
+        }
+        while (work->have < work->len && (rv = eng_get_next(req->get, &data, &n)) == 0) {
+                memcpy(work->buffer + work->have, data, n);
+                work->have += n;
+        }
+        if (rv == -EAGAIN)
+                return;
+        if (rv != 0) {
+                req->answer.header_count = 0;
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+                return;
+        }
+        crc_header(req);
+        buffer = work->buffer;
+        work->buffer = NULL;
+        gw_reply_buffer(req, work->partial ? 206 : 200, buffer, work->len);
+}
+
+static void send_bytes(struct gw_request *req, struct get_work *work)
+{
+        bool small = work->len <= GW_SMALL_GET;
+        int rv;
+
+        if (small) {
+                work->buffer = malloc(work->len + 1);
+                req->release = free_work;
+                if (work->buffer == NULL) {
+                        req->answer.header_count = 0;
+                        gw_reply_no_memory(req);
+                        return;
+                }
+        }
+        rv = eng_get_start(req->get, work->offset, work->len, small ? gather : gw_stream_wake, req);
+        if (rv != 0) {
+                req->answer.header_count = 0;
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+        } else if (small) {
+                gather(req);
+        } else {
+                gw_reply_stream(req, work->partial ? 206 : 200, work->len);
+        }
+}
+
+static void range_headers(struct gw_request *req, const struct eng_object *object, const struct get_work *work)
+{
+        if (work->parts_count != 0)
+                gw_reply_header_uint(req, "x-amz-mp-parts-count", work->parts_count);
+        if (work->partial && work->len > 0)
+                gw_reply_header(req, "Content-Range",
+                                gw_printf(req, "bytes %llu-%llu/%llu", (unsigned long long)work->offset,
+                                          (unsigned long long)(work->offset + work->len - 1),
+                                          (unsigned long long)object->size));
+}
+
+static void answer(struct gw_request *req)
+{
+        const struct eng_object *object = eng_get_object(req->get);
+        struct get_work *work = req->work;
+        enum s3_error error;
+
+        if (!conditions_hold(req, object))
+                return;
+        error = place(req, object, work);
+        if (error == S3_ERR_INVALID_RANGE)
+                gw_reply_header(req, "Content-Range",
+                                gw_printf(req, "bytes */%llu", (unsigned long long)object->size));
+        if (error != S3_OK) {
+                gw_reply_error(req, error, NULL);
+                return;
+        }
+        if (!gw_object_headers(req, object, work->partial))
+                return;
+        range_headers(req, object, work);
+        if (req->is_head)
+                gw_reply_length(req, work->partial ? 206 : 200, work->len);
+        else
+                send_bytes(req, work);
+}
+
+static void opened(void *arg, int rv, struct eng_get *get)
+{
+        struct gw_request *req = arg;
+
+        if (!gw_back(req)) {
+                if (rv == 0)
+                        eng_get_close(get);
+                return;
+        }
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+                return;
+        }
+        req->get = get;
+        answer(req);
+}
+
+void gw_run_get(struct gw_request *req)
+{
+        struct get_work *work = gw_alloc(req, sizeof(*work));
+
+        if (work == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        req->work = work;
+        if (read_wishes(req, work))
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
+}

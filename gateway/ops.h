@@ -1,0 +1,92 @@
+/*
+ * ops.h - the handlers that route.c names, and what they share.
+ */
+#ifndef GATEWAY_OPS_H
+#define GATEWAY_OPS_H
+
+#include "error.h"
+#include "meta.h"
+#include "request.h"
+
+/* ---- handlers (begin and run of struct gw_op) ---- */
+void gw_run_list_buckets(struct gw_request *req);
+void gw_run_bucket_create(struct gw_request *req);
+void gw_begin_bucket_create(struct gw_request *req);
+void gw_run_bucket_head(struct gw_request *req);
+void gw_run_bucket_delete(struct gw_request *req);
+void gw_run_bucket_location(struct gw_request *req);
+void gw_run_config(struct gw_request *req);        /* a configuration that is never set */
+void gw_run_config_delete(struct gw_request *req); /* taking away what is not there */
+void gw_run_acl(struct gw_request *req);
+void gw_run_object_config(struct gw_request *req);
+void gw_run_not_implemented(struct gw_request *req);
+
+void gw_run_list_objects(struct gw_request *req);
+void gw_run_list_objects_v2(struct gw_request *req);
+void gw_run_list_versions(struct gw_request *req);
+void gw_run_list_uploads(struct gw_request *req);
+void gw_run_list_parts(struct gw_request *req);
+
+void gw_run_get(struct gw_request *req);
+void gw_run_attributes(struct gw_request *req);
+void gw_begin_put(struct gw_request *req);
+void gw_run_put(struct gw_request *req);
+void gw_run_copy(struct gw_request *req);
+void gw_run_delete(struct gw_request *req);
+void gw_begin_delete_many(struct gw_request *req);
+void gw_run_delete_many(struct gw_request *req);
+
+void gw_run_upload_create(struct gw_request *req);
+void gw_run_upload_abort(struct gw_request *req);
+void gw_begin_part(struct gw_request *req);
+void gw_run_part(struct gw_request *req);
+void gw_run_part_copy(struct gw_request *req);
+void gw_begin_complete(struct gw_request *req);
+void gw_run_complete(struct gw_request *req);
+
+/* ---- shared ---- */
+
+/* First thing in every callback of the engine: false when the gateway is gone and nothing may be touched. */
+static inline bool gw_back(const struct gw_request *req)
+{
+        return !req->orphan;
+}
+
+/* Answers with the error of a result. */
+void gw_reply_errno(struct gw_request *req, int rv, enum gw_about about);
+void gw_reply_no_memory(struct gw_request *req);
+
+/* What eng_get_start() is to call: wakes the request; arg is the request. */
+void gw_stream_wake(void *arg);
+/* Content reader of the library over req->get. */
+ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max);
+
+/*
+ * If-Match and If-None-Match of a write as the engine's condition. False: answered (refused). never is set where If-Match names something
+ * that is no ETag of ours, and so can never hold.
+ */
+bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *never);
+
+/* Headers of an object: ETag, Last-Modified, metadata, checksum (unless partial). False: no memory, answered. */
+bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial);
+char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts);
+
+/* versionId: only "null" is one of ours. False: answered. */
+bool gw_version_check(struct gw_request *req, struct s3_str version);
+
+/* uploadId in text and back. */
+#define GW_UPLOAD_ID_TEXT 33u
+void gw_upload_id_text(const uint8_t id[ENG_ID_LEN], char out[GW_UPLOAD_ID_TEXT]);
+int gw_upload_id_parse(struct s3_str text, uint8_t id[ENG_ID_LEN]);
+/* Reads uploadId. False: answered with NoSuchUpload. */
+bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN]);
+
+/* Parameters of the checksum an answer names. */
+void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum);
+void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);
+void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element);
+
+/* Refuses headers of a write that mean something not done here. False: answered. */
+bool gw_write_headers_check(struct gw_request *req);
+
+#endif

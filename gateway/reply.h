@@ -1,0 +1,60 @@
+/*
+ * reply.h - making answers. Every operation ends in exactly one of the gw_reply_*() calls.
+ */
+#ifndef GATEWAY_REPLY_H
+#define GATEWAY_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "s3.h"
+
+struct gw_request;
+
+#define GW_ANSWER_HEADERS 160u /* of user metadata at most 2 KiB come back, and some 30 others */
+
+enum gw_answer_body { GW_ANSWER_EMPTY, GW_ANSWER_BUFFER, GW_ANSWER_STREAM, GW_ANSWER_LENGTH_ONLY };
+
+struct gw_answer_header {
+        const char *name, *value;
+};
+
+/* An answer being prepared. owner: its request */
+struct gw_answer {
+        unsigned status;                /* 0: none yet */
+        const char *error_code;         /* for the access log */
+        enum gw_answer_body body;
+        char *buffer;                   /* malloc'ed; the library's once queued */
+        uint64_t size;
+        bool has_type;
+        struct gw_answer_header *headers; /* in the arena */
+        unsigned header_count, header_room;
+};
+
+/* Adds a header; strings must live as long as the request. */
+void gw_reply_header(struct gw_request *req, const char *name, const char *value);
+void gw_reply_header_str(struct gw_request *req, const char *name, struct s3_str value); /* copies */
+void gw_reply_header_uint(struct gw_request *req, const char *name, uint64_t value);
+
+void gw_reply_empty(struct gw_request *req, unsigned status);
+/* Takes the buffer over. */
+void gw_reply_buffer(struct gw_request *req, unsigned status, char *buffer, size_t len);
+/* Takes the text over; an error that stuck to it becomes an error answer. */
+void gw_reply_xml(struct gw_request *req, unsigned status, struct s3_xml *xml);
+/* size bytes from req->get, started already. */
+void gw_reply_stream(struct gw_request *req, unsigned status, uint64_t size);
+/* Answer of a HEAD: the length, no bytes. */
+void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size);
+/* An error document; message NULL: the default one. extra: markup within <Error>, or NULL. What is open towards the engine is closed. */
+void gw_reply_error(struct gw_request *req, enum s3_error error, const char *message);
+void gw_reply_error_extra(struct gw_request *req, enum s3_error error, const char *message, const char *extra);
+
+bool gw_answered(const struct gw_request *req);
+
+/* Library side: makes a response of the answer and queues it. False: the connection must be closed. */
+bool gw_reply_queue(struct gw_request *req);
+/* Writes an error answer past the library, in the middle of a request body, on a connection without TLS. */
+void gw_reply_raw(struct gw_request *req);
+
+#endif

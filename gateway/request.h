@@ -1,0 +1,146 @@
+/*
+ * request.h - one S3 request from its request line to the last byte of its answer.
+ *
+ * A request is made when its request line is in, and lives until libmicrohttpd says that it is over. While an operation waits
+ * for the engine the connection is suspended, and a suspended connection is never closed, so a callback of the engine always finds its
+ * request alive. owner of everything here: the loop.
+ */
+#ifndef GATEWAY_REQUEST_H
+#define GATEWAY_REQUEST_H
+
+#include <stdarg.h>
+
+#include "gw.h"
+#include "reply.h"
+#include "route.h"
+
+/*
+ *   LINE -> BEGIN -> CHECKED -> RUN -> ANSWER -> SENDING
+ *     |       |----> BODY -------^        ^
+ *     |-------|-------|-------> DRAIN ----|        any -> GONE
+ */
+#define GW_STATES(X)                                                                                                   \
+        X(LINE)    /* the request line is in, headers are coming */                                                    \
+        X(BEGIN)   /* the head is accepted, the operation looks before the body is asked for */                        \
+        X(CHECKED) /* there is no body: the operation runs at the library's second call */                             \
+        X(BODY)    /* the body is coming in */                                                                         \
+        X(DRAIN)   /* refused: the answer is ready, the rest of the body is read and dropped */                        \
+        X(RUN)     /* all is in, the operation is at work */                                                           \
+        X(ANSWER)  /* the answer is ready to be queued */                                                              \
+        X(SENDING) /* the answer is queued */                                                                          \
+        X(GONE)    /* the connection is to be closed without (another) answer */
+
+enum gw_state {
+#define GW_STATE_ENUM(name) GW_##name,
+        GW_STATES(GW_STATE_ENUM)
+#undef GW_STATE_ENUM
+};
+
+#define GW_ARENA_INLINE 4096u
+
+/* Memory that lives as long as its request. */
+struct gw_arena {
+        struct gw_arena_block *blocks;  /* beyond the inline part */
+        size_t used, more_used, more_size;
+        char bytes[GW_ARENA_INLINE] __attribute__((aligned(16)));
+};
+
+struct gw_request {
+        struct gw_loop *loop;
+        struct gw_conn *conn;
+        struct MHD_Connection *mhd;
+        STAILQ_ENTRY(gw_request) spare;
+        enum gw_state state;
+        bool inside;                    /* the library has called us and waits */
+        bool suspended;
+        bool peer_gone;                 /* found out while suspended: long operations give up */
+        bool begun;                     /* begin() has let it pass: see gw_begin_done() */
+        bool orphan;                    /* the gateway was freed around it: callbacks do nothing */
+        bool closing;                   /* the connection ends with this answer */
+        bool streaming;                 /* counted in loop->streams */
+        uint64_t started_ns, state_ns;  /* when it began, when it entered its state */
+        uint64_t answered_ns;           /* answer queued */
+        char id[17];
+
+        /* head */
+        struct s3_str method;           /* the library's memory, as are header values */
+        bool is_head;
+        bool http10;
+        struct s3_str target;           /* raw */
+        const char *raw_target;         /* the library's memory it was copied from: only to be compared */
+        struct s3_target cut;
+        const struct s3_header *headers;
+        unsigned header_count;
+        const struct s3_query *query;   /* made as long as needed */
+        struct s3_str bucket, key;
+        bool chunked;                   /* Transfer-Encoding: chunked */
+        bool expects_continue;
+        uint64_t drained;               /* bytes dropped since it was refused */
+        uint64_t content_length;        /* S3_LENGTH_UNKNOWN when chunked, 0 when there is no body */
+
+        /* who and what */
+        const struct gw_op *op;
+        const char *access_key;         /* NULL: not authenticated */
+        uint64_t bucket_id;
+
+        /* work */
+        struct gw_body *body;           /* while one is expected */
+        struct eng_get *get;            /* closed with the request */
+        const uint8_t *span;            /* of it, not copied out yet (stream.c) */
+        size_t span_left;
+        struct eng_put *put;            /* aborted with the request, unless committed */
+        void *work;                     /* the operation's own, in the arena */
+        void (*release)(struct gw_request *req); /* frees what the operation holds outside the arena */
+
+        /* answer */
+        struct gw_answer answer;
+        uint64_t bytes_in, bytes_out;
+        uint64_t rate_bytes;            /* moved as the sweep saw it last */
+        unsigned rate_slow;             /* sweeps in a row below the minimum rate */
+
+        struct gw_arena arena;          /* last: not cleared */
+};
+
+struct gw_request *gw_request_new(struct gw_loop *loop, const char *target);
+/* Aborts and closes what is open, then keeps or frees the structure. */
+void gw_request_free(struct gw_request *req);
+/* The only place where a state changes. */
+void gw_request_move(struct gw_request *req, enum gw_state state);
+
+/* From inside the library's call: suspends the connection until gw_request_wake(). */
+void gw_request_wait(struct gw_request *req);
+void gw_request_wake(struct gw_request *req);
+/* begin() is through and has not refused: the body may come. */
+void gw_begin_done(struct gw_request *req);
+/* Closes what is open towards the engine: get, put, and what release() knows. */
+void gw_request_release(struct gw_request *req);
+/* Name of a state, for logs. */
+const char *gw_state_name(enum gw_state state);
+
+/* ---- arena: NULL when out of memory ---- */
+void *gw_alloc(struct gw_request *req, size_t size); /* zeroed */
+char *gw_copy(struct gw_request *req, struct s3_str text); /* with NUL */
+char *gw_printf(struct gw_request *req, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- head ---- */
+/* Value of a header without spaces around it; absent if there is none. */
+struct s3_str gw_header(const struct gw_request *req, const char *name);
+/* Value of a query parameter ("" if it has none); absent if it is not there. */
+struct s3_str gw_query(const struct gw_request *req, const char *name);
+bool gw_query_has(const struct gw_request *req, const char *name);
+
+static inline struct eng_str gw_eng_str(struct s3_str s)
+{
+        return (struct eng_str){s.data, s.len};
+}
+static inline struct s3_str gw_s3_str(struct eng_str s)
+{
+        return (struct s3_str){s.data, s.len};
+}
+
+/* head.c: the head is in. Leaves the request CHECKED or BODY, or with an answer ready (refused). */
+void gw_head_accept(struct gw_request *req, const char *method, const char *version);
+
+uint64_t gw_clock_ns(void);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * route.h - the table of S3 operations.
+ */
+#ifndef GATEWAY_ROUTE_H
+#define GATEWAY_ROUTE_H
+
+#include <stdbool.h>
+
+#include "s3.h"
+
+struct gw_request;
+
+enum gw_scope { GW_SERVICE, GW_BUCKET, GW_OBJECT };
+enum gw_body_kind {
+        GW_BODY_NONE,   /* what comes is checked and dropped */
+        GW_BODY_XML,
+        GW_BODY_DATA    /* an object's bytes */
+};
+
+/* One S3 operation. */
+struct gw_op {
+        const char *name;
+        const char *method;
+        enum gw_scope scope;
+        const char *sub;                /* query parameter that selects it, or NULL */
+        const char *sub_value;          /* and its value, NULL: any */
+        const char *header;             /* header that selects it, or NULL */
+        enum gw_body_kind body;
+        bool no_bucket;                 /* the bucket need not exist */
+        const char *permission;         /* the right it needs, as IAM names it */
+        void (*begin)(struct gw_request *req); /* before the body is read; may answer (refuse); may be NULL */
+        void (*run)(struct gw_request *req);   /* all is in: answers, now or later */
+        enum s3_error arg;              /* what the answer of a never-set configuration is; S3_OK: see the handler */
+};
+
+extern const struct gw_op gw_ops[];
+extern const unsigned gw_op_count;
+/* Counted for requests that never came to an operation. */
+extern const struct gw_op gw_op_none;
+
+/* The operation of a request, or why there is none: METHOD_NOT_ALLOWED, NOT_IMPLEMENTED, INVALID_ARGUMENT (two sub-resources). */
+enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s3_query *query,
+                       const struct s3_header *headers, unsigned header_count, const struct gw_op **out);
+unsigned gw_op_index(const struct gw_op *op);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * stats.h - counters of one loop: written by it, read by anyone, relaxed.
+ */
+#ifndef GATEWAY_STATS_H
+#define GATEWAY_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "gateway.h"
+
+#define GW_STATS_OPS 64u
+
+typedef atomic_uint_least64_t gw_counter;
+
+struct gw_op_counters {
+        gw_counter by_status[6];
+        gw_counter bytes_in, bytes_out;
+        gw_counter latency[GW_LATENCY_BUCKETS];
+        gw_counter latency_sum_us;
+};
+
+struct gw_loop_stats {
+        gw_counter connections_open, connections_total, requests_active, requests_total;
+        struct gw_op_counters op[GW_STATS_OPS];
+};
+
+/* One writer: no need for a locked instruction. */
+static inline void gw_count(gw_counter *counter, uint64_t delta)
+{
+        atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + delta,
+                              memory_order_relaxed);
+}
+
+static inline uint64_t gw_counted(const gw_counter *counter)
+{
+        return atomic_load_explicit((gw_counter *)counter, memory_order_relaxed);
+}
+
+/* One finished request of operation number op. */
+void gw_stats_request(struct gw_loop_stats *stats, unsigned op, unsigned status, uint64_t bytes_in, uint64_t bytes_out,
+                      uint64_t us);
+/* Bucket of a latency. */
+unsigned gw_latency_bucket(uint64_t us);
+
+#endif

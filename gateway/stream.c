@@ -1,0 +1,60 @@
+/*
+ * stream.c - the bytes of a large answer, from the engine's spans into the library's blocks.
+ *
+ * Called by libmicrohttpd on the loop's thread whenever it wants more to send. No span yet: the connection is suspended until the engine wakes it. An
+ * error in the middle cuts the connection, since the status has left: never a wrong byte (I5).
+ */
+#include "ops.h"
+
+#include <errno.h>
+
+void gw_stream_wake(void *arg)
+{
+        struct gw_request *req = arg;
+
+        if (gw_back(req))
+                gw_request_wake(req);
+}
+
+/* Copies what is there: up to max bytes; 0 and *rv when there is none. */
+static size_t take(struct gw_request *req, char *buf, size_t max, int *rv)
+{
+        size_t done = 0;
+
+        *rv = 0;
+        while (done < max) {
+                size_t n;
+
+                if (req->span_left == 0) {
+                        *rv = eng_get_next(req->get, &req->span, &req->span_left);
+                        if (*rv != 0)
+                                break;
+                }
+                n = req->span_left < max - done ? req->span_left : max - done;
+                memcpy(buf + done, req->span, n);
+                req->span += n;
+                req->span_left -= n;
+                done += n;
+        }
+        return done;
+}
+
+ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max)
+{
+        struct gw_request *req = cls;
+        size_t n;
+        int rv;
+
+        if (req->peer_gone || req->get == NULL)
+                return MHD_CONTENT_READER_END_WITH_ERROR;
+        n = take(req, buf, max, &rv);
+        req->bytes_out += n;
+        if (n > 0)
+                return (ssize_t)n;
+        if (rv != -EAGAIN)
+                return MHD_CONTENT_READER_END_WITH_ERROR;
+        req->inside = true;
+        gw_request_wait(req);
+        req->inside = false;
+        return 0;
+}
