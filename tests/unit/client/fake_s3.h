@@ -23,7 +23,7 @@
 
 #include "client.h"
 
-#define FAKE_CONNECTIONS 64
+#define FAKE_CONNECTIONS 512
 #define FAKE_HEAD_MAX    32768
 
 struct fake_request {
