@@ -183,8 +183,25 @@ static void cover_log(struct eng_local *l)
                 eng_batch_now(l, true);
 }
 
+/* What was still queued. Its ops are not answered: whoever closed the drive has given them up. */
+static void drop_queues(struct eng_local *l)
+{
+        struct eng_append_list *lists[] = {&l->log.queue, &l->log.batch};
+        struct eng_append *append;
+        unsigned i;
+
+        for (i = 0; i < 2; i++) {
+                while ((append = TAILQ_FIRST(lists[i])) != NULL) {
+                        TAILQ_REMOVE(lists[i], append, link);
+                        eng_append_free(append);
+                }
+        }
+        eng_write_drop_waiting(l);
+}
+
 void eng_local_teardown(struct eng_local *l)
 {
+        drop_queues(l);
         eng_batch_free(&l->batch);
         eng_tail_free(l->active);
         eng_tail_free(l->frozen);

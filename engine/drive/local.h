@@ -194,6 +194,7 @@ void eng_write_retry(struct eng_local *l, int rv);
 /* Lowest offset in the segment that is reserved and not yet written, or its end. */
 uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment);
 void eng_write_fail(struct eng_local *l);
+void eng_write_drop_waiting(struct eng_local *l);
 
 /* ---- the drive ------------------------------------------------------------------------------------- */
 

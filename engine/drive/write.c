@@ -185,6 +185,16 @@ void eng_write_retry(struct eng_local *l, int rv)
         }
 }
 
+void eng_write_drop_waiting(struct eng_local *l)
+{
+        struct eng_write *w;
+
+        while ((w = TAILQ_FIRST(&l->writes.waiting)) != NULL) {
+                TAILQ_REMOVE(&l->writes.waiting, w, link);
+                free(w);
+        }
+}
+
 static int admit(struct eng_local *l, const struct eng_op *op)
 {
         if (!write_valid(op))
