@@ -244,7 +244,8 @@ static bool have_already(struct eng_local *l, const struct eng_op *op)
         if (op->append.type == FMT_RECORD_EPOCH)
                 return false;
         pg = eng_pgs_find(&l->pgs, op->append.pg);
-        return pg != NULL && (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
+        return pg != NULL &&
+               (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
 }
 
 static int admit(struct eng_local *l, const struct eng_op *op)

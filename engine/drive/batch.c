@@ -52,7 +52,7 @@ static int snapshot_logs(struct eng_local *l, struct eng_batch *batch)
         batch->logs = calloc(l->files.count + 1, sizeof(*batch->logs));
         if (batch->logs == NULL)
                 return -ENOMEM;
-        TAILQ_FOREACH(file, &l->files.list, order) {
+        TAILQ_FOREACH (file, &l->files.list, order) {
                 if (!file->dirty)
                         continue;
                 row = &batch->logs[batch->log_count++];
@@ -121,7 +121,7 @@ static void mark_clean(struct eng_local *l, struct eng_batch *batch)
 
         while ((pg = eng_pgs_next(&l->pgs, pg)) != NULL)
                 pg->dirty = false;
-        TAILQ_FOREACH(file, &l->files.list, order)
+        TAILQ_FOREACH (file, &l->files.list, order)
                 file->dirty = false;
         l->epochs.dirty = false;
         batch->logs_gone = l->logs_gone;
@@ -193,7 +193,7 @@ static void take_rows(struct eng_local *l, const struct eng_batch *batch)
         struct eng_log_file *file;
         unsigned i;
 
-        TAILQ_FOREACH(file, &l->files.list, order)
+        TAILQ_FOREACH (file, &l->files.list, order)
                 file->live_names = 0;
         for (i = 0; i < batch->row_count; i++) {
                 file = eng_log_files_find(&l->files, batch->rows[i].file);

@@ -81,7 +81,7 @@ void eng_cache_free(struct eng_cache *cache)
 
         if (cache == NULL)
                 return;
-        HASH_ITER(hh, cache->by_id, entry, next)
+        HASH_ITER (hh, cache->by_id, entry, next)
                 destroy(cache, entry);
         free(cache);
 }

@@ -112,7 +112,8 @@ int eng_epochs_move(struct eng_local *l, const struct eng_log_file *file)
                 body = copy_body(&l->epochs, i);
                 if (body == NULL)
                         return -ENOMEM;
-                rv = eng_append_own(l, FMT_RECORD_EPOCH, body, l->epochs.known[i].head.number, eng_append_epoch_durable);
+                rv = eng_append_own(l, FMT_RECORD_EPOCH, body, l->epochs.known[i].head.number,
+                                    eng_append_epoch_durable);
                 eng_buf_unref(body);
         }
         return rv;

@@ -18,7 +18,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define LOCAL_OF(job, member) ((struct eng_local *)((char *)(job) - offsetof(struct eng_local, file.member)))
+#define LOCAL_OF(job, member) ((struct eng_local *)((char *)(job)-offsetof(struct eng_local, file.member)))
 
 /* ---- free space, and is it still the same folder --------------------------------------------------- */
 
@@ -149,7 +149,7 @@ static void freed_durable(void *arg, struct eng_append *append)
         struct eng_local *l = arg;
         struct eng_log_file *file;
 
-        TAILQ_FOREACH(file, &l->files.list, order)
+        TAILQ_FOREACH (file, &l->files.list, order)
                 file->freed = file->freeing;
         l->file.freed_in_flight = false;
         eng_append_free(append);
@@ -170,7 +170,7 @@ static struct eng_buf *list_gaps(const struct eng_local *l)
         if (body == NULL)
                 return NULL;
         body->len = 0;
-        TAILQ_FOREACH(file, &l->files.list, order) {
+        TAILQ_FOREACH (file, &l->files.list, order) {
                 if (file->freeing)
                         continue;
                 if (last != 0 && file->number > last + 1) {
@@ -217,7 +217,7 @@ static void pick_logs(struct eng_local *l)
         struct eng_log_file *file;
         bool oldest = true, marked = false;
 
-        TAILQ_FOREACH(file, &l->files.list, order) {
+        TAILQ_FOREACH (file, &l->files.list, order) {
                 if (l->file.log_count == ENG_FREE_AT_ONCE || file->number >= l->covered.file)
                         break;
                 if (is_dead(l, file) && (oldest || file->tombstones == 0) && without_epochs(l, file)) {

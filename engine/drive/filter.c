@@ -28,11 +28,11 @@
 
 #include "engine/drive/identity.h"
 
-#define TEXT_MAX     1024u
-#define DROP_MS      10000u
-#define MS           1000000ull
-#define ALL_KINDS    ((1u << ENG_OP_KINDS) - 1)
-#define CORRUPTIBLE  (1u << ENG_OP_READ | 1u << ENG_OP_LOOKUP | 1u << ENG_OP_RECORD | 1u << ENG_OP_SCAN)
+#define TEXT_MAX    1024u
+#define DROP_MS     10000u
+#define MS          1000000ull
+#define ALL_KINDS   ((1u << ENG_OP_KINDS) - 1)
+#define CORRUPTIBLE (1u << ENG_OP_READ | 1u << ENG_OP_LOOKUP | 1u << ENG_OP_RECORD | 1u << ENG_OP_SCAN)
 
 enum filter_kind { FAIL, DELAY, CORRUPT, DROP, DUPLICATE, SERIALISE, FILTER_KINDS };
 
@@ -41,19 +41,20 @@ static const char *const kind_names[FILTER_KINDS] = {
         [DROP] = "drop", [DUPLICATE] = "duplicate", [SERIALISE] = "serialise",
 };
 static const char *const op_names[ENG_OP_KINDS] = {
-        [ENG_OP_APPEND] = "append", [ENG_OP_COMMIT] = "commit",   [ENG_OP_LOOKUP] = "lookup", [ENG_OP_SCAN] = "scan",
-        [ENG_OP_WRITE] = "write",   [ENG_OP_SYNC] = "sync",       [ENG_OP_READ] = "read",     [ENG_OP_DISCARD] = "discard",
-        [ENG_OP_TAIL] = "tail",     [ENG_OP_RECORD] = "record",
+        [ENG_OP_APPEND] = "append", [ENG_OP_COMMIT] = "commit",   [ENG_OP_LOOKUP] = "lookup",
+        [ENG_OP_SCAN] = "scan",     [ENG_OP_WRITE] = "write",     [ENG_OP_SYNC] = "sync",
+        [ENG_OP_READ] = "read",     [ENG_OP_DISCARD] = "discard", [ENG_OP_TAIL] = "tail",
+        [ENG_OP_RECORD] = "record",
 };
 
 struct eng_filter {
-        struct eng_drive drive;       /* first */
+        struct eng_drive drive; /* first */
         struct eng_drive *inner;
-        enum filter_kind kind;        /* this and the settings: constant */
-        unsigned ops;                 /* bit by enum eng_op_kind */
+        enum filter_kind kind; /* this and the settings: constant */
+        unsigned ops;          /* bit by enum eng_op_kind */
         uint64_t after, every, ms;
-        int slot;                     /* -1: any */
-        atomic_uint_fast64_t seen;    /* any loop, like the next */
+        int slot;                  /* -1: any */
+        atomic_uint_fast64_t seen; /* any loop, like the next */
         atomic_bool dead;
 };
 

@@ -10,14 +10,14 @@ struct eng_filter;
 
 /* An op of the layer above, and the op made of it for the layer below. owner: the op's home loop */
 struct eng_filter_op {
-        struct eng_op op;             /* below */
+        struct eng_op op; /* below */
         struct eng_op *above;
         struct eng_filter *filter;
         struct lp_timer timer;
         struct lp_msg msg;
-        int result;                   /* to be answered later */
-        unsigned rounds;              /* submissions still to come */
-        void *wire;                   /* serialise: what the decoded op points to */
+        int result;      /* to be answered later */
+        unsigned rounds; /* submissions still to come */
+        void *wire;      /* serialise: what the decoded op points to */
         void *slot;
 };
 

@@ -95,7 +95,7 @@ void eng_filter_drop_answer(struct eng_op *op)
 struct wire {
         uint8_t *bytes;
         size_t len, size, at;
-        bool failed;                  /* no memory */
+        bool failed; /* no memory */
 };
 
 static void put(struct wire *wire, const void *from, size_t len)
@@ -462,7 +462,8 @@ static void get_answer(struct wire *wire, struct eng_op *op)
                 op->tail.count = (uint32_t)get_number(wire);
                 break;
         case ENG_OP_READ:
-                memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, get(wire, op->read.len), op->read.len);
+                memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, get(wire, op->read.len),
+                       op->read.len);
                 break;
         default:
                 break;

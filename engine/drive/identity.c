@@ -211,7 +211,7 @@ static int probe_unformatted(int dir_fd, enum eng_folder_state *state)
         if (rv != 0)
                 return rv;
         *state = unknown == 0 && fresh && faccessat(dir_fd, FORMAT_NEW_NAME, F_OK, 0) == 0 ? ENG_FOLDER_PARTIAL
-                                                                                             : ENG_FOLDER_FOREIGN;
+                                                                                           : ENG_FOLDER_FOREIGN;
         return 0;
 }
 

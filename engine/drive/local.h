@@ -34,19 +34,19 @@
 #define ENG_APPEND_QUEUE_BYTES  (64ull << 20) /* queued and pending; beyond: -EAGAIN, RESERVE ones at twice that */
 #define ENG_TAIL_BYTES_DEFAULT  (32ull << 20)
 #define ENG_CACHE_BYTES_DEFAULT (32ull << 20)
-#define ENG_WRITES_MAX          4096u         /* WRITEs under way or waiting for a segment */
-#define ENG_FREEZE_NAMES        32768u        /* the active generation is frozen at so many names ... */
-#define ENG_FREEZE_BYTES_SHARE  4u            /* ... or this share of tail_bytes, or after a tick */
+#define ENG_WRITES_MAX          4096u  /* WRITEs under way or waiting for a segment */
+#define ENG_FREEZE_NAMES        32768u /* the active generation is frozen at so many names ... */
+#define ENG_FREEZE_BYTES_SHARE  4u     /* ... or this share of tail_bytes, or after a tick */
 #define ENG_TICK_NS             1000000000ull
 #define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a read, write or flush that takes longer fails the drive */
-#define ENG_SYNC_SEGMENTS       16u           /* flushed at the same time */
-#define ENG_DEAD_REPLAYED_MAX   65536u        /* superseded values remembered from a replay */
+#define ENG_SYNC_SEGMENTS       16u                  /* flushed at the same time */
+#define ENG_DEAD_REPLAYED_MAX   65536u               /* superseded values remembered from a replay */
 
 struct eng_local;
 
 /* An I/O under way, so that one that takes too long is seen. Kept in order of start. owner: the loop */
 struct eng_watch {
-        uint64_t started;                /* lp_now() scale */
+        uint64_t started; /* lp_now() scale */
         TAILQ_ENTRY(eng_watch) link;
 };
 TAILQ_HEAD(eng_watch_list, eng_watch);
@@ -59,28 +59,28 @@ enum eng_log_next { ENG_LOG_NEXT_NONE, ENG_LOG_NEXT_MAKING, ENG_LOG_NEXT_READY }
 
 struct eng_log_position {
         uint64_t file, generation, position;
-        uint32_t prev_crc;               /* header_crc of the record before it */
+        uint32_t prev_crc; /* header_crc of the record before it */
 };
 
 struct eng_log {
         struct eng_append_list queue, batch; /* batch: in the write that is in flight */
         uint64_t queue_bytes;
         bool writing;
-        uint8_t *buffer;                 /* FMT_BLOCK for a file's header, then ENG_BATCH_BYTES; the kernel's while writing (I7) */
+        uint8_t *buffer; /* FMT_BLOCK for a file's header, then ENG_BATCH_BYTES; the kernel's while writing (I7) */
         struct lp_io io;
         uint32_t write_len;
         struct eng_watch watch;
         struct eng_log_file *current;
-        int fd;                          /* of current, for writing; -1: the next append begins a new file */
-        struct eng_log_position end;     /* of what is durable */
-        uint32_t crc;                    /* chain: header_crc of the last record built */
+        int fd;                      /* of current, for writing; -1: the next append begins a new file */
+        struct eng_log_position end; /* of what is durable */
+        uint32_t crc;                /* chain: header_crc of the last record built */
         enum eng_log_next next;
         uint64_t next_number;
         struct eng_job make_next;
         int make_result;
 };
 
-int eng_log_open(struct eng_local *l);                        /* buffers; blocking */
+int eng_log_open(struct eng_local *l); /* buffers; blocking */
 void eng_log_free(struct eng_local *l);
 /* Queues it. Not bounded here: append.c refuses. */
 void eng_log_append(struct eng_local *l, struct eng_append *append);
@@ -92,14 +92,14 @@ void eng_log_fail_queue(struct eng_local *l, int rv);
 /* ---- epochs (epoch.c) ------------------------------------------------------------------------------ */
 
 struct eng_epochs {
-        struct eng_buf *newest;          /* body; NULL: none yet */
-        atomic_uint_fast64_t number;     /* of the newest; read by any loop */
-        unsigned count;                  /* of known, newest first, the newest itself included */
+        struct eng_buf *newest;      /* body; NULL: none yet */
+        atomic_uint_fast64_t number; /* of the newest; read by any loop */
+        unsigned count;              /* of known, newest first, the newest itself included */
         struct eng_epoch_known {
                 struct fmt_epoch head;
-                uint64_t file;           /* log file that holds its record */
+                uint64_t file; /* log file that holds its record */
         } known[ENG_EPOCH_HISTORY + 1];
-        bool dirty;                      /* differs from the index */
+        bool dirty; /* differs from the index */
 };
 /* A durable EPOCH record, or a copy of one. Takes a reference of its own. */
 int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file);
@@ -119,7 +119,7 @@ struct eng_place_list {
 /* What the index worker writes in one transaction, and what came of it. Owner: the loop, while job is IDLE; else the worker. */
 struct eng_batch {
         struct eng_job job;
-        struct eng_tail *tail;           /* the frozen generation */
+        struct eng_tail *tail; /* the frozen generation */
         struct fmt_index_covered covered;
         struct fmt_index_pg *pgs;
         struct fmt_index_log *logs;
@@ -127,12 +127,12 @@ struct eng_batch {
         uint64_t *logs_gone, *segments_gone;
         unsigned pg_count, log_count, segment_count, log_gone_count, segment_gone_count;
         struct eng_buf *epoch, *history; /* NULL: as they are */
-        bool keep_dead;                  /* closing: rather leave the log to be replayed than lose a list of dead shards */
+        bool keep_dead; /* closing: rather leave the log to be replayed than lose a list of dead shards */
         /* results */
         int result;
-        struct eng_buf_list dead;        /* values with shards that died by it */
-        struct eng_place_list gone;      /* frames that died by it */
-        struct fmt_index_log *rows;      /* all rows of log files as they are now */
+        struct eng_buf_list dead;   /* values with shards that died by it */
+        struct eng_place_list gone; /* frames that died by it */
+        struct fmt_index_log *rows; /* all rows of log files as they are now */
         unsigned row_count, row_size;
 };
 /* Freezes the active generation and hands it to the index worker, if that is free and there is something new. */
@@ -151,17 +151,17 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the wo
 #define ENG_FREE_AT_ONCE 16u
 
 struct eng_file_work {
-        struct eng_job tick_job;         /* free space, and whether the folder is still the one that was opened */
+        struct eng_job tick_job; /* free space, and whether the folder is still the one that was opened */
         int tick_result;
         uint64_t total_bytes, free_bytes;
-        struct eng_job free_job;         /* unlinks */
+        struct eng_job free_job; /* unlinks */
         struct eng_log_file *logs[ENG_FREE_AT_ONCE];
         unsigned log_count;
-        bool freed_in_flight;            /* a FREED record is on its way */
+        bool freed_in_flight; /* a FREED record is on its way */
         int free_result;
         struct eng_segment_job reap[ENG_FREE_AT_ONCE];
         unsigned reap_count;
-        struct eng_job make_job;         /* next segment */
+        struct eng_job make_job; /* next segment */
         struct eng_segment_job segment;
         struct eng_job trim_job;
         struct eng_segment_job trim;
@@ -177,12 +177,12 @@ int eng_file_look(struct eng_local *l);
 
 TAILQ_HEAD(eng_write_list, eng_write);
 struct eng_writes {
-        struct eng_write_list waiting;   /* for a segment */
-        struct eng_write_list flying;    /* reserved, not yet written */
-        unsigned count;                  /* of both */
+        struct eng_write_list waiting;              /* for a segment */
+        struct eng_write_list flying;               /* reserved, not yet written */
+        unsigned count;                             /* of both */
         struct eng_op *sync_waiting, *sync_running; /* chained by op.next */
-        unsigned flushing;               /* fdatasyncs in flight */
-        bool sync_more;                  /* the running group has segments left to flush */
+        unsigned flushing;                          /* fdatasyncs in flight */
+        bool sync_more;                             /* the running group has segments left to flush */
         struct eng_flush *flushes;
 };
 void eng_write_prepare(struct eng_op *op); /* home loop, in submit */
@@ -199,18 +199,18 @@ void eng_write_drop_waiting(struct eng_local *l);
 /* ---- the drive ------------------------------------------------------------------------------------- */
 
 struct eng_local {
-        struct eng_drive drive;          /* first */
+        struct eng_drive drive; /* first */
 
         /* set at opening, constant then */
         struct eng_local_options options;
         char path[256], id_text[33];
         int dir_fd, lock_fd;
-        struct stat format;              /* of FORMAT as opened */
+        struct stat format; /* of FORMAT as opened */
         uint64_t log_file_bytes, tail_bytes, reserve_bytes, io_limit_ns;
 
         /* any thread */
         atomic_bool failed;
-        char reason[160];                /* written once, before failed is set */
+        char reason[160]; /* written once, before failed is set */
         struct {
                 atomic_uint_fast64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
                 atomic_uint_fast64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
@@ -218,7 +218,7 @@ struct eng_local {
         } figures;
 
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
-        unsigned holds;                  /* open, and each job, message or I/O under way; the last one frees the memory */
+        unsigned holds; /* open, and each job, message or I/O under way; the last one frees the memory */
         bool opened, closed;
         struct eng_log log;
         struct eng_log_files files;
@@ -234,7 +234,7 @@ struct eng_local {
         struct eng_segments *segments;
         struct eng_writes writes;
         struct eng_file_work file;
-        struct eng_buf_list dead;        /* to be told to the store: found while opening */
+        struct eng_buf_list dead;            /* to be told to the store: found while opening */
         uint64_t *logs_gone, *segments_gone; /* rows to be deleted by the next batch */
         unsigned log_gone_count, log_gone_size, segment_gone_count, segment_gone_size;
         struct eng_read_headers *headers; /* read.c: verified frame headers */

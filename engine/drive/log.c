@@ -198,7 +198,8 @@ static void written(struct lp_io *io, int res)
                 return;
         eng_watch_end(l, &log->watch);
         if (res < 0 || (uint32_t)res != log->write_len || eng_local_failed(l)) {
-                eng_local_fail(l, res < 0 ? res : -EIO, "writing log file %llu", (unsigned long long)log->current->number);
+                eng_local_fail(l, res < 0 ? res : -EIO, "writing log file %llu",
+                               (unsigned long long)log->current->number);
                 fail_list(l, &log->batch, -EIO);
                 return;
         }

@@ -40,7 +40,8 @@ bool eng_logfile_number(const char *name, uint64_t *number)
 
 /* ---- making files ---------------------------------------------------------------------------------- */
 
-void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file, uint32_t prev_crc)
+void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file,
+                        uint32_t prev_crc)
 {
         memset(out, 0, sizeof(*out));
         out->version = FMT_LAYOUT_VERSION;
@@ -191,7 +192,8 @@ struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t num
         file->number = number;
         file->generation = generation;
         file->read_fd = -1;
-        TAILQ_FOREACH_REVERSE(before, &files->list, eng_log_file_list, order) {
+        TAILQ_FOREACH_REVERSE(before, &files->list, eng_log_file_list, order)
+        {
                 if (before->number < number)
                         break;
         }

@@ -22,17 +22,17 @@
 /* One file of the log that has been begun. owner: the loop */
 struct eng_log_file {
         uint64_t number, generation;
-        uint64_t bytes;               /* where the next batch goes; once closed: where it ended */
-        uint64_t capacity;            /* batches go in below this */
-        uint64_t live_names;          /* values in the index that name this file, as of the last index batch */
-        uint64_t tombstones;          /* records that say that something is gone, and must outlive what they hide */
-        unsigned epochs;              /* EPOCH records that the history needs */
-        unsigned pins;                /* reads under way */
-        int read_fd;                  /* -1: not open */
-        bool freeing;                 /* a FREED record that names it is on its way */
-        bool freed;                   /* that record is durable: to be unlinked */
-        bool moving;                  /* its EPOCH records are being copied */
-        bool dirty;                   /* tombstones differ from the row in the index */
+        uint64_t bytes;      /* where the next batch goes; once closed: where it ended */
+        uint64_t capacity;   /* batches go in below this */
+        uint64_t live_names; /* values in the index that name this file, as of the last index batch */
+        uint64_t tombstones; /* records that say that something is gone, and must outlive what they hide */
+        unsigned epochs;     /* EPOCH records that the history needs */
+        unsigned pins;       /* reads under way */
+        int read_fd;         /* -1: not open */
+        bool freeing;        /* a FREED record that names it is on its way */
+        bool freed;          /* that record is durable: to be unlinked */
+        bool moving;         /* its EPOCH records are being copied */
+        bool dirty;          /* tombstones differ from the row in the index */
         TAILQ_ENTRY(eng_log_file) order;
         TAILQ_ENTRY(eng_log_file) opened;
         UT_hash_handle by_number;
@@ -41,10 +41,10 @@ TAILQ_HEAD(eng_log_file_list, eng_log_file);
 
 /* owner: the loop */
 struct eng_log_files {
-        int dir_fd;                     /* the folder log/ */
+        int dir_fd; /* the folder log/ */
         uint8_t drive_id[FMT_ID];
-        struct eng_log_file_list list;  /* ascending */
-        struct eng_log_file_list open;  /* least recently used first */
+        struct eng_log_file_list list; /* ascending */
+        struct eng_log_file_list open; /* least recently used first */
         unsigned count, open_count;
         struct eng_log_file *by_number; /* uthash */
         uint64_t bytes;
@@ -63,7 +63,8 @@ int eng_logfile_make_first(int dir_fd, const uint8_t drive_id[FMT_ID], const voi
 int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes);
 /* O_DIRECT where the file system has it. Returns the descriptor or a negative errno. */
 int eng_logfile_open_write(int dir_fd, uint64_t number);
-void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file, uint32_t prev_crc);
+void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file,
+                        uint32_t prev_crc);
 
 /* Adds a file, in any order. NULL: no memory. */
 struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t number, uint64_t generation);

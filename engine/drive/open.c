@@ -279,7 +279,8 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
         if (rv == 0)
                 rv = read_rows(l, &list);
         for (i = 0; i < list.count && rv == 0; i++)
-                eng_segments_set_live(l->segments, list.rows[i].segment, list.rows[i].live_frames, list.rows[i].live_bytes);
+                eng_segments_set_live(l->segments, list.rows[i].segment, list.rows[i].live_frames,
+                                      list.rows[i].live_bytes);
         if (rv == 0) {
                 eng_segments_info(l->segments, &info);
                 eng_count(&l->figures.data_bytes, info.bytes);
@@ -406,7 +407,8 @@ static int open_local(struct eng_local *l, struct eng_error *error)
 }
 
 /* rebuild: the index turned out to be damaged and was condemned; the next try makes a new one. */
-static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild, struct eng_error *error)
+static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild,
+                    struct eng_error *error)
 {
         struct eng_local *l = new_local(options);
         int rv;

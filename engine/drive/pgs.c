@@ -92,7 +92,8 @@ bool eng_pgs_add(struct eng_pgs *pgs, struct eng_log_pg *pg, struct eng_append *
 {
         struct eng_append *before;
 
-        TAILQ_FOREACH_REVERSE(before, &pg->pending, eng_append_list, link) {
+        TAILQ_FOREACH_REVERSE(before, &pg->pending, eng_append_list, link)
+        {
                 if (before->rec.seq <= append->rec.seq)
                         break;
         }
@@ -133,7 +134,8 @@ struct eng_append *eng_pgs_find_pending(const struct eng_log_pg *pg, uint64_t se
 {
         struct eng_append *append;
 
-        TAILQ_FOREACH_REVERSE(append, &pg->pending, eng_append_list, link) {
+        TAILQ_FOREACH_REVERSE(append, &pg->pending, eng_append_list, link)
+        {
                 if (append->rec.seq <= seq)
                         break;
         }
@@ -190,7 +192,7 @@ struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count)
         if (buf == NULL)
                 return NULL;
         while ((pg = eng_pgs_next(pgs, pg)) != NULL) {
-                TAILQ_FOREACH(append, &pg->pending, link) {
+                TAILQ_FOREACH (append, &pg->pending, link) {
                         fill_pending(&entry, pg, append);
                         memcpy(buf->data + at++ * sizeof(entry), &entry, sizeof(entry));
                 }

@@ -17,12 +17,12 @@
 /* One record: queued, being written, then (types PG and FENCE) pending until it is applied. owner: the loop */
 struct eng_append {
         struct fmt_record rec;
-        struct eng_buf *body;        /* whole; NULL when replay found it: its bytes are in the log */
-        struct eng_buf *head;        /* replay: body without the inline bytes */
-        struct eng_op *op;           /* NULL: the drive's own, or replayed */
+        struct eng_buf *body; /* whole; NULL when replay found it: its bytes are in the log */
+        struct eng_buf *head; /* replay: body without the inline bytes */
+        struct eng_op *op;    /* NULL: the drive's own, or replayed */
         void (*durable)(void *arg, struct eng_append *append); /* it is in the log; takes over append */
-        TAILQ_ENTRY(eng_append) link;  /* queue, batch, or pending of its pg in order of seq */
-        TAILQ_ENTRY(eng_append) order; /* all pending ones in order of position */
+        TAILQ_ENTRY(eng_append) link;                          /* queue, batch, or pending of its pg in order of seq */
+        TAILQ_ENTRY(eng_append) order;                         /* all pending ones in order of position */
 };
 TAILQ_HEAD(eng_append_list, eng_append);
 
@@ -32,10 +32,10 @@ void eng_append_free(struct eng_append *append);
 struct eng_log_pg {
         RB_ENTRY(eng_log_pg) tree;
         uint32_t pg;
-        bool dirty;                    /* differs from its row in the index */
-        uint64_t applied, committed;   /* highest seq applied; highest known stable on all members */
-        uint64_t seen;                 /* highest durable seq */
-        uint64_t epoch;                /* of the record with that seq */
+        bool dirty;                  /* differs from its row in the index */
+        uint64_t applied, committed; /* highest seq applied; highest known stable on all members */
+        uint64_t seen;               /* highest durable seq */
+        uint64_t epoch;              /* of the record with that seq */
         struct eng_append_list pending;
         uint64_t recent[ENG_PG_RECENT]; /* seqs applied last, so that a repeated APPEND is known */
         unsigned recent_next;

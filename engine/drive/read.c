@@ -16,9 +16,9 @@
 
 #include "engine/drive/frame.h"
 
-#define HEADERS       2048u           /* frames whose headers are remembered */
-#define HEADER_BYTES  offsetof(struct fmt_frame, rest)
-#define READ_WITH_HEADER (64u << 10)  /* a range that begins up to here is read together with the header */
+#define HEADERS          2048u /* frames whose headers are remembered */
+#define HEADER_BYTES     offsetof(struct fmt_frame, rest)
+#define READ_WITH_HEADER (64u << 10) /* a range that begins up to here is read together with the header */
 
 struct eng_read_headers {
         struct {
@@ -35,8 +35,8 @@ struct reading {
         struct eng_segment *segment; /* pinned */
         struct eng_frame_where where;
         int fd;
-        bool known;                  /* the header is in the slot already, verified before */
-        uint32_t first, cover;       /* whole CRC blocks */
+        bool known;            /* the header is in the slot already, verified before */
+        uint32_t first, cover; /* whole CRC blocks */
         struct eng_watch watch;
 
         /* home, until it goes back */
@@ -60,7 +60,8 @@ static struct reading *of_msg(struct lp_msg *msg)
 
 static unsigned header_slot(uint64_t segment, uint64_t position)
 {
-        return (unsigned)((segment * 0x9e3779b97f4a7c15ull + position / FMT_BLOCK) * 0xff51afd7ed558ccdull >> 40) % HEADERS;
+        return (unsigned)((segment * 0x9e3779b97f4a7c15ull + position / FMT_BLOCK) * 0xff51afd7ed558ccdull >> 40) %
+               HEADERS;
 }
 
 static bool recall(const struct eng_local *l, const struct eng_frame_where *where, struct fmt_frame *frame)
@@ -141,7 +142,8 @@ static int verify(struct reading *r)
                 r->learned = true;
                 memcpy(r->header, frame, HEADER_BYTES);
         }
-        return eng_frame_verify(frame, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + r->first, r->first, r->cover, NULL);
+        return eng_frame_verify(frame, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + r->first, r->first, r->cover,
+                                NULL);
 }
 
 static void have_part(struct reading *r)

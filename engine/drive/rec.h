@@ -41,7 +41,7 @@ struct eng_mut {
         enum fmt_mutation_kind kind;
         uint16_t name_len;
         uint32_t value_len;
-        uint32_t inline_len;         /* bytes that follow the value: only of the last, if it is an inline PUT */
+        uint32_t inline_len; /* bytes that follow the value: only of the last, if it is an inline PUT */
         const uint8_t *name, *value, *inline_bytes;
 };
 

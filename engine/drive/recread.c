@@ -19,20 +19,20 @@ struct eng_rec_reading {
         /* set by the owner before it goes to the home loop */
         struct eng_local *l;
         struct eng_op *op;
-        struct eng_log_file *file;   /* pinned */
+        struct eng_log_file *file; /* pinned */
         struct eng_log_ident ident;
         uint64_t position;
         int fd;
-        uint32_t want;               /* bytes being read */
+        uint32_t want; /* bytes being read */
         struct eng_watch watch;
 
         /* home, until it goes back */
         struct lp_loop *home;
         struct lp_io io;
         struct eng_buf *buf;
-        struct eng_buf *cached;      /* for the owner's cache */
+        struct eng_buf *cached; /* for the owner's cache */
         uint8_t id[FMT_ID];
-        int failed;                  /* errno of a failed read */
+        int failed; /* errno of a failed read */
         struct lp_msg msg;
 };
 

@@ -34,12 +34,12 @@ struct replay {
         struct eng_error *error;
         struct eng_replay_file *files;
         size_t count;
-        size_t at;                   /* file being read */
+        size_t at; /* file being read */
         uint64_t position;
-        uint32_t crc;                /* chain */
+        uint32_t crc; /* chain */
         bool from_scratch;
-        struct eng_log_rest rest;    /* behind the end of the last file */
-        uint64_t spare;              /* number of a file made ahead that may be used; 0: none */
+        struct eng_log_rest rest; /* behind the end of the last file */
+        uint64_t spare;           /* number of a file made ahead that may be used; 0: none */
         struct range_list gaps, freed;
 };
 
@@ -140,7 +140,7 @@ static void mark_freed(struct replay *r, const struct fmt_freed *range)
 {
         struct eng_log_file *file;
 
-        TAILQ_FOREACH(file, &r->l->files.list, order) {
+        TAILQ_FOREACH (file, &r->l->files.list, order) {
                 if (file->number < range->first || file->number > range->last)
                         continue;
                 file->freeing = file->freed = true; /* a crash came between the record and the unlink */
@@ -333,8 +333,9 @@ static int drop_unbegun(struct replay *r)
                 rv = look_into(r, file, &rest);
                 if (rv != 0)
                         return rv;
-                if (!rest.records && file->size == r->l->log_file_bytes && is_zero(&file->header, sizeof(file->header)) &&
-                    r->count > 0 && file->number == r->files[r->count - 1].number + 1) {
+                if (!rest.records && file->size == r->l->log_file_bytes &&
+                    is_zero(&file->header, sizeof(file->header)) && r->count > 0 &&
+                    file->number == r->files[r->count - 1].number + 1) {
                         r->spare = file->number;
                         continue;
                 }
@@ -351,7 +352,8 @@ static int add_files(struct replay *r)
         size_t i;
 
         for (i = 0; i < r->count; i++) {
-                file = eng_log_files_add(&r->l->files, r->files[i].number, r->files[i].begun ? r->files[i].header.generation : 0);
+                file = eng_log_files_add(&r->l->files, r->files[i].number,
+                                         r->files[i].begun ? r->files[i].header.generation : 0);
                 if (file == NULL)
                         return -ENOMEM;
                 file->bytes = file->capacity = r->files[i].size;

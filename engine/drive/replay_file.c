@@ -96,8 +96,8 @@ int eng_log_window_at(struct eng_log_window *window, uint64_t position, size_t n
 /* ---- records --------------------------------------------------------------------------------------- */
 
 /* The record at exactly this position: 1, 0 or an errno. */
-static int record_at(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t position, uint32_t prev_crc,
-                     struct fmt_record *rec, const uint8_t **body)
+static int record_at(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t position,
+                     uint32_t prev_crc, struct fmt_record *rec, const uint8_t **body)
 {
         const uint8_t *bytes;
         int rv;
@@ -115,8 +115,8 @@ static int record_at(struct eng_log_window *window, const struct eng_log_ident *
         return era_crc32c(0, *body, rec->body_len) == rec->body_crc;
 }
 
-int eng_replay_next(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position, uint32_t prev_crc,
-                    struct fmt_record *rec, const uint8_t **body)
+int eng_replay_next(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position,
+                    uint32_t prev_crc, struct fmt_record *rec, const uint8_t **body)
 {
         uint64_t block = eng_round_up(*position, FMT_BLOCK);
         int rv;
@@ -130,8 +130,8 @@ int eng_replay_next(struct eng_log_window *window, const struct eng_log_ident *i
         return rv;
 }
 
-int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *ident, bool any_generation, uint64_t position,
-                    struct eng_log_rest *out)
+int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *ident, bool any_generation,
+                    uint64_t position, struct eng_log_rest *out)
 {
         uint64_t torn = eng_round_up(position, FMT_BLOCK), at, end = torn + REST_BYTES;
         struct eng_log_ident own = *ident;

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_STEPS  2000u       /* names looked at before others get their turn */
-#define ANSWER_BYTES (8u << 20)  /* an answer this long ends with more = true */
+#define SLICE_STEPS  2000u      /* names looked at before others get their turn */
+#define ANSWER_BYTES (8u << 20) /* an answer this long ends with more = true */
 #define ENTRY_ALIGN  8u
 
 enum source { ACTIVE, FROZEN, INDEX, SOURCES };
@@ -154,7 +154,8 @@ static int seek_all(struct scan *scan, const uint8_t *name, size_t len, bool aft
         enum source s;
 
         for (s = ACTIVE; s <= FROZEN; s++)
-                set_tail(&scan->at[s], tail_of(scan, s) != NULL ? eng_tail_seek(tail_of(scan, s), name, len, after) : NULL);
+                set_tail(&scan->at[s],
+                         tail_of(scan, s) != NULL ? eng_tail_seek(tail_of(scan, s), name, len, after) : NULL);
         return set_index(scan, eng_index_seek(scan->l->reader, name, len, after, &scan->at[INDEX].found));
 }
 
@@ -248,7 +249,8 @@ static size_t common_prefix(const struct eng_op *op, const uint8_t *name, size_t
 
         if (op->scan.delimiter == NULL || op->scan.delimiter_len == 0 || len < op->scan.prefix_len)
                 return 0;
-        found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter, op->scan.delimiter_len);
+        found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter,
+                       op->scan.delimiter_len);
         return found == NULL ? 0 : (size_t)(found - name) + op->scan.delimiter_len;
 }
 

@@ -126,11 +126,11 @@ static void free_places(struct eng_tail *tail)
         struct eng_tail_object *object, *next_object;
         struct eng_tail_place *place, *next_place;
 
-        HASH_ITER(hh, tail->places, place, next_place) {
+        HASH_ITER (hh, tail->places, place, next_place) {
                 HASH_DEL(tail->places, place);
                 free(place);
         }
-        HASH_ITER(hh, tail->objects, object, next_object) {
+        HASH_ITER (hh, tail->objects, object, next_object) {
                 HASH_DEL(tail->objects, object);
                 free(object);
         }

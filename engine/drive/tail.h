@@ -18,17 +18,17 @@
 #include "engine/drive/rec.h"
 
 enum eng_tail_kind {
-        ENG_TAIL_PUT,   /* value: fmt_value, attrs, parts */
-        ENG_TAIL_GONE,  /* a tombstone */
-        ENG_TAIL_RANGE  /* name: the prefix of an ended upload's PART names; value: ids of the parts that live on */
+        ENG_TAIL_PUT,  /* value: fmt_value, attrs, parts */
+        ENG_TAIL_GONE, /* a tombstone */
+        ENG_TAIL_RANGE /* name: the prefix of an ended upload's PART names; value: ids of the parts that live on */
 };
 
 /* One name. owner: the generation's */
 struct eng_tail_name {
         RB_ENTRY(eng_tail_name) tree;
         uint64_t seq;
-        struct eng_buf *value;       /* NULL for GONE */
-        const uint8_t *name;         /* = bytes, but for search keys */
+        struct eng_buf *value; /* NULL for GONE */
+        const uint8_t *name;   /* = bytes, but for search keys */
         uint16_t name_len;
         uint8_t kind;
         uint8_t bytes[];
@@ -37,7 +37,7 @@ RB_HEAD(eng_tail_tree, eng_tail_name);
 
 struct eng_tail_object;
 
-struct eng_place_key {               /* no holes: hashed as bytes */
+struct eng_place_key { /* no holes: hashed as bytes */
         uint8_t object_id[FMT_ID];
         uint32_t stripe;
         uint32_t shard;
@@ -54,7 +54,7 @@ struct eng_tail_place {
 /* All that is known of one object id here. */
 struct eng_tail_object {
         uint8_t id[FMT_ID];
-        bool discarded;              /* what older generations and the index know of it is gone */
+        bool discarded; /* what older generations and the index know of it is gone */
         struct eng_tail_place *places;
         UT_hash_handle hh;
 };
@@ -73,9 +73,9 @@ struct eng_tail {
         struct eng_tail_place *places;   /* uthash */
         struct eng_tail_object *objects; /* uthash */
         unsigned name_count, range_count, place_count, discard_count;
-        uint64_t bytes;                  /* memory it takes, roughly */
-        uint64_t since;                  /* when its first entry came; lp_now() scale */
-        struct eng_buf_list dead;        /* values with shards that were superseded within it */
+        uint64_t bytes;           /* memory it takes, roughly */
+        uint64_t since;           /* when its first entry came; lp_now() scale */
+        struct eng_buf_list dead; /* values with shards that were superseded within it */
 };
 
 struct eng_tail *eng_tail_new(void); /* NULL: no memory */

@@ -32,7 +32,7 @@ struct eng_worker {
         struct lp_loop *loop;
         pthread_mutex_t lock;
         pthread_cond_t wake;
-        bool stopping;               /* under lock, like the two below */
+        bool stopping; /* under lock, like the two below */
         struct eng_job *first, *last;
 };
 

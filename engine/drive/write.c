@@ -25,10 +25,10 @@ struct eng_write {
         int fd;
         uint64_t offset;
         uint32_t bytes;
-        uint8_t object_id[FMT_ID];   /* of the op, which home may have back already */
+        uint8_t object_id[FMT_ID]; /* of the op, which home may have back already */
         struct eng_place place;
         struct lp_loop *home;
-        struct lp_io io;             /* home */
+        struct lp_io io; /* home */
         struct eng_watch watch;
         int res;
         struct lp_msg msg;
@@ -138,7 +138,8 @@ static void back_on_owner(struct lp_msg *msg)
 /* Gives the frame its place and sends it to be written. */
 static void fly(struct eng_local *l, struct eng_write *w)
 {
-        struct eng_frame_where where = {.segment = w->segment->id, .generation = w->segment->generation, .position = w->offset};
+        struct eng_frame_where where = {
+                .segment = w->segment->id, .generation = w->segment->generation, .position = w->offset};
 
         memcpy(where.drive_id, l->files.drive_id, FMT_ID);
         eng_frame_place(w->op->write.slot, &where);
@@ -233,7 +234,7 @@ uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment)
 
         if (segment->writing == 0)
                 return floor;
-        TAILQ_FOREACH(w, &l->writes.flying, link) {
+        TAILQ_FOREACH (w, &l->writes.flying, link) {
                 if (w->segment == segment && w->offset < floor)
                         floor = w->offset;
         }
@@ -273,7 +274,8 @@ static void have_flushed(struct lp_io *io, int res)
         eng_watch_end(l, &flush->watch);
         eng_segment_synced(l->segments, flush->segment);
         if (res != 0)
-                eng_local_fail(l, res < 0 ? res : -EIO, "flushing segment %llu", (unsigned long long)flush->segment->id);
+                eng_local_fail(l, res < 0 ? res : -EIO, "flushing segment %llu",
+                               (unsigned long long)flush->segment->id);
         if (l->writes.flushing > 0)
                 return;
         if (eng_local_failed(l))

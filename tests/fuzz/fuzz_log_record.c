@@ -37,7 +37,8 @@ static void try_body(const uint8_t *data, size_t size)
         if (eng_rec_check_body(body, size, inline_len) == 0) {
                 while (eng_rec_next(body, size, inline_len, &pos, &mut) == 1) {
                         at = 0;
-                        while (mut.kind == FMT_MUT_PUT && eng_value_next_part(mut.value, mut.value_len, &at, &part) == 1)
+                        while (mut.kind == FMT_MUT_PUT &&
+                               eng_value_next_part(mut.value, mut.value_len, &at, &part) == 1)
                                 eng_part_drive(&part, eng_part_stripes(&part) - 1, 0);
                 }
         }

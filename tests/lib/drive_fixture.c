@@ -255,9 +255,11 @@ static void add(struct fx_body *body, const void *bytes, size_t len)
         body->len += len;
 }
 
-static void add_head(struct fx_body *body, enum fmt_mutation_kind kind, const void *name, size_t name_len, size_t value_len)
+static void add_head(struct fx_body *body, enum fmt_mutation_kind kind, const void *name, size_t name_len,
+                     size_t value_len)
 {
-        struct fmt_mutation head = {.kind = (uint8_t)kind, .name_len = (uint16_t)name_len, .value_len = (uint32_t)value_len};
+        struct fmt_mutation head = {
+                .kind = (uint8_t)kind, .name_len = (uint16_t)name_len, .value_len = (uint32_t)value_len};
 
         add(body, &head, sizeof(head));
         add(body, name, name_len);
@@ -266,7 +268,10 @@ static void add_head(struct fx_body *body, enum fmt_mutation_kind kind, const vo
 void fx_body_put(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint32_t pg, const void *bytes,
                  size_t len)
 {
-        struct fmt_value value = {.space = *(const uint8_t *)name, .flags = FMT_VALUE_INLINE, .pg = pg, .size = len,
+        struct fmt_value value = {.space = *(const uint8_t *)name,
+                                  .flags = FMT_VALUE_INLINE,
+                                  .pg = pg,
+                                  .size = len,
                                   .inline_len = (uint32_t)len};
 
         fx_id(value.id, id);
@@ -276,7 +281,8 @@ void fx_body_put(struct fx_body *body, const void *name, size_t name_len, uint64
         body->inline_len = len;
 }
 
-void fx_body_put_part(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint64_t part_id, uint32_t pg)
+void fx_body_put_part(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint64_t part_id,
+                      uint32_t pg)
 {
         struct fmt_value value = {.space = *(const uint8_t *)name, .pg = pg, .size = 5000, .parts = 1};
         struct fmt_part part = {.k = 1, .m = 0, .runs = 1, .unit = 8192, .last_unit = 8192, .size = 5000};

@@ -15,9 +15,9 @@
 
 #define FX_LOOPS_MAX 3u
 #define FX_SLOTS     16u
-#define FX_EPOCH     7u   /* number of the epoch that a fixture's drive is formatted with */
+#define FX_EPOCH     7u /* number of the epoch that a fixture's drive is formatted with */
 
-struct fx_dead {            /* ids of the parts that superseded() told of */
+struct fx_dead { /* ids of the parts that superseded() told of */
         uint8_t ids[4096][FMT_ID];
         unsigned count;
 };
@@ -29,11 +29,11 @@ struct fx {
         pthread_t threads[FX_LOOPS_MAX];
         struct eng_local_options options; /* to be changed before fx_open() */
         const char *filters;
-        struct eng_drive *local, *drive;  /* drive: outermost */
+        struct eng_drive *local, *drive; /* drive: outermost */
         struct eng_error error;
-        uint64_t seq;                     /* of fx_put and its like */
+        uint64_t seq; /* of fx_put and its like */
         pthread_mutex_t lock;
-        struct fx_dead dead;              /* under lock, as is the next */
+        struct fx_dead dead; /* under lock, as is the next */
         char failed[200];
 };
 
@@ -74,7 +74,8 @@ struct fx_body {
 void fx_body_put(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint32_t pg, const void *bytes,
                  size_t len);
 /* An object of one part with shards, part id == id. */
-void fx_body_put_part(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint64_t part_id, uint32_t pg);
+void fx_body_put_part(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint64_t part_id,
+                      uint32_t pg);
 void fx_body_delete(struct fx_body *body, const void *name, size_t name_len);
 void fx_body_end_upload(struct fx_body *body, const void *name, size_t name_len, const uint64_t *ids, size_t count);
 void fx_id(uint8_t out[FMT_ID], uint64_t id);

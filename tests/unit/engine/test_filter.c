@@ -25,9 +25,11 @@ static void test_grammar(void **state)
                                            "drop:op=sync,ms=10",
                                            "duplicate;serialise",
                                            "delay:ms=1,slot=63"};
-        static const char *const bad[] = {"fails",          "fail:op=none",    "fail:op",       "fail:after=x",
-                                          "fail:after=-1", "corrupt:op=write", "delay:every=0", "delay:slot=64", "fail:after=",
-                                          "delay:ms=1x",   "fail:op=append;oops", ":", "fail:colour=red"};
+        static const char *const bad[] = {"fails",          "fail:op=none",        "fail:op",
+                                          "fail:after=x",   "fail:after=-1",       "corrupt:op=write",
+                                          "delay:every=0",  "delay:slot=64",       "fail:after=",
+                                          "delay:ms=1x",    "fail:op=append;oops", ":",
+                                          "fail:colour=red"};
         static const struct eng_drive_ops none = {.close = close_nothing};
         struct eng_drive inner = {.ops = &none, .slot = 3}, *out;
         struct eng_error error;
@@ -147,7 +149,8 @@ static void use_everything(struct fx *fx)
 
 static void test_harmless_filters(void **state)
 {
-        static const char *const texts[] = {"serialise", "duplicate", "delay:ms=1", "serialise;duplicate;delay:ms=1,every=3",
+        static const char *const texts[] = {"serialise", "duplicate", "delay:ms=1",
+                                            "serialise;duplicate;delay:ms=1,every=3",
                                             "duplicate:every=2;serialise;duplicate"};
         struct fx fx;
         unsigned i;
@@ -222,7 +225,7 @@ static void test_delay_and_drop(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_grammar),  cmocka_unit_test(test_harmless_filters), cmocka_unit_test(test_fail),
+                cmocka_unit_test(test_grammar), cmocka_unit_test(test_harmless_filters), cmocka_unit_test(test_fail),
                 cmocka_unit_test(test_corrupt), cmocka_unit_test(test_delay_and_drop),
         };
 

@@ -117,7 +117,8 @@ static void test_close_under_load(void **state)
                         ops[8 * i + 4].op.lookup.name = name;
                         ops[8 * i + 4].op.lookup.name_len = (uint16_t)len;
                         ops[8 * i + 5].op = (struct eng_op){.kind = ENG_OP_SCAN, .scan = {.max = 10}};
-                        ops[8 * i + 6].op = (struct eng_op){.kind = ENG_OP_COMMIT, .commit = {.pg = 2, .seq = round * MANY}};
+                        ops[8 * i + 6].op =
+                                (struct eng_op){.kind = ENG_OP_COMMIT, .commit = {.pg = 2, .seq = round * MANY}};
                         ops[8 * i + 7].op.kind = ENG_OP_TAIL;
                 }
                 for (i = 0; i < 8 * MANY; i++)

@@ -57,8 +57,8 @@ static int write_shard(struct fx *fx, uint64_t id, uint32_t stripe, uint32_t len
         return rv;
 }
 
-static void fill_read(struct fx_op *op, uint8_t *slot, uint64_t id, uint32_t stripe, uint32_t payload_len, uint32_t offset,
-                      uint32_t len)
+static void fill_read(struct fx_op *op, uint8_t *slot, uint64_t id, uint32_t stripe, uint32_t payload_len,
+                      uint32_t offset, uint32_t len)
 {
         memset(op, 0, sizeof(*op));
         op->op.kind = ENG_OP_READ;
@@ -123,7 +123,8 @@ static void test_write_read_reopen(void **state)
         for (round = 0; round < 3; round++) {
                 for (i = 0; i < 5; i++) {
                         for (j = 0; j < 4; j++)
-                                assert_int_equal(read_shard(&fx, 10 + i, i, lens[i], ranges[j].offset, ranges[j].len), 0);
+                                assert_int_equal(read_shard(&fx, 10 + i, i, lens[i], ranges[j].offset, ranges[j].len),
+                                                 0);
                         assert_int_equal(read_shard(&fx, 10 + i, i, lens[i], 0, lens[i]), 0);
                         assert_int_equal(read_shard(&fx, 10 + i, i, lens[i], lens[i] - 1, 1), 0);
                         assert_int_equal(read_shard(&fx, 10 + i, i + 1, lens[i], 0, 1), -ENOENT);
@@ -239,7 +240,7 @@ static void test_discard_frees_segments(void **state)
         assert_true(fx_count_files(&fx, "data", ".seg") >= 4);
         for (i = 0; i < 3; i++)
                 assert_int_equal(simple(&fx, ENG_OP_DISCARD, 100 + i), 0);
-        assert_int_equal(simple(&fx, ENG_OP_DISCARD, 100), 0); /* again */
+        assert_int_equal(simple(&fx, ENG_OP_DISCARD, 100), 0);  /* again */
         assert_int_equal(simple(&fx, ENG_OP_DISCARD, 4711), 0); /* unknown */
         for (i = 0; i < 24; i++)
                 assert_int_equal(read_shard(&fx, 100 + i % 4, i, 1u << 20, 0, 1), i % 4 == 3 ? 0 : -ENOENT);

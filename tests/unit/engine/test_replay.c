@@ -13,9 +13,9 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#define PUTS        12u
-#define FIRST_PUT   8192u /* header block, EPOCH record's block, then one block per put */
-#define BATCH       4096u
+#define PUTS      12u
+#define FIRST_PUT 8192u /* header block, EPOCH record's block, then one block per put */
+#define BATCH     4096u
 
 static void drop_index(const struct fx *fx)
 {
@@ -159,7 +159,8 @@ static void test_flip_tells_damage_from_tear(void **state)
                         }
                         assert_int_equal(fx_open(&fx), -EBADMSG);
                         /* The chain ends behind the record before, which is 320 bytes long. */
-                        snprintf(offset, sizeof(offset), "offset %u", i == 0 ? BATCH + 192 : FIRST_PUT + (i - 1) * BATCH + 320);
+                        snprintf(offset, sizeof(offset), "offset %u",
+                                 i == 0 ? BATCH + 192 : FIRST_PUT + (i - 1) * BATCH + 320);
                         assert_non_null(strstr(fx.error.text, "0000000000000001.log"));
                         assert_non_null(strstr(fx.error.text, offset));
                 }

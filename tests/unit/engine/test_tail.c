@@ -160,7 +160,8 @@ static void expect(const struct model *m, const struct eng_op *op, struct expect
                 prefix = collapse(op, name->name, name->len);
                 if (prefix > 0 && prefix == from_prefix && memcmp(name->name, op->scan.from, prefix) == 0)
                         continue;
-                if (prefix > 0 && e->count > 0 && e->entries[e->count - 1].prefix && e->entries[e->count - 1].len == prefix &&
+                if (prefix > 0 && e->count > 0 && e->entries[e->count - 1].prefix &&
+                    e->entries[e->count - 1].len == prefix &&
                     memcmp(e->entries[e->count - 1].name->name, name->name, prefix) == 0)
                         continue;
                 if (e->count == op->scan.max) {
@@ -488,7 +489,7 @@ static void test_superseded(void **state)
                 assert_int_equal(fx_delete(&fx, "deleted"), 0);
                 put_object(&fx, "rewritten", 3, 13); /* attrs changed: same id, same shards */
                 put_object(&fx, "renamed", 9, 14);   /* new id, same shards */
-                assert_false(is_dead(&fx, 11)); /* not before it is durable in the index */
+                assert_false(is_dead(&fx, 11));      /* not before it is durable in the index */
                 assert_true(fx_wait_indexed(&fx));
                 assert_true(is_dead(&fx, 11));
                 assert_true(is_dead(&fx, 12));

@@ -23,8 +23,14 @@ static void add(struct bytes *b, const void *from, size_t len)
         b->len += len;
 }
 
-static const struct fmt_part part_10m = {.number = 1, .k = 2, .m = 1, .attrs_len = 3, .runs = 1, .unit = 1u << 20,
-                                         .last_unit = 1u << 20, .size = 10u << 20};
+static const struct fmt_part part_10m = {.number = 1,
+                                         .k = 2,
+                                         .m = 1,
+                                         .attrs_len = 3,
+                                         .runs = 1,
+                                         .unit = 1u << 20,
+                                         .last_unit = 1u << 20,
+                                         .size = 10u << 20};
 
 static void add_part(struct bytes *b, const struct fmt_part *part, unsigned attrs, unsigned drives)
 {
@@ -136,7 +142,8 @@ static void test_parts_that_make_no_sense(void **state)
 
 static void test_geometry(void **state)
 {
-        struct fmt_part part = {.k = 4, .m = 2, .runs = 1, .unit = 1u << 20, .last_unit = 8192, .size = (8u << 20) + 20000};
+        struct fmt_part part = {
+                .k = 4, .m = 2, .runs = 1, .unit = 1u << 20, .last_unit = 8192, .size = (8u << 20) + 20000};
         uint8_t drives[2 * 2 * 3];
         struct eng_part decoded;
         unsigned i;
@@ -148,7 +155,8 @@ static void test_geometry(void **state)
         part.size = 0;
         assert_int_equal(eng_part_stripes(&part), 0);
         /* 2+1 over two runs of 512 stripes */
-        part = (struct fmt_part){.k = 2, .m = 1, .runs = 2, .unit = 1u << 20, .last_unit = 1u << 20, .size = FMT_RUN_BYTES + 1};
+        part = (struct fmt_part){
+                .k = 2, .m = 1, .runs = 2, .unit = 1u << 20, .last_unit = 1u << 20, .size = FMT_RUN_BYTES + 1};
         for (i = 0; i < 6; i++) {
                 drives[2 * i] = (uint8_t)(i + 1);
                 drives[2 * i + 1] = i == 5 ? 1 : 0;
@@ -237,8 +245,12 @@ static void test_buf(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_check),     cmocka_unit_test(test_inline),   cmocka_unit_test(test_parts_that_make_no_sense),
-                cmocka_unit_test(test_geometry),  cmocka_unit_test(test_next_part), cmocka_unit_test(test_escape),
+                cmocka_unit_test(test_check),
+                cmocka_unit_test(test_inline),
+                cmocka_unit_test(test_parts_that_make_no_sense),
+                cmocka_unit_test(test_geometry),
+                cmocka_unit_test(test_next_part),
+                cmocka_unit_test(test_escape),
                 cmocka_unit_test(test_buf),
         };
 
