@@ -63,7 +63,8 @@ struct s3_xml_reader; /* push parser: no DTD, no entities but the five, no netwo
 /* 0, -ENOMEM. body_max 0: S3_XML_BODY_MAX. */
 int s3_xml_reader_new(const struct s3_xml_events *events, void *arg, size_t body_max, struct s3_xml_reader **out);
 void s3_xml_reader_free(struct s3_xml_reader *reader); /* NULL is allowed */
-/* Fragments of any size. MALFORMED_XML, MAX_MESSAGE_LENGTH, what a callback returned. Errors are final. */
+/* Fragments of any size; events and errors may come with a later fragment or at the end. MALFORMED_XML, MAX_MESSAGE_LENGTH,
+ * what a callback returned. Errors are final. */
 enum s3_error s3_xml_reader_feed(struct s3_xml_reader *reader, const void *data, size_t len);
 enum s3_error s3_xml_reader_finish(struct s3_xml_reader *reader);
 

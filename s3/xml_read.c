@@ -11,6 +11,13 @@
 
 #include "internal.h"
 
+/*
+ * The parser looks again at all of an unfinished token whenever more of it comes. So that a client who sends one in drops
+ * cannot make that cost a square, input is gathered to pieces of this size and a token is bounded.
+ */
+#define GATHER 4096u
+#define TOKEN_MAX (64u << 10)
+
 /* owner: the request; one thread at a time. */
 struct s3_xml_reader {
         const struct s3_xml_events *events;
@@ -22,6 +29,8 @@ struct s3_xml_reader {
         bool leaf;                /* the innermost open element has had no children */
         size_t text_len;
         char text[S3_XML_TEXT_MAX];
+        size_t gathered_len;
+        char gathered[GATHER];    /* input not yet given to the parser */
 };
 
 static void stop(struct s3_xml_reader *reader, enum s3_error error)
@@ -146,12 +155,18 @@ void s3_xml_reader_free(struct s3_xml_reader *reader)
         free(reader);
 }
 
-static enum s3_error feed(struct s3_xml_reader *reader, const char *data, size_t len, bool last)
+static enum s3_error parse(struct s3_xml_reader *reader, bool last)
 {
-        int rv = xmlParseChunk(reader->parser, data, (int)len, last);
+        int rv = xmlParseChunk(reader->parser, reader->gathered, (int)reader->gathered_len, last);
+        const xmlParserInput *input = reader->parser->input;
 
-        if (reader->error == S3_OK && rv != XML_ERR_OK && !reader->parser->wellFormed)
+        reader->gathered_len = 0;
+        if (reader->error != S3_OK)
+                return reader->error;
+        if (rv != XML_ERR_OK && !reader->parser->wellFormed)
                 reader->error = rv == XML_ERR_NO_MEMORY ? S3_ERR_INTERNAL_ERROR : S3_ERR_MALFORMED_XML;
+        else if (!last && input != NULL && input->end - input->cur > (ptrdiff_t)TOKEN_MAX)
+                stop(reader, S3_ERR_MALFORMED_XML);
         return reader->error;
 }
 
@@ -167,18 +182,21 @@ enum s3_error s3_xml_reader_feed(struct s3_xml_reader *reader, const void *data,
         }
         reader->body_len += len;
         while (len > 0 && reader->error == S3_OK) {
-                size_t n = len < 4096 ? len : 4096; /* the parser looks again at all it was given and not yet used */
+                size_t n = GATHER - reader->gathered_len < len ? GATHER - reader->gathered_len : len;
 
-                feed(reader, p, n, false);
+                memcpy(reader->gathered + reader->gathered_len, p, n);
+                reader->gathered_len += n;
                 p += n;
                 len -= n;
+                if (reader->gathered_len == GATHER)
+                        parse(reader, false);
         }
         return reader->error;
 }
 
 enum s3_error s3_xml_reader_finish(struct s3_xml_reader *reader)
 {
-        if (reader->error != S3_OK)
-                return reader->error;
-        return feed(reader, NULL, 0, true);
+        if (reader->error == S3_OK)
+                parse(reader, true);
+        return reader->error;
 }
