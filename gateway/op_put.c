@@ -1,0 +1,312 @@
+/*
+ * op_put.c - PutObject and UploadPart: what is refused before the body, and what is stored after it.
+ *
+ * begin opens the upload in the engine before a byte of body is asked for; body.c feeds it; run commits it once lengths, signatures and checksums held. All on the
+ * request's loop. Nothing is stored on any error: what is open is aborted with the request.
+ */
+#include "ops.h"
+
+#include <errno.h>
+
+/* owner: the request (arena) */
+struct put_work {
+        struct gw_meta meta;
+        struct eng_condition condition;
+        struct gw_checksum upload_sum;  /* what the upload was begun with (parts) */
+        uint8_t upload_id[ENG_ID_LEN];
+        uint64_t part;                  /* 0: an object */
+        struct gw_checksum sum;         /* computed, stored and answered */
+};
+
+/* ---- headers of writes -------------------------------------------------------------------------------- */
+
+/* Headers that would change what is stored in a way that is not done here. */
+static const char *const refused[] = {
+        "x-amz-server-side-encryption", "x-amz-object-lock-", "x-amz-tagging", "x-amz-website-redirect-location",
+        "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
+};
+
+static bool acl_fine(struct s3_str acl)
+{
+        return acl.data == NULL || s3_str_eq(acl, S3_STR("private")) || s3_str_eq(acl, S3_STR("bucket-owner-full-control")) ||
+               s3_str_eq(acl, S3_STR("bucket-owner-read"));
+}
+
+bool gw_write_headers_check(struct gw_request *req)
+{
+        unsigned i, j;
+
+        for (i = 0; i < req->header_count; i++)
+                for (j = 0; j < sizeof(refused) / sizeof(refused[0]); j++)
+                        if (s3_str_starts_nocase(req->headers[i].name, s3_str_of(refused[j]))) {
+                                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                                return false;
+                        }
+        if (!acl_fine(gw_header(req, "x-amz-acl"))) {
+                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                return false;
+        }
+        return true;
+}
+
+bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *never)
+{
+        enum s3_put_condition kind;
+        struct s3_str etag;
+        unsigned parts = 0;
+        enum s3_error error = s3_put_condition_parse(gw_header(req, "If-Match"), gw_header(req, "If-None-Match"), &kind,
+                                                     &etag);
+
+        *never = false;
+        memset(out, 0, sizeof(*out));
+        if (error != S3_OK) {
+                gw_reply_error(req, error, NULL);
+                return false;
+        }
+        if (kind == S3_PUT_IF_ABSENT) {
+                out->if_absent = true;
+        } else if (kind == S3_PUT_IF_MATCH && s3_str_eq(etag, S3_STR("*"))) {
+                out->if_present = true;
+        } else if (kind == S3_PUT_IF_MATCH) {
+                out->if_etag = true;
+                *never = s3_etag_parse(etag, out->etag, &parts) != 0;
+                out->etag_parts = *never ? UINT16_MAX : (uint16_t)parts; /* more parts than any object has */
+        }
+        return true;
+}
+
+/* ---- begin ---------------------------------------------------------------------------------------------- */
+
+/* Size of the object as announced. False: answered. */
+static bool size_of_body(struct gw_request *req, uint64_t *size)
+{
+        if (gw_header(req, "Content-Length").data == NULL && !req->chunked) {
+                gw_reply_error(req, S3_ERR_MISSING_CONTENT_LENGTH, NULL);
+                return false;
+        }
+        *size = req->body != NULL ? req->body->expected : req->content_length;
+        if (*size != S3_LENGTH_UNKNOWN && *size > GW_OBJECT_MAX) {
+                gw_reply_error(req, S3_ERR_ENTITY_TOO_LARGE, NULL);
+                return false;
+        }
+        return true;
+}
+
+static void room(void *arg)
+{
+        struct gw_request *req = arg;
+
+        if (gw_back(req))
+                gw_request_wake(req);
+}
+
+static void open_put(struct gw_request *req, struct put_work *work)
+{
+        struct eng_put_params params = {
+                .bucket = req->bucket_id,
+                .key = gw_eng_str(req->key),
+                .is_part = work->part != 0,
+                .part_number = (unsigned)work->part,
+                .wake = room,
+                .arg = req,
+        };
+        uint64_t size;
+        int rv;
+
+        if (!size_of_body(req, &size))
+                return;
+        params.size = size == S3_LENGTH_UNKNOWN ? ENG_SIZE_UNKNOWN : size;
+        memcpy(params.upload_id, work->upload_id, ENG_ID_LEN);
+        rv = eng_put_open(req->loop->gw->store, &params, &req->put);
+        if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        else
+                gw_begin_done(req);
+}
+
+/* Header values are the library's memory and may be gone when the body is in: what is kept is copied. */
+static bool keep_meta(struct gw_request *req, struct gw_meta *meta)
+{
+        unsigned i;
+
+        for (i = 0; i < GW_META_FIELD_COUNT; i++)
+                if (meta->field[i].data != NULL)
+                        meta->field[i].data = gw_copy(req, meta->field[i]);
+        for (i = 0; i < meta->user_count; i++) {
+                meta->user[i].name.data = gw_copy(req, meta->user[i].name);
+                meta->user[i].value.data = gw_copy(req, meta->user[i].value);
+                if (meta->user[i].name.data == NULL || meta->user[i].value.data == NULL)
+                        return false;
+        }
+        return true;
+}
+
+void gw_begin_put(struct gw_request *req)
+{
+        struct put_work *work = gw_alloc(req, sizeof(*work));
+        enum s3_error error;
+        bool never;
+
+        if (work == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        req->work = work;
+        if (!gw_write_headers_check(req) || !gw_condition_read(req, &work->condition, &never))
+                return;
+        error = gw_meta_of_headers(req->headers, req->header_count, &work->meta);
+        if (error != S3_OK)
+                gw_reply_error(req, error, NULL);
+        else if (!keep_meta(req, &work->meta))
+                gw_reply_no_memory(req);
+        else
+                open_put(req, work);
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------------- */
+
+static bool part_sum_fits(struct gw_request *req, const struct put_work *work)
+{
+        const struct gw_body *body = req->body;
+
+        if (body == NULL || !body->has_kind || !work->upload_sum.has_kind || body->kind == work->upload_sum.kind)
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                       gw_printf(req, "Checksum Type mismatch occurred, expected checksum Type: %s, actual checksum Type: %s",
+                                 s3_checksum_info(work->upload_sum.kind)->algorithm,
+                                 s3_checksum_info(body->kind)->algorithm));
+        return false;
+}
+
+/* The kind stored with each part: that of the upload, or CRC64NVME as AWS does now. */
+static enum s3_checksum part_kind(const struct put_work *work)
+{
+        return work->upload_sum.has_kind ? work->upload_sum.kind : S3_CRC64NVME;
+}
+
+/* Sees to it that the kind stored is among those computed; no byte has come yet. */
+static bool compute_kind(struct gw_request *req, enum s3_checksum kind)
+{
+        struct gw_body *body = req->body;
+        struct s3_sums *sums;
+
+        if (body == NULL || (body->sum_mask & S3_CHECKSUM_BIT(kind)) != 0)
+                return true;
+        if (s3_sums_new(body->sum_mask | S3_CHECKSUM_BIT(kind), &sums) != 0) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        s3_sums_free(body->sums);
+        body->sums = sums;
+        body->sum_mask |= S3_CHECKSUM_BIT(kind);
+        return true;
+}
+
+static void upload_found(void *arg, int rv, const struct eng_object *object)
+{
+        struct gw_request *req = arg;
+        struct put_work *work;
+
+        if (!gw_back(req))
+                return;
+        work = req->work;
+        if (rv == 0 && gw_meta_decode_checksum(object->attrs, &work->upload_sum) != 0)
+                rv = -EIO;
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_UPLOAD);
+                return;
+        }
+        if (part_sum_fits(req, work) && compute_kind(req, part_kind(work)))
+                open_put(req, work);
+}
+
+void gw_begin_part(struct gw_request *req)
+{
+        struct put_work *work = gw_alloc(req, sizeof(*work));
+
+        if (work == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        req->work = work;
+        if (!gw_write_headers_check(req) || !gw_upload_id_of(req, work->upload_id))
+                return;
+        if (s3_parse_uint(gw_query(req, "partNumber"), ENG_PARTS_MAX, &work->part) != 0 || work->part == 0) {
+                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, "Part number must be an integer between 1 and 10000, inclusive");
+                return;
+        }
+        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id, upload_found, req);
+}
+
+/* ---- run -------------------------------------------------------------------------------------------------------- */
+
+static void take_sum(const struct gw_request *req, enum s3_checksum kind, struct gw_checksum *out)
+{
+        const uint8_t *value = req->body != NULL ? gw_body_checksum(req, kind) : NULL;
+
+        memset(out, 0, sizeof(*out));
+        if (value == NULL)
+                return;
+        out->has = out->has_kind = true;
+        out->kind = kind;
+        out->type = S3_FULL_OBJECT;
+        memcpy(out->value, value, s3_checksum_info(kind)->len);
+}
+
+static void stored(void *arg, int rv, const struct eng_object *object)
+{
+        struct gw_request *req = arg;
+        struct put_work *work;
+
+        if (!gw_back(req))
+                return;
+        work = req->work;
+        if (rv != 0) {
+                gw_reply_errno(req, rv, work->part != 0 ? GW_ABOUT_UPLOAD : GW_ABOUT_WRITE);
+                return;
+        }
+        gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, 0));
+        if (work->sum.has)
+                gw_checksum_headers(req, &work->sum);
+        gw_reply_empty(req, 200);
+}
+
+static void commit(struct gw_request *req, struct put_work *work)
+{
+        static _Thread_local uint8_t encoded[ENG_ATTRS_MAX]; /* copied by the engine within the call */
+        struct eng_put_commit c = {.condition = work->condition, .attrs = encoded};
+        struct eng_put *put = req->put;
+        ssize_t len;
+
+        len = gw_meta_encode(&work->meta, encoded, sizeof(encoded));
+        if (len < 0) {
+                gw_reply_error(req, S3_ERR_METADATA_TOO_LARGE, NULL);
+                return;
+        }
+        c.attrs_len = (size_t)len;
+        if (req->body != NULL)
+                memcpy(c.etag, req->body->md5_value, 16);
+        else
+                era_digest_of(ERA_MD5, "", 0, c.etag);
+        gw_tag_make(&work->meta, c.tag);
+        req->put = NULL;
+        eng_put_commit(put, &c, stored, req);
+}
+
+void gw_run_put(struct gw_request *req)
+{
+        struct put_work *work = req->work;
+
+        take_sum(req, req->body != NULL && req->body->has_kind ? req->body->kind : S3_CRC64NVME, &work->meta.sum);
+        work->sum = work->meta.sum;
+        commit(req, work);
+}
+
+void gw_run_part(struct gw_request *req)
+{
+        struct put_work *work = req->work;
+
+        take_sum(req, part_kind(work), &work->meta.sum);
+        take_sum(req, req->body != NULL && req->body->has_kind ? req->body->kind : part_kind(work), &work->sum);
+        commit(req, work);
+}
