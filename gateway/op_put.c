@@ -276,6 +276,7 @@ static void commit(struct gw_request *req, struct put_work *work)
         static _Thread_local uint8_t encoded[ENG_ATTRS_MAX]; /* copied by the engine within the call */
         struct eng_put_commit c = {.condition = work->condition, .attrs = encoded};
         struct eng_put *put = req->put;
+        uint8_t md5[ERA_DIGEST_MAX]; /* of no bytes at all */
         ssize_t len;
 
         len = gw_meta_encode(&work->meta, encoded, sizeof(encoded));
@@ -284,10 +285,8 @@ static void commit(struct gw_request *req, struct put_work *work)
                 return;
         }
         c.attrs_len = (size_t)len;
-        if (req->body != NULL)
-                memcpy(c.etag, req->body->md5_value, 16);
-        else
-                era_digest_of(ERA_MD5, "", 0, c.etag);
+        era_digest_of(ERA_MD5, "", 0, md5);
+        memcpy(c.etag, req->body != NULL ? req->body->md5_value : md5, 16);
         gw_tag_make(&work->meta, c.tag);
         req->put = NULL;
         eng_put_commit(put, &c, stored, req);
