@@ -19,7 +19,6 @@ void gw_run_config(struct gw_request *req);        /* a configuration that is ne
 void gw_run_config_delete(struct gw_request *req); /* taking away what is not there */
 void gw_run_acl(struct gw_request *req);
 void gw_run_object_config(struct gw_request *req);
-void gw_run_not_implemented(struct gw_request *req);
 
 void gw_run_list_objects(struct gw_request *req);
 void gw_run_list_objects_v2(struct gw_request *req);
@@ -74,6 +73,9 @@ char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts
 /* versionId: only "null" is one of ours. False: answered. */
 bool gw_version_check(struct gw_request *req, struct s3_str version);
 
+/* partNumber. False: answered. */
+bool gw_part_number_of(struct gw_request *req, unsigned *out);
+
 /* uploadId in text and back. */
 #define GW_UPLOAD_ID_TEXT 33u
 void gw_upload_id_text(const uint8_t id[ENG_ID_LEN], char out[GW_UPLOAD_ID_TEXT]);
@@ -85,6 +87,15 @@ bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN]);
 void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);
 void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element);
+
+/*
+ * Places in listings as opaque text: hex of the name and a check. NULL: no memory. -EINVAL: not one of ours. out has room for
+ * ENG_KEY_MAX bytes.
+ */
+char *gw_token_make(struct gw_request *req, struct s3_str name);
+int gw_token_read(struct s3_str token, char *out, size_t *len);
+/* A number among the query parameters: fallback where there is none (or none after the "="). False: answered. */
+bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint64_t fallback, uint64_t *out);
 
 /* Refuses headers of a write that mean something not done here. False: answered. */
 bool gw_write_headers_check(struct gw_request *req);

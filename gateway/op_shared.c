@@ -1,0 +1,48 @@
+/*
+ * op_shared.c - small pieces that several operations' answers have in common. On the request's loop.
+ */
+#include "ops.h"
+
+/* ---- checksums ----------------------------------------------------------------------------------- */
+
+void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum)
+{
+        char text[S3_CHECKSUM_TEXT];
+        size_t len;
+
+        if (!sum->has)
+                return;
+        len = s3_checksum_format(sum->kind, sum->value, sum->type == S3_COMPOSITE ? sum->parts : 0, text);
+        gw_reply_header_str(req, s3_checksum_info(sum->kind)->header, (struct s3_str){text, len});
+        gw_reply_header(req, "x-amz-checksum-type", s3_checksum_type_name(sum->type));
+}
+
+void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum)
+{
+        char text[S3_CHECKSUM_TEXT];
+        size_t len;
+
+        if (!sum->has)
+                return;
+        len = s3_checksum_format(sum->kind, sum->value, sum->type == S3_COMPOSITE ? sum->parts : 0, text);
+        s3_xml_text(xml, s3_checksum_info(sum->kind)->element, (struct s3_str){text, len});
+}
+
+/* ---- who and which ------------------------------------------------------------------------------- */
+
+void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element)
+{
+        s3_xml_open(xml, element);
+        s3_xml_textz(xml, "ID", req->loop->gw->owner_id);
+        s3_xml_textz(xml, "DisplayName", "root");
+        s3_xml_close(xml, element);
+}
+
+bool gw_version_check(struct gw_request *req, struct s3_str version)
+{
+        if (version.data == NULL || s3_str_eq(version, S3_STR("null")))
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT,
+                       version.len == 0 ? "Version id cannot be the empty string" : "Invalid version id specified");
+        return false;
+}
