@@ -79,6 +79,14 @@ static bool bucket_batch(struct gw_request *req, struct s3_xml *xml, struct buck
         return count == BATCH;
 }
 
+static struct s3_str later(struct s3_str a, struct s3_str b)
+{
+        size_t common = a.len < b.len ? a.len : b.len;
+        int order = common > 0 ? memcmp(a.data, b.data, common) : 0;
+
+        return order > 0 || (order == 0 && a.len >= b.len) ? a : b;
+}
+
 static void buckets_xml(struct gw_request *req, struct s3_xml *xml, struct bucket_list *list)
 {
         const struct eng_bucket *batch[BATCH];
@@ -87,12 +95,8 @@ static void buckets_xml(struct gw_request *req, struct s3_xml *xml, struct bucke
 
         s3_xml_open(xml, "Buckets");
         while (going) {
-                struct s3_str from = list->after;
-                size_t common = from.len < list->prefix.len ? from.len : list->prefix.len;
+                struct s3_str from = later(list->after, list->prefix);
 
-                /* The later of the two places to begin at. */
-                if (from.len == 0 || (common > 0 && memcmp(from.data, list->prefix.data, common) < 0))
-                        from = list->prefix;
                 going = bucket_batch(req, xml, list, batch,
                                      eng_bucket_list(req->loop->gw->store, gw_eng_str(from), BATCH, batch), &more);
         }
