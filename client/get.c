@@ -3,6 +3,7 @@
  * asks for the ETag seen first, so that what arrives is one object; its CRCs are combined and compared with the
  * object's (I5 on this side of the wire). Runs on the caller's thread and threads that end before it returns.
  */
+#include "ec.h"
 #include "object.h"
 #include "plan.h"
 
@@ -44,8 +45,11 @@ struct span {
         uint64_t offset, len, got; /* len: UINT64_MAX where the answer will say */
         bool ranged;               /* a Range was asked for: only a 206 will do */
         char range[64];
-        char *buffer; /* NULL: straight to the file or stream */
-        struct s3_sums *sums;
+        char *buffer;         /* NULL: straight to the file or stream */
+        struct s3_sums *sums; /* of all its bytes, for the object's checksum */
+        bool answer_began;    /* a byte of the present answer has come */
+        bool answer_summed;   /* the answer names the CRC32C of its own bytes, as millrace's do */
+        uint32_t answer_crc, answer_wanted;
 };
 
 static void note_failure(struct download *down, const struct mr_error *err)
@@ -136,6 +140,20 @@ static int first_answer(struct span *span, const struct mr_response *response)
         return down->summed ? s3_sums_new(S3_CHECKSUM_BIT(down->checksum), &span->sums) : 0;
 }
 
+/* x-millrace-crc32c covers exactly the bytes of one answer: it finds damage on the way even where only a range was
+ * asked for. */
+static void begin_answer(struct span *span, const struct mr_response *response)
+{
+        const char *text = mr_response_header(response, "x-millrace-crc32c");
+        uint8_t value[S3_CHECKSUM_MAX];
+
+        span->answer_began = true;
+        span->answer_crc = 0;
+        span->answer_summed = text != NULL && s3_checksum_parse(S3_CRC32C, s3_str_of(text), value) == 0;
+        if (span->answer_summed)
+                span->answer_wanted = (uint32_t)s3_checksum_to_crc(S3_CRC32C, value);
+}
+
 static int take_bytes(void *arg, const struct mr_response *response, const void *data, size_t len)
 {
         struct span *span = arg;
@@ -150,6 +168,10 @@ static int take_bytes(void *arg, const struct mr_response *response, const void 
                 rv = -EPROTO;
         if (rv != 0)
                 return rv;
+        if (!span->answer_began)
+                begin_answer(span, response);
+        if (span->answer_summed)
+                span->answer_crc = era_crc32c(span->answer_crc, data, len);
         if (span->buffer != NULL)
                 memcpy(span->buffer + span->got, data, len);
         else if (down->stream)
@@ -183,9 +205,18 @@ static int fetch_again(void *arg, struct mr_request *request)
 {
         struct span *span = arg;
 
+        span->answer_began = false;
         if (span->down->info_known && span->got < span->len)
                 ask_for_rest(span, request);
         return 0;
+}
+
+/* Of the last answer; those before it broke off. */
+static int check_answer(const struct span *span, struct mr_error *err)
+{
+        if (!span->answer_began || !span->answer_summed || span->answer_crc == span->answer_wanted)
+                return 0;
+        return mr_failure(err, -EBADMSG, "the bytes received do not match the answer's CRC32C");
 }
 
 /* ---- whole objects ------------------------------------------------------------------------------- */
@@ -232,6 +263,8 @@ static int get_whole(struct download *down, struct mr_error *err)
         if (rv == 0 && span.got != span.len)
                 rv = mr_failure(err, -EPROTO, "the endpoint sent %llu bytes of %llu", (unsigned long long)span.got,
                                 (unsigned long long)span.len);
+        if (rv == 0)
+                rv = check_answer(&span, err);
         if (rv == 0 && span.sums != NULL) {
                 s3_sums_final(span.sums);
                 rv = check_sum(down, s3_sums_value(span.sums, down->checksum), err);
@@ -296,6 +329,8 @@ static int span_run(struct span *span, struct mr_error *err)
         mr_response_free(&response);
         if (rv == 0 && span->got != span->len)
                 rv = mr_failure(err, -EPROTO, "the endpoint sent less of a range than it was asked for");
+        if (rv == 0)
+                rv = check_answer(span, err);
         return rv == 0 ? 0 : explain(err, rv);
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "ec.h"
 #include "s3.h"
 
 #define LARGE (12u << 20) /* three ranges of 5 MiB at most */
@@ -17,6 +18,7 @@ struct object {
         size_t len;
         enum s3_checksum kind;
         bool no_sum, wrong_sum, composite;
+        int answer_sum;            /* each answer names its own CRC32C: 1, rightly; 2, wrongly */
         unsigned cut_from, cut_to; /* requests with these numbers get half of the body */
         bool ignore_ranges;        /* answers 200 with everything */
         unsigned change_at;        /* from this request on If-Match fails; 0: never */
@@ -74,6 +76,16 @@ static void serve_object(void *arg, const struct fake_request *request, struct f
         reply->status = ranged ? 206 : 200;
         object_headers(object, !ranged, reply);
         fake_body(reply, object->data + first, object->len == 0 ? 0 : last + 1 - first);
+        if (object->answer_sum != 0) {
+                uint8_t value[S3_CHECKSUM_MAX];
+                char text[S3_CHECKSUM_TEXT];
+                size_t used = strlen(reply->headers);
+
+                s3_checksum_from_crc(S3_CRC32C, era_crc32c(object->answer_sum == 2, reply->body, reply->body_len),
+                                     value);
+                s3_checksum_format(S3_CRC32C, value, 0, text);
+                snprintf(reply->headers + used, sizeof(reply->headers) - used, "x-millrace-crc32c: %s\r\n", text);
+        }
         object->asked += ranged ? last + 1 - first : 0;
         if (ranged && object->other_length)
                 reply->body_len--;
@@ -178,6 +190,23 @@ static void wrong_bytes_are_found(void **state)
                         assert_int_equal(outcome.rv, -EBADMSG);
                         assert_false(outcome.result.verified);
                         assert_non_null(strstr(outcome.err.message, "CRC64NVME"));
+                }
+        }
+}
+
+static void the_sum_of_one_answer_is_compared(void **state)
+{
+        for (int large = 0; large < 2; large++) {
+                for (int sum = 1; sum <= 2; sum++) {
+                        struct object object;
+                        struct outcome outcome;
+
+                        object_make(&object, large ? LARGE : 1000);
+                        object.no_sum = true; /* the object itself has none */
+                        object.answer_sum = sum;
+                        object.cut_from = object.cut_to = 2;
+                        outcome = fetch(&object, false, true, 3);
+                        assert_int_equal(outcome.rv, sum == 1 ? 0 : -EBADMSG);
                 }
         }
 }
@@ -329,6 +358,7 @@ int main(void)
                 cmocka_unit_test(small_objects_come_whole_and_verified),
                 cmocka_unit_test(empty_objects),
                 cmocka_unit_test(wrong_bytes_are_found),
+                cmocka_unit_test(the_sum_of_one_answer_is_compared),
                 cmocka_unit_test(without_a_checksum_of_the_bytes_nothing_is_claimed),
                 cmocka_unit_test(a_broken_download_goes_on_where_it_stopped),
                 cmocka_unit_test(it_does_not_go_on_for_ever),

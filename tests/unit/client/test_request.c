@@ -172,6 +172,31 @@ static void nobody_there(void **state)
         mr_client_free(client);
 }
 
+static void serve_late(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct timespec pause = {.tv_sec = 3};
+
+        nanosleep(&pause, NULL);
+}
+
+static void a_silent_endpoint_is_given_up(void **state)
+{
+        struct mr_settings settings;
+        struct mr_client *client;
+        struct mr_error err;
+        struct fake_s3 fake;
+
+        fake_start(&fake, serve_late, NULL);
+        mr_settings_default(&settings);
+        snprintf(settings.endpoint, sizeof(settings.endpoint), "%s", fake.url);
+        settings.stall_timeout_s = 1;
+        settings.attempts = 1;
+        assert_int_equal(mr_client_new(&settings, &client), 0);
+        assert_int_equal(mr_delete(client, "bkt", "k", &err), -ETIMEDOUT);
+        mr_client_free(client);
+        fake_stop(&fake);
+}
+
 static void *cancel_soon(void *arg)
 {
         struct timespec pause = {.tv_nsec = 150 * 1000 * 1000};
@@ -289,6 +314,7 @@ int main(void)
                 cmocka_unit_test(lasting_failures_are_not),
                 cmocka_unit_test(answers_without_a_document_are_told_by_status),
                 cmocka_unit_test(nobody_there),
+                cmocka_unit_test(a_silent_endpoint_is_given_up),
                 cmocka_unit_test(cancellation_ends_waiting),
                 cmocka_unit_test(any_answer_of_the_admin_listener_is_given_back),
                 cmocka_unit_test(head_tells_what_is_known),
