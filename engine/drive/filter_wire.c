@@ -320,8 +320,10 @@ static void get_write(struct wire *wire, struct eng_filter_op *of)
         payload = get_string(wire, &len);
         op->write.payload_len = (uint32_t)len;
         op->write.slot = of->slot = new_slot(wire);
+        if (of->slot == NULL)
+                return;
         op->write.payload = (uint8_t *)of->slot + LP_SLOT_HEADER;
-        if (of->slot != NULL && len <= LP_SLOT_UNIT)
+        if (len <= LP_SLOT_UNIT) /* what is longer the drive refuses unread */
                 memcpy((uint8_t *)of->slot + LP_SLOT_HEADER, payload, len);
 }
 

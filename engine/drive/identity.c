@@ -331,7 +331,7 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
 {
         struct eng_identity present;
         struct eng_identity own = *identity;
-        enum eng_folder_state state;
+        enum eng_folder_state state = ENG_FOLDER_ABSENT;
         int dir_fd, rv;
 
         own.layout = FMT_LAYOUT_VERSION;

@@ -430,7 +430,7 @@ static int try_open(const struct eng_local_options *options, struct eng_local **
 
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)
 {
-        struct eng_local *l;
+        struct eng_local *l = NULL;
         bool rebuild;
         int rv;
 

@@ -325,7 +325,7 @@ static int drop_unbegun(struct replay *r)
 {
         const struct eng_replay_file *file;
         char name[ENG_LOGFILE_NAME_MAX];
-        struct eng_log_rest rest;
+        struct eng_log_rest rest = {.records = false};
         int rv;
 
         while (r->count > 0 && !r->files[r->count - 1].begun) {

@@ -160,7 +160,7 @@ int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *i
 
 static int read_header(int dir_fd, const char *name, const uint8_t drive_id[FMT_ID], struct eng_replay_file *file)
 {
-        struct stat st;
+        struct stat st = {.st_size = 0};
         ssize_t n;
         int fd, rv = 0;
 
