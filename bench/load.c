@@ -44,16 +44,18 @@ static void conn_close(struct conn *conn)
 __attribute__((format(printf, 4, 5))) static void fail(struct run *run, struct conn *conn, enum load_failure kind,
                                                        const char *format, ...)
 {
+        char why[400];
         va_list args;
 
         if (run->told < 5) {
                 run->told++;
-                fprintf(stderr, "load: %s of key %llu: %s: ", load_phase_names[run->options.phase],
-                        (unsigned long long)conn->key, load_failure_names[kind]);
                 va_start(args, format);
-                vfprintf(stderr, format, args);
+                vsnprintf(why, sizeof(why), format, args);
                 va_end(args);
-                fputc('\n', stderr);
+                for (char *c = why; *c != '\0'; c++)
+                        *c = (unsigned char)*c < ' ' ? ' ' : *c;
+                fprintf(stderr, "load: %s of key %llu: %s: %s\n", load_phase_names[run->options.phase],
+                        (unsigned long long)conn->key, load_failure_names[kind], why);
         }
         run->result.failures[kind]++;
         run->result.failed++;
