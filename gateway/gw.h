@@ -51,6 +51,7 @@ struct gw_listener {
         int fd;                         /* the daemon's until quiesced */
         bool tls;
         bool due;                       /* the daemon has something to do */
+        uint64_t timeout_ns;            /* gw_clock_ns() at which it wants to be run; 0: none */
         SLIST_ENTRY(gw_listener) next;
 };
 

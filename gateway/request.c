@@ -184,12 +184,20 @@ void gw_request_release(struct gw_request *req)
                 gw_body_free(req);
 }
 
+/* Only at the end of the process, one thread. */
+static struct gw_request *orphans;
+
 void gw_request_free(struct gw_request *req)
 {
         struct gw_loop *loop = req->loop;
 
         assert(!req->suspended);
         gw_request_release(req);
+        if (req->orphan) { /* the engine may still call it back: kept to the end of the process */
+                req->spare.stqe_next = orphans;
+                orphans = req;
+                return;
+        }
         free(req->answer.buffer);
         if (req->streaming)
                 loop->streams--;

@@ -1,0 +1,317 @@
+/*
+ * gateway.c - the gateway's life: its share of each loop, its listeners, credentials, draining.
+ *
+ * libmicrohttpd's daemons are driven from the loops: the daemon's epoll descriptor is watched, and a hook runs each daemon that has something to do before
+ * the loop sleeps, for at most as long as the library's own next timeout.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "ops.h"
+
+#define DEFAULT(value, fallback) ((value) != 0 ? (value) : (fallback))
+
+/* ---- driving the daemons -------------------------------------------------------------------------------- */
+
+static void daemon_ready(struct lp_watch *watch, uint32_t events)
+{
+        struct gw_listener *listener = (struct gw_listener *)((char *)watch - offsetof(struct gw_listener, watch));
+
+        listener->due = true;
+}
+
+/* Runs one daemon; how long it may be left alone then, in nanoseconds. */
+static uint64_t run_daemon(struct gw_listener *listener)
+{
+        MHD_UNSIGNED_LONG_LONG ms;
+
+        if (listener->due) {
+                listener->due = false;
+                gw_tls_serving = listener->loop->gw;
+                MHD_run(listener->daemon);
+        }
+        if (listener->due)
+                return 0; /* a request was woken while it ran */
+        if (MHD_get_timeout(listener->daemon, &ms) != MHD_YES)
+                return UINT64_MAX;
+        if (ms == 0)
+                listener->due = true;
+        return ms * 1000000ull;
+}
+
+static uint64_t before_sleep(struct lp_hook *hook)
+{
+        struct gw_loop *loop = (struct gw_loop *)((char *)hook - offsetof(struct gw_loop, hook));
+        uint64_t longest = UINT64_MAX, asked;
+        struct gw_listener *listener;
+
+        SLIST_FOREACH(listener, &loop->listeners, next)
+        {
+                if (listener->timeout_ns != 0 && gw_clock_ns() >= listener->timeout_ns)
+                        listener->due = true;
+                asked = run_daemon(listener);
+                listener->timeout_ns = asked == UINT64_MAX ? 0 : gw_clock_ns() + asked;
+                longest = asked < longest ? asked : longest;
+        }
+        return longest;
+}
+
+int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls)
+{
+        struct gw_listener *listener = calloc(1, sizeof(*listener));
+        const union MHD_DaemonInfo *info;
+        int rv;
+
+        if (listener == NULL)
+                return -ENOMEM;
+        listener->loop = &gw->loops[loop];
+        listener->fd = fd;
+        listener->tls = tls;
+        listener->daemon = gw_http_daemon(listener);
+        if (listener->daemon == NULL) {
+                free(listener);
+                return -EINVAL;
+        }
+        info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+        listener->watch.fd = info->epoll_fd;
+        listener->watch.ready = daemon_ready;
+        listener->due = true;
+        rv = lp_watch_add(listener->loop->lp, &listener->watch, EPOLLIN);
+        if (rv == 0 && !listener->loop->sweep_armed)
+                rv = gw_sweep_start(listener->loop);
+        if (rv != 0) {
+                MHD_stop_daemon(listener->daemon);
+                free(listener);
+                return rv;
+        }
+        SLIST_INSERT_HEAD(&listener->loop->listeners, listener, next);
+        return 0;
+}
+
+/* ---- draining ----------------------------------------------------------------------------------------------- */
+
+static void drain_loop(struct lp_msg *msg)
+{
+        struct gw_loop *loop = (struct gw_loop *)((char *)msg - offsetof(struct gw_loop, drain_msg));
+        struct gw_listener *listener;
+        struct gw_conn *conn;
+
+        loop->draining = true;
+        SLIST_FOREACH(listener, &loop->listeners, next)
+        {
+                MHD_socket fd = MHD_quiesce_daemon(listener->daemon);
+
+                if (fd != MHD_INVALID_SOCKET)
+                        close(fd);
+                listener->due = true;
+        }
+        LIST_FOREACH(conn, &loop->conns, entry)
+                if (conn->request == NULL)
+                        gw_conn_cut(conn);
+}
+
+void gw_drain(struct gw_gateway *gw)
+{
+        unsigned i;
+
+        if (atomic_exchange(&gw->drain, true))
+                return;
+        for (i = 0; i < gw->loop_count; i++) {
+                gw->loops[i].drain_msg.run = drain_loop;
+                lp_post(gw->loops[i].lp, &gw->loops[i].drain_msg);
+        }
+}
+
+/* ---- credentials -------------------------------------------------------------------------------------------- */
+
+static void credentials_put(struct gw_credentials *c)
+{
+        if (c == NULL || atomic_fetch_sub(&c->references, 1) != 1)
+                return;
+        explicit_bzero(c->list, c->count * sizeof(c->list[0]));
+        free(c);
+}
+
+int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count)
+{
+        struct gw_credentials *c = calloc(1, sizeof(*c) + count * sizeof(c->list[0])), *old;
+
+        if (c == NULL)
+                return -ENOMEM;
+        atomic_init(&c->references, 1);
+        c->count = count;
+        memcpy(c->list, list, count * sizeof(c->list[0]));
+        pthread_mutex_lock(&gw->lock);
+        old = gw->credentials;
+        gw->credentials = c;
+        atomic_fetch_add(&gw->credentials_generation, 1);
+        pthread_mutex_unlock(&gw->lock);
+        credentials_put(old);
+        return 0;
+}
+
+static void refresh_credentials(struct gw_loop *loop)
+{
+        struct gw_gateway *gw = loop->gw;
+
+        if (loop->credentials_seen == atomic_load(&gw->credentials_generation))
+                return;
+        pthread_mutex_lock(&gw->lock);
+        credentials_put(loop->credentials);
+        loop->credentials = gw->credentials;
+        if (loop->credentials != NULL)
+                atomic_fetch_add(&loop->credentials->references, 1);
+        loop->credentials_seen = atomic_load(&gw->credentials_generation);
+        pthread_mutex_unlock(&gw->lock);
+        explicit_bzero(loop->keys, sizeof(loop->keys)); /* keys of secrets that may be gone */
+}
+
+const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char *access_key)
+{
+        unsigned i;
+
+        refresh_credentials(loop);
+        for (i = 0; loop->credentials != NULL && i < loop->credentials->count; i++)
+                if (strcmp(loop->credentials->list[i].access_key, access_key) == 0)
+                        return &loop->credentials->list[i];
+        return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+static void take_domains(struct gw_gateway *gw, const char *domains)
+{
+        char *rest = gw->domain_text, *one;
+
+        snprintf(gw->domain_text, sizeof(gw->domain_text), "%s", domains != NULL ? domains : "");
+        while (gw->domain_count < GW_DOMAINS_MAX && (one = strsep(&rest, ",")) != NULL) {
+                struct s3_str domain = s3_str_trim(s3_str_of(one));
+
+                if (domain.len > 0)
+                        gw->domains[gw->domain_count++] = domain;
+        }
+}
+
+static void take_limits(struct gw_gateway *gw, const struct gw_limits *l)
+{
+        gw->limits.connections = DEFAULT(l->connections, 5000);
+        gw->limits.idle_ms = DEFAULT(l->idle_ms, 60000);
+        gw->limits.request_ms = DEFAULT(l->request_ms, 30000);
+        gw->limits.min_rate = DEFAULT(l->min_rate, 16 << 10);
+        gw->limits.upload_memory = DEFAULT(l->upload_memory, 64 << 20);
+}
+
+/* Ids that stay the same for a gateway: the owner's canonical id, and the name of this host in answers. */
+static void make_ids(struct gw_gateway *gw)
+{
+        uint8_t digest[ERA_DIGEST_MAX], random[24];
+
+        era_digest_of(ERA_SHA256, "millrace root", 13, digest);
+        s3_hex_encode(digest, 32, gw->owner_id);
+        lp_random(random, sizeof(random));
+        s3_base64_encode(random, sizeof(random), gw->host_id);
+}
+
+static void init_loop(struct gw_gateway *gw, unsigned i, struct lp_loop *lp)
+{
+        struct gw_loop *loop = &gw->loops[i];
+
+        loop->gw = gw;
+        loop->lp = lp;
+        loop->index = i;
+        SLIST_INIT(&loop->listeners);
+        LIST_INIT(&loop->conns);
+        LIST_INIT(&loop->lingers);
+        STAILQ_INIT(&loop->spare);
+        lp_random(&loop->next_id, sizeof(loop->next_id));
+        loop->hook.before_sleep = before_sleep;
+        lp_hook_add(lp, &loop->hook);
+}
+
+int gw_new(const struct gw_options *options, struct gw_gateway **out)
+{
+        struct gw_gateway *gw = calloc(1, sizeof(*gw));
+        unsigned i;
+
+        if (gw == NULL)
+                return -ENOMEM;
+        gw->loops = calloc(options->loop_count, sizeof(gw->loops[0]));
+        if (gw->loops == NULL) {
+                free(gw);
+                return -ENOMEM;
+        }
+        pthread_mutex_init(&gw->lock, NULL);
+        gw->store = options->store;
+        gw->loop_count = options->loop_count;
+        gw->access = options->access;
+        gw->access_arg = options->access_arg;
+        snprintf(gw->region, sizeof(gw->region), "%s", options->region != NULL ? options->region : "us-east-1");
+        take_domains(gw, options->domains);
+        take_limits(gw, &options->limits);
+        make_ids(gw);
+        for (i = 0; i < gw->loop_count; i++)
+                init_loop(gw, i, options->loops[i]);
+        *out = gw;
+        return 0;
+}
+
+/* Requests the loops were stopped around: their connections are closed; operations of the engine that come back find them orphans. */
+static void abandon_requests(struct gw_loop *loop)
+{
+        struct gw_conn *conn;
+
+        LIST_FOREACH(conn, &loop->conns, entry) {
+                struct gw_request *req = conn->request;
+
+                if (req == NULL)
+                        continue;
+                req->orphan = true;
+                req->peer_gone = true;
+                gw_request_release(req);
+                gw_request_move(req, GW_GONE);
+                gw_request_wake(req);
+        }
+}
+
+static void free_loop(struct gw_loop *loop)
+{
+        struct gw_listener *listener;
+        struct gw_request *req;
+
+        abandon_requests(loop);
+        gw_linger_free_all(loop);
+        while ((listener = SLIST_FIRST(&loop->listeners)) != NULL) {
+                SLIST_REMOVE_HEAD(&loop->listeners, next);
+                lp_watch_remove(loop->lp, &listener->watch);
+                MHD_run(listener->daemon); /* what was woken leaves the library's list of the suspended */
+                MHD_stop_daemon(listener->daemon);
+                free(listener);
+        }
+        while ((req = STAILQ_FIRST(&loop->spare)) != NULL) {
+                STAILQ_REMOVE_HEAD(&loop->spare, spare);
+                free(req);
+        }
+        gw_digests_free(&loop->digests);
+        credentials_put(loop->credentials);
+}
+
+void gw_free(struct gw_gateway *gw)
+{
+        unsigned i;
+
+        if (gw == NULL)
+                return;
+        for (i = 0; i < gw->loop_count; i++)
+                lp_loop_drain(gw->loops[i].lp); /* a drain message that was not run yet */
+        for (i = 0; i < gw->loop_count; i++)
+                free_loop(&gw->loops[i]);
+        gw_tls_free(gw);
+        credentials_put(gw->credentials);
+        pthread_mutex_destroy(&gw->lock);
+        free(gw->loops);
+        free(gw);
+}
