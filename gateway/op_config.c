@@ -1,0 +1,123 @@
+/*
+ * op_config.c - configurations of buckets and objects that are never set here: S3's "not configured" answers. On the request's loop.
+ *
+ * Setting one has no operation and so is refused as not implemented; taking one away that cannot be there succeeds, as in S3.
+ */
+#include <errno.h>
+
+#include "ops.h"
+
+#define DOC_MAX (16u << 10)
+
+/* Documents of configurations that S3 gives empty, or with their defaults. */
+static const struct {
+        const char *sub, *root, *content;
+} defaults[] = {
+        {"versioning", "VersioningConfiguration", ""},
+        {"notification", "NotificationConfiguration", ""},
+        {"logging", "BucketLoggingStatus", ""},
+        {"accelerate", "AccelerateConfiguration", ""},
+        {"requestPayment", "RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>"},
+        /* Lists of these, where no id is named. */
+        {"inventory", "ListInventoryConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+        {"analytics", "ListBucketAnalyticsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+        {"metrics", "ListMetricsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+        {"intelligent-tiering", "ListBucketIntelligentTieringConfigurationsOutput", "<IsTruncated>false</IsTruncated>"},
+};
+
+static void reply_document(struct gw_request *req, const char *root, const char *content)
+{
+        struct s3_xml xml;
+
+        s3_xml_init(&xml, DOC_MAX);
+        s3_xml_declaration(&xml);
+        s3_xml_root(&xml, root);
+        s3_xml_raw(&xml, s3_str_of(content));
+        s3_xml_close(&xml, root);
+        gw_reply_xml(req, 200, &xml);
+}
+
+void gw_run_config(struct gw_request *req)
+{
+        const struct gw_op *op = req->op;
+
+        for (unsigned i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+                if (strcmp(op->sub, defaults[i].sub) == 0 && (op->arg == S3_OK || !gw_query_has(req, "id"))) {
+                        reply_document(req, defaults[i].root, defaults[i].content);
+                        return;
+                }
+        }
+        gw_reply_error(req, op->arg != S3_OK ? op->arg : S3_ERR_NOT_IMPLEMENTED, NULL);
+}
+
+void gw_run_config_delete(struct gw_request *req)
+{
+        gw_reply_empty(req, 204);
+}
+
+/* ---- of objects ---------------------------------------------------------------------------------- */
+
+static void reply_acl(struct gw_request *req)
+{
+        struct s3_xml xml;
+
+        s3_xml_init(&xml, DOC_MAX);
+        s3_xml_declaration(&xml);
+        s3_xml_root(&xml, "AccessControlPolicy");
+        gw_owner_xml(req, &xml, "Owner");
+        s3_xml_open(&xml, "AccessControlList");
+        s3_xml_open(&xml, "Grant");
+        s3_xml_raw(&xml, S3_STR("<Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" "
+                                "xsi:type=\"CanonicalUser\">"));
+        s3_xml_textz(&xml, "ID", req->loop->gw->owner_id);
+        s3_xml_textz(&xml, "DisplayName", "root");
+        s3_xml_close(&xml, "Grantee");
+        s3_xml_textz(&xml, "Permission", "FULL_CONTROL");
+        s3_xml_close(&xml, "Grant");
+        s3_xml_close(&xml, "AccessControlList");
+        s3_xml_close(&xml, "AccessControlPolicy");
+        gw_reply_xml(req, 200, &xml);
+}
+
+static void reply_object_config(struct gw_request *req)
+{
+        const char *sub = req->op->sub;
+
+        if (strcmp(sub, "acl") == 0)
+                reply_acl(req);
+        else if (strcmp(sub, "tagging") != 0)
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Bucket is missing Object Lock Configuration");
+        else if (strcmp(req->op->method, "DELETE") == 0)
+                gw_reply_empty(req, 204);
+        else
+                reply_document(req, "Tagging", "<TagSet></TagSet>");
+}
+
+/* The object is there; nothing more is wanted of it. */
+static void object_opened(void *arg, int rv, struct eng_get *get)
+{
+        struct gw_request *req = arg;
+
+        if (rv == 0)
+                eng_get_close(get);
+        if (!gw_back(req))
+                return;
+        if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+        else
+                reply_object_config(req);
+}
+
+void gw_run_object_config(struct gw_request *req)
+{
+        if (gw_version_check(req, gw_query(req, "versionId")))
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), object_opened, req);
+}
+
+void gw_run_acl(struct gw_request *req)
+{
+        if (req->op->scope == GW_OBJECT)
+                gw_run_object_config(req);
+        else
+                reply_acl(req);
+}
