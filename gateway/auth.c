@@ -1,0 +1,114 @@
+/*
+ * auth.c - who sent a request. On the request's loop; signing keys (four HMACs) are cached per loop and forgotten when credentials change.
+ */
+#include "auth.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REASON_TEXT 512u
+
+static void signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
+                        struct s3_signing_key *out)
+{
+        const char *region = loop->gw->region;
+        struct gw_key_cached *slot = &loop->keys[0];
+        unsigned i;
+
+        for (i = 0; i < GW_KEYS_CACHED; i++) {
+                struct gw_key_cached *k = &loop->keys[i];
+
+                if (strcmp(k->access_key, credential->access_key) == 0 && strcmp(k->scope_date, scope_date) == 0) {
+                        *out = k->key;
+                        return;
+                }
+                if (strcmp(k->scope_date, slot->scope_date) < 0)
+                        slot = k; /* the oldest day gives way */
+        }
+        memset(slot, 0, sizeof(*slot));
+        strncpy(slot->access_key, credential->access_key, sizeof(slot->access_key) - 1);
+        strncpy(slot->scope_date, scope_date, sizeof(slot->scope_date) - 1);
+        s3_signing_key_derive(s3_str_of(credential->secret_key), scope_date, region, "s3", &slot->key);
+        *out = slot->key;
+}
+
+/* What AWS adds to SignatureDoesNotMatch so that clients can be mended: what was signed here. */
+static const char *mismatch_extra(struct gw_request *req, const struct s3_request *signed_request, const struct s3_auth *auth)
+{
+        char canonical[8192], to_sign[1024];
+        struct s3_xml xml;
+        char *text, *copy;
+        size_t len;
+
+        if (s3_canonical_request(signed_request, auth, canonical, sizeof(canonical)) < 0 ||
+            s3_string_to_sign(signed_request, auth, to_sign, sizeof(to_sign)) < 0)
+                return NULL;
+        s3_xml_init(&xml, 64 << 10);
+        s3_xml_textz(&xml, "AWSAccessKeyId", auth->access_key);
+        s3_xml_textz(&xml, "StringToSign", to_sign);
+        s3_xml_textz(&xml, "SignatureProvided", auth->signature);
+        s3_xml_textz(&xml, "CanonicalRequest", canonical);
+        if (s3_xml_take(&xml, &text, &len) != 0) {
+                s3_xml_free(&xml);
+                return NULL;
+        }
+        copy = gw_copy(req, (struct s3_str){text, len});
+        free(text);
+        return copy;
+}
+
+static void refuse(struct gw_request *req, const struct s3_request *signed_request, enum s3_auth_reason reason)
+{
+        const struct s3_auth *auth = &req->loop->auth;
+        const char *region = req->loop->gw->region, *extra = NULL;
+        char text[REASON_TEXT];
+        const char *message = s3_auth_describe(reason, auth, region, text, sizeof(text));
+
+        if (s3_auth_wants_region(reason))
+                extra = gw_printf(req, "<Region>%s</Region>", region);
+        else if (reason == S3_AUTH_MISMATCH)
+                extra = mismatch_extra(req, signed_request, auth);
+        gw_reply_error_extra(req, s3_auth_error(reason), message, extra);
+}
+
+bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
+{
+        struct gw_loop *loop = req->loop;
+        struct s3_auth *auth = &loop->auth;
+        const char *region = loop->gw->region;
+        struct s3_request signed_request = {
+                .method = req->method,
+                .path = req->cut.path,
+                .query = req->cut.query,
+                .headers = req->headers,
+                .header_count = req->header_count,
+        };
+        const struct gw_credential *credential;
+        enum s3_auth_reason reason = s3_auth_parse(&signed_request, auth);
+        int64_t now = lp_wall_ms();
+
+        if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return false;
+        }
+        if (reason == S3_AUTH_OK)
+                reason = s3_auth_check(&signed_request, auth, region, now);
+        if (reason != S3_AUTH_OK) {
+                refuse(req, &signed_request, reason);
+                return false;
+        }
+        credential = gw_credentials_find(loop, auth->access_key);
+        if (credential == NULL) {
+                gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL,
+                                     gw_printf(req, "<AWSAccessKeyId>%s</AWSAccessKeyId>", auth->access_key));
+                return false;
+        }
+        signing_key(loop, credential, auth->scope_date, key);
+        reason = s3_auth_verify(&signed_request, auth, key, region, now);
+        if (reason != S3_AUTH_OK) {
+                refuse(req, &signed_request, reason);
+                return false;
+        }
+        req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        return true;
+}

@@ -1,0 +1,246 @@
+/*
+ * head.c - accepting the head of a request: is it one request and no other, what does it name, who sent it, what will its body be.
+ *
+ * Called by http.c in the library's first call, on the loop. Whatever could make another HTTP implementation see different requests in the same bytes
+ * (smuggling) is refused and ends the connection.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "auth.h"
+#include "ops.h"
+
+/* ---- headers -------------------------------------------------------------------------------------------- */
+
+struct collected {
+        struct gw_loop *loop;
+        unsigned count;
+        bool too_many;
+};
+
+static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value,
+                               size_t value_len)
+{
+        struct collected *c = cls;
+
+        if (c->count == GW_HEADERS_MAX) {
+                c->too_many = true;
+                return MHD_NO;
+        }
+        c->loop->headers[c->count++] = (struct s3_header){{name, name_len}, {value != NULL ? value : "", value_len}};
+        return MHD_YES;
+}
+
+static enum s3_error take_headers(struct gw_request *req)
+{
+        struct collected c = {.loop = req->loop};
+        struct s3_header *copy;
+
+        MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND, collect, &c);
+        if (c.too_many)
+                return S3_ERR_REQUEST_HEADERS_TOO_LARGE;
+        copy = gw_alloc(req, (c.count + 1) * sizeof(*copy));
+        if (copy == NULL)
+                return S3_ERR_SLOW_DOWN;
+        memcpy(copy, req->loop->headers, c.count * sizeof(*copy));
+        req->headers = copy;
+        req->header_count = c.count;
+        return S3_OK;
+}
+
+static unsigned count_header(const struct gw_request *req, const char *name, struct s3_str *value)
+{
+        struct s3_str wanted = s3_str_of(name);
+        unsigned i, n = 0;
+
+        for (i = 0; i < req->header_count; i++)
+                if (s3_str_eq_nocase(req->headers[i].name, wanted)) {
+                        *value = s3_str_trim(req->headers[i].value);
+                        n++;
+                }
+        return n;
+}
+
+/* ---- one request and no other ------------------------------------------------------------------------------ */
+
+static enum s3_error check_length(struct gw_request *req, const char **message)
+{
+        struct s3_str length = {NULL, 0}, coding = {NULL, 0};
+        unsigned lengths = count_header(req, "Content-Length", &length);
+        unsigned codings = count_header(req, "Transfer-Encoding", &coding);
+
+        if (lengths > 1 || codings > 1 || (lengths > 0 && codings > 0)) {
+                *message = "The length of the request body is ambiguous";
+                return S3_ERR_BAD_REQUEST;
+        }
+        if (codings == 1) {
+                if (!s3_str_eq_nocase(coding, S3_STR("chunked")) || req->http10) {
+                        *message = "Transfer-Encoding must be chunked";
+                        return S3_ERR_NOT_IMPLEMENTED;
+                }
+                req->chunked = true;
+                req->content_length = S3_LENGTH_UNKNOWN;
+        }
+        if (lengths == 1 && s3_parse_uint(length, INT64_MAX, &req->content_length) != 0) {
+                *message = "Content-Length must be a whole number of bytes";
+                return S3_ERR_BAD_REQUEST;
+        }
+        return S3_OK;
+}
+
+static bool name_is_token(struct s3_str name)
+{
+        size_t i;
+
+        for (i = 0; i < name.len; i++) {
+                unsigned char c = (unsigned char)name.data[i];
+
+                if (c <= ' ' || c >= 0x7f || strchr("()<>@,;:\\\"/[]?={}", c) != NULL)
+                        return false;
+        }
+        return name.len > 0;
+}
+
+static enum s3_error check_hygiene(struct gw_request *req, const char **message)
+{
+        struct s3_str host = {NULL, 0}, expect = {NULL, 0};
+        unsigned hosts = count_header(req, "Host", &host), i;
+
+        for (i = 0; i < req->header_count; i++)
+                if (!name_is_token(req->headers[i].name)) {
+                        *message = "A header field's name is not well-formed";
+                        return S3_ERR_BAD_REQUEST;
+                }
+        if (hosts > 1 || (hosts == 0 && !req->http10)) {
+                *message = "There must be one Host header";
+                return S3_ERR_BAD_REQUEST;
+        }
+        if (count_header(req, "Expect", &expect) > 0)
+                req->expects_continue = !req->http10 && s3_str_eq_nocase(expect, S3_STR("100-continue"));
+        return check_length(req, message);
+}
+
+/* ---- what it names ------------------------------------------------------------------------------------------- */
+
+static enum s3_error take_address(struct gw_request *req)
+{
+        struct gw_gateway *gw = req->loop->gw;
+        struct s3_str host = req->cut.host.data != NULL ? req->cut.host : gw_header(req, "Host");
+        struct s3_address address;
+        enum s3_error error = s3_address_parse(req->cut.path, host, gw->domains, gw->domain_count, &address);
+
+        if (error != S3_OK)
+                return error;
+        req->bucket = (struct s3_str){gw_copy(req, s3_address_bucket(&address)), address.bucket_len};
+        req->key = (struct s3_str){gw_copy(req, s3_address_key(&address)), address.key_len};
+        return req->bucket.data == NULL || req->key.data == NULL ? S3_ERR_SLOW_DOWN : S3_OK;
+}
+
+static enum s3_error take_query(struct gw_request *req)
+{
+        struct s3_query *query = &req->loop->query, *copy;
+        char *text = gw_alloc(req, req->cut.query.len + 1);
+        enum s3_error error;
+        size_t size;
+
+        if (text == NULL)
+                return S3_ERR_SLOW_DOWN;
+        query->count = 0;
+        error = s3_query_parse(req->cut.query, text, req->cut.query.len, query);
+        size = offsetof(struct s3_query, param) + query->count * sizeof(query->param[0]);
+        copy = gw_alloc(req, size);
+        if (copy == NULL)
+                return S3_ERR_SLOW_DOWN;
+        memcpy(copy, query, size);
+        req->query = copy;
+        return error;
+}
+
+static enum gw_scope scope_of(const struct gw_request *req)
+{
+        if (req->key.len > 0)
+                return GW_OBJECT;
+        return req->bucket.len > 0 ? GW_BUCKET : GW_SERVICE;
+}
+
+static enum s3_error take_names(struct gw_request *req)
+{
+        static const struct s3_query no_query;
+        enum s3_error error = s3_target_split(req->target, &req->cut);
+
+        req->query = &no_query;
+        if (error == S3_OK && s3_str_eq(req->method, S3_STR("OPTIONS")))
+                return S3_ERR_CORS_FORBIDDEN;
+        if (error == S3_OK)
+                error = take_address(req);
+        if (error == S3_OK)
+                error = take_query(req);
+        return error;
+}
+
+static int find_bucket(struct gw_request *req)
+{
+        const struct eng_bucket *bucket;
+        int rv;
+
+        if (req->bucket.len == 0 || req->op->no_bucket)
+                return 0;
+        rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+        if (rv == 0)
+                req->bucket_id = bucket->id;
+        return rv;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
+
+/* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
+static void accept_named(struct gw_request *req)
+{
+        struct s3_signing_key key;
+        const char *message = NULL;
+        enum s3_error routed, error;
+        int rv;
+
+        routed = gw_route(req->method, scope_of(req), req->query, req->headers, req->header_count, &req->op);
+        if (routed != S3_OK)
+                req->op = &gw_op_none;
+        if (!gw_authenticate(req, &key))
+                return;
+        if (req->bucket.len > 0 && !s3_bucket_name_valid(req->bucket))
+                routed = S3_ERR_INVALID_BUCKET_NAME;
+        if (routed != S3_OK) {
+                gw_reply_error(req, routed, NULL);
+                return;
+        }
+        rv = find_bucket(req);
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+                return;
+        }
+        error = gw_body_new(req, &req->loop->auth, &key, &message);
+        if (error != S3_OK)
+                gw_reply_error(req, error, message);
+}
+
+void gw_head_accept(struct gw_request *req, const char *method, const char *version)
+{
+        const char *message = NULL;
+        enum s3_error error;
+
+        req->method = s3_str_of(method);
+        req->is_head = s3_str_eq(req->method, S3_STR("HEAD"));
+        req->http10 = strcmp(version, MHD_HTTP_VERSION_1_1) != 0;
+        error = take_headers(req);
+        if (error == S3_OK)
+                error = check_hygiene(req, &message);
+        if (error != S3_OK) {
+                req->closing = true;
+                gw_reply_error(req, error, message);
+                return;
+        }
+        error = take_names(req);
+        if (error != S3_OK)
+                gw_reply_error(req, error, NULL);
+        else
+                accept_named(req);
+}
