@@ -3,6 +3,7 @@
  */
 #include "auth.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +27,8 @@ static void signing_key(struct gw_loop *loop, const struct gw_credential *creden
                         slot = k; /* the oldest day gives way */
         }
         memset(slot, 0, sizeof(*slot));
-        strncpy(slot->access_key, credential->access_key, sizeof(slot->access_key) - 1);
-        strncpy(slot->scope_date, scope_date, sizeof(slot->scope_date) - 1);
+        snprintf(slot->access_key, sizeof(slot->access_key), "%s", credential->access_key);
+        snprintf(slot->scope_date, sizeof(slot->scope_date), "%s", scope_date);
         s3_signing_key_derive(s3_str_of(credential->secret_key), scope_date, region, "s3", &slot->key);
         *out = slot->key;
 }
