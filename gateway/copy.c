@@ -19,7 +19,7 @@ static const struct gw_checksum *source_sum(const struct gw_request *req, struct
 
 static void release(struct gw_request *req)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
 
         era_digest_free(copy->md5);
         s3_sums_free(copy->sums);
@@ -29,7 +29,7 @@ static void release(struct gw_request *req)
 
 bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req))
 {
-        struct gw_copy *copy = gw_alloc(req, sizeof(*copy));
+        struct gw_copying *copy = gw_alloc(req, sizeof(*copy));
         enum s3_error error;
 
         if (copy == NULL) {
@@ -72,7 +72,7 @@ static enum s3_error check_conditions(const struct gw_request *req, const struct
 static void source_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
-        struct gw_copy *copy;
+        struct gw_copying *copy;
         enum s3_error error;
 
         if (!gw_back(req)) {
@@ -95,7 +95,7 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
 
 void gw_copy_open(struct gw_request *req)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
         const struct eng_bucket *bucket;
         int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(s3_address_bucket(&copy->source.address)), &bucket);
 
@@ -112,7 +112,7 @@ void gw_copy_open(struct gw_request *req)
 
 void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_object *object)
 {
-        const struct gw_copy *copy = req->work;
+        const struct gw_copying *copy = req->work;
         char etag[S3_ETAG_SIZE];
         struct s3_xml xml;
 
@@ -131,7 +131,7 @@ void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_ob
 static void stored(void *arg, int rv, const struct eng_object *object)
 {
         struct gw_request *req = arg;
-        const struct gw_copy *copy;
+        const struct gw_copying *copy;
 
         if (!gw_back(req))
                 return;
@@ -145,7 +145,7 @@ static void stored(void *arg, int rv, const struct eng_object *object)
 /* All bytes are in the target. */
 static void commit(struct gw_request *req)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
         struct eng_put_commit c = {.condition = copy->condition};
         uint8_t attrs[ENG_ATTRS_MAX], md5[ERA_DIGEST_MAX];
         struct eng_put *put = req->put;
@@ -176,7 +176,7 @@ static void commit(struct gw_request *req)
 
 /* ---- the pump ------------------------------------------------------------------------------------ */
 
-static void take(struct gw_copy *copy, size_t len)
+static void take(struct gw_copying *copy, size_t len)
 {
         if (copy->md5 != NULL)
                 era_digest_update(copy->md5, copy->span, len);
@@ -187,7 +187,7 @@ static void take(struct gw_copy *copy, size_t len)
 }
 
 /* 0: the span is the target's; -EAGAIN: it has no room now. */
-static int drain_span(struct gw_request *req, struct gw_copy *copy)
+static int drain_span(struct gw_request *req, struct gw_copying *copy)
 {
         ssize_t taken = eng_put_write(req->put, copy->span, copy->span_len);
 
@@ -200,7 +200,7 @@ static int drain_span(struct gw_request *req, struct gw_copy *copy)
 static void pump(void *arg)
 {
         struct gw_request *req = arg;
-        struct gw_copy *copy;
+        struct gw_copying *copy;
         bool reading = false;
         int rv = 0;
 
@@ -227,7 +227,7 @@ static void pump(void *arg)
 }
 
 /* What must be computed on the way, and what the source already knows. -ENOMEM. */
-static int prepare_sums(struct gw_request *req, struct gw_copy *copy)
+static int prepare_sums(struct gw_request *req, struct gw_copying *copy)
 {
         const struct eng_object *source = eng_get_object(req->get);
         struct gw_checksum buf;
@@ -250,7 +250,7 @@ static int prepare_sums(struct gw_request *req, struct gw_copy *copy)
 
 void gw_copy_run(struct gw_request *req)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
         struct eng_put_params params = {.bucket = req->bucket_id, .key = gw_eng_str(req->key), .size = copy->len,
                                         .is_part = copy->is_part, .part_number = copy->part_number, .wake = pump,
                                         .arg = req};

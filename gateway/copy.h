@@ -8,7 +8,7 @@
 #include "ops.h"
 
 /* One copy under way: req->work. owner: its request */
-struct gw_copy {
+struct gw_copying {
         struct s3_copy_source source;
         uint64_t source_bucket;
         struct eng_condition condition;         /* on the target */

@@ -25,7 +25,7 @@ static bool read_directive(struct gw_request *req, const char *header, bool *rep
                refuse(req, S3_ERR_INVALID_ARGUMENT, message);
 }
 
-static bool read_algorithm(struct gw_request *req, struct gw_copy *copy)
+static bool read_algorithm(struct gw_request *req, struct gw_copying *copy)
 {
         struct s3_str algorithm = gw_header(req, "x-amz-checksum-algorithm");
 
@@ -35,7 +35,7 @@ static bool read_algorithm(struct gw_request *req, struct gw_copy *copy)
 }
 
 /* Metadata of the target: the source's or the request's; its storage class is always the request's. False: answered. */
-static bool read_meta(struct gw_request *req, struct gw_copy *copy, bool replace)
+static bool read_meta(struct gw_request *req, struct gw_copying *copy, bool replace)
 {
         enum gw_storage_class storage;
         enum s3_error error = gw_meta_of_headers(req->headers, req->header_count, &copy->meta);
@@ -78,7 +78,7 @@ static bool holds(const struct eng_condition *condition, const struct eng_object
 
 static void update_self(struct gw_request *req)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
         const struct eng_object *object = eng_get_object(req->get);
         struct eng_condition same = {.if_etag = true, .etag_parts = object->etag_parts};
         uint8_t attrs[ENG_ATTRS_MAX], tag[8];
@@ -102,7 +102,7 @@ static void update_self(struct gw_request *req)
 /* Source and target are one. */
 static void copy_self(struct gw_request *req, bool replace)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
         struct gw_checksum sum;
         struct gw_tag tag;
 
@@ -127,7 +127,7 @@ static void copy_self(struct gw_request *req, bool replace)
 
 static void object_opened(struct gw_request *req)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
         bool replace = s3_str_eq(gw_header(req, "x-amz-metadata-directive"), S3_STR("REPLACE"));
 
         if (!read_meta(req, copy, replace))
@@ -141,7 +141,7 @@ static void object_opened(struct gw_request *req)
 
 void gw_run_copy(struct gw_request *req)
 {
-        struct gw_copy *copy;
+        struct gw_copying *copy;
         bool replace, never;
 
         if (!gw_copy_begin(req, object_opened))
@@ -161,7 +161,7 @@ void gw_run_copy(struct gw_request *req)
 
 static void part_opened(struct gw_request *req)
 {
-        struct gw_copy *copy = req->work;
+        struct gw_copying *copy = req->work;
         uint64_t size = eng_get_object(req->get)->size;
         enum s3_error error = S3_OK;
 
@@ -179,7 +179,7 @@ static void part_opened(struct gw_request *req)
 static void upload_found(void *arg, int rv, const struct eng_object *upload)
 {
         struct gw_request *req = arg;
-        struct gw_copy *copy;
+        struct gw_copying *copy;
         struct gw_checksum sum = {0};
 
         if (!gw_back(req))
@@ -199,7 +199,7 @@ static void upload_found(void *arg, int rv, const struct eng_object *upload)
 void gw_run_part_copy(struct gw_request *req)
 {
         struct s3_str range = gw_header(req, "x-amz-copy-source-range");
-        struct gw_copy *copy;
+        struct gw_copying *copy;
 
         if (!gw_copy_begin(req, part_opened))
                 return;
