@@ -191,6 +191,16 @@ static int find_bucket(struct gw_request *req)
         return rv;
 }
 
+/* Who names the account that must own a bucket is let through only if that is ours. */
+static bool owner_as_expected(const struct gw_request *req)
+{
+        struct s3_str ours = s3_str_of(req->loop->gw->owner_id);
+        struct s3_str owner = gw_header(req, "x-amz-expected-bucket-owner");
+        struct s3_str source = gw_header(req, "x-amz-source-expected-bucket-owner");
+
+        return (owner.data == NULL || s3_str_eq(owner, ours)) && (source.data == NULL || s3_str_eq(source, ours));
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
 /* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
@@ -215,6 +225,10 @@ static void accept_named(struct gw_request *req)
         rv = find_bucket(req);
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+                return;
+        }
+        if (!owner_as_expected(req)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return;
         }
         error = gw_body_new(req, &req->loop->auth, &key, &message);

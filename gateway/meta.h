@@ -20,7 +20,8 @@
         X(CONTENT_DISPOSITION, 3, "Content-Disposition")                                                               \
         X(CONTENT_LANGUAGE, 4, "Content-Language")                                                                     \
         X(CACHE_CONTROL, 5, "Cache-Control")                                                                           \
-        X(EXPIRES, 6, "Expires")
+        X(EXPIRES, 6, "Expires")                                                                                       \
+        X(REDIRECT, 7, "x-amz-website-redirect-location")
 
 enum gw_meta_field {
 #define GW_META_ENUM(name, number, header) GW_META_##name,

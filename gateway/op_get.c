@@ -54,7 +54,10 @@ static void field_headers(struct gw_request *req, const struct gw_meta *meta)
         unsigned i;
 
         for (i = 0; i < GW_META_FIELD_COUNT; i++) {
-                struct s3_str value = gw_query(req, overrides[i]);
+                struct s3_str value = {NULL, 0};
+
+                if (overrides[i] != NULL)
+                        value = gw_query(req, overrides[i]);
 
                 if (value.data == NULL || value.len == 0)
                         value = meta->field[i];
@@ -290,6 +293,24 @@ static void range_headers(struct gw_request *req, const struct eng_object *objec
                                           (unsigned long long)object->size));
 }
 
+static void refuse_range(struct gw_request *req, uint64_t size)
+{
+        struct s3_str range = gw_header(req, "Range");
+        struct s3_xml xml;
+        char *text = NULL;
+        size_t len;
+
+        s3_xml_init(&xml, 16 << 10);
+        s3_xml_uint(&xml, "ActualObjectSize", size);
+        s3_xml_text(&xml, "RangeRequested", range);
+        if (s3_xml_take(&xml, &text, &len) != 0)
+                s3_xml_free(&xml);
+        gw_reply_header(req, "Content-Range", gw_printf(req, "bytes */%llu", (unsigned long long)size));
+        gw_reply_error_extra(req, S3_ERR_INVALID_RANGE, NULL,
+                             text != NULL ? gw_copy(req, (struct s3_str){text, len}) : NULL);
+        free(text);
+}
+
 static void answer(struct gw_request *req)
 {
         const struct eng_object *object = eng_get_object(req->get);
@@ -299,9 +320,10 @@ static void answer(struct gw_request *req)
         if (!conditions_hold(req, object))
                 return;
         error = place(req, object, work);
-        if (error == S3_ERR_INVALID_RANGE)
-                gw_reply_header(req, "Content-Range",
-                                gw_printf(req, "bytes */%llu", (unsigned long long)object->size));
+        if (error == S3_ERR_INVALID_RANGE) {
+                refuse_range(req, object->size);
+                return;
+        }
         if (error != S3_OK) {
                 gw_reply_error(req, error, NULL);
                 return;

@@ -22,7 +22,7 @@ struct put_work {
 
 /* Headers that would change what is stored in a way that is not done here. */
 static const char *const refused[] = {
-        "x-amz-server-side-encryption", "x-amz-object-lock-", "x-amz-tagging", "x-amz-website-redirect-location",
+        "x-amz-server-side-encryption", "x-amz-object-lock-", "x-amz-tagging",
         "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
 };
 

@@ -98,7 +98,7 @@ def test_part_number(s3, bucket, rng):
     s3.complete_multipart_upload(Bucket=bucket, Key="m", UploadId=upload, MultipartUpload={"Parts": done})
     whole = b"".join(parts)
     offset = 0
-    for number, part in enumerate(parts, 1):
+    for number, part in zip((1, 4, 7), parts):
         got = s3.get_object(Bucket=bucket, Key="m", PartNumber=number)
         assert status_of(got) == 206 and got["PartsCount"] == 3
         assert got["ContentRange"] == f"bytes {offset}-{offset + len(part) - 1}/{len(whole)}"
@@ -106,7 +106,7 @@ def test_part_number(s3, bucket, rng):
         head = s3.head_object(Bucket=bucket, Key="m", PartNumber=number)
         assert head["ContentLength"] == len(part) and head["PartsCount"] == 3
         offset += len(part)
-    refused("InvalidPartNumber", 416, s3.get_object, Bucket=bucket, Key="m", PartNumber=4)
+    refused("InvalidPartNumber", 416, s3.get_object, Bucket=bucket, Key="m", PartNumber=2)
     for border in (5 * MIB - 1, 5 * MIB, 10 * MIB, 10 * MIB + 1):
         got = s3.get_object(Bucket=bucket, Key="m", Range=f"bytes={border - 5}-{border + 5}")
         assert got["Body"].read() == whole[border - 5:border + 6]

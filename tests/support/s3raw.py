@@ -351,7 +351,7 @@ def error_shape(answer):
     root = answer.xml
     assert root.tag == "Error", answer
     code, message, request_id = (root.findtext(name) for name in ("Code", "Message", "RequestId"))
-    assert code and re.fullmatch(r"[A-Za-z]+", code), answer
+    assert code and re.fullmatch(r"[A-Za-z0-9]+", code), answer
     assert message, answer
     assert request_id and request_id == answer.headers.get("x-amz-request-id"), answer
     return code
