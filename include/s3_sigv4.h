@@ -85,6 +85,9 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
         X(Q_EXPIRES_MAX, AUTH_QUERY_ERROR,                                                                             \
           "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than "   \
           "604800 seconds")                                                                                            \
+        X(V2_MISSING, ACCESS_DENIED,                                                                                   \
+          "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters")                 \
+        X(V2_EXPIRES, ACCESS_DENIED, "Invalid date (should be seconds since epoch)")                                   \
         X(Q_NOT_YET, ACCESS_DENIED, "Request is not yet valid")                                                        \
         X(Q_EXPIRED, ACCESS_DENIED, "Request has expired")                                                             \
         X(NO_DATE, ACCESS_DENIED, "AWS authentication requires a valid Date or x-amz-date header")                     \
@@ -114,7 +117,12 @@ const char *s3_auth_message(enum s3_auth_reason reason); /* never NULL */
 
 /* ---- server side --------------------------------------------------------------------------------- */
 
-enum s3_auth_kind { S3_AUTH_ANONYMOUS, S3_AUTH_HEADER, S3_AUTH_QUERY };
+/*
+ * QUERY_V2: a URL presigned with the signature before this one. boto3 and aws cli 1 still make these by default for endpoints
+ * that are not AWS's. s3_auth_check() and s3_auth_verify() refuse it (UNSUPPORTED_VERSION); who wants to honour it asks
+ * s3_auth_verify_v2(). The header form of version 2 is never taken.
+ */
+enum s3_auth_kind { S3_AUTH_ANONYMOUS, S3_AUTH_HEADER, S3_AUTH_QUERY, S3_AUTH_QUERY_V2 };
 
 enum s3_payload {
         S3_PAYLOAD_SHA256,          /* auth.payload_sha256 is what the body must hash to */
@@ -129,14 +137,14 @@ struct s3_auth {
         enum s3_auth_kind kind;
         enum s3_payload payload;                /* anonymous requests too: from x-amz-content-sha256, else UNSIGNED */
         uint8_t payload_sha256[S3_SHA256_LEN];
-        int64_t time_ms;                        /* x-amz-date, X-Amz-Date or Date */
+        int64_t time_ms;                        /* x-amz-date, X-Amz-Date or Date; QUERY_V2: when it expires */
         uint32_t expires_s;                     /* query form */
         char access_key[S3_ACCESS_KEY_MAX + 1];
         char amz_date[S3_DATE_AMZ_SIZE];        /* time_ms as signed */
         char scope_date[9];                     /* yyyymmdd of the credential */
         char region[S3_REGION_MAX + 1];
         char service[17];
-        char signature[S3_SIGNATURE_LEN + 1];   /* lower-case hex, as given: also the seed of chunk signatures */
+        char signature[S3_SIGNATURE_LEN + 1];   /* hex as given: also the seed of chunk signatures; QUERY_V2: base64 */
         bool has_token;                         /* a security token came along */
         char signed_headers[2048];              /* "a;b;c" as given */
 };
@@ -168,6 +176,13 @@ enum s3_auth_reason s3_auth_verify(const struct s3_request *request, const struc
  * looked up if the caller wants errors in AWS's order. s3_auth_verify() includes it. */
 enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct s3_auth *auth, const char *region,
                                   int64_t now_ms);
+
+/*
+ * Verifies a QUERY_V2. bucket: the one taken from the Host header, absent for path-style requests. Parameters that this
+ * signature does not cover are refused, so a listing cannot be asked for this way: UNSUPPORTED_VERSION.
+ */
+enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth, struct s3_str secret,
+                                      struct s3_str bucket, int64_t now_ms);
 
 /* For tests and for <CanonicalRequest>/<StringToSign> in error answers: NUL-terminated text. Length, -ENOBUFS or -EINVAL. */
 int s3_canonical_request(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap);

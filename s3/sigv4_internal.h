@@ -30,4 +30,7 @@ size_t s3_scope_format(const struct s3_auth *auth, char out[S3_SCOPE_SIZE]);
 int s3_auth_signature(const struct s3_request *request, const struct s3_auth *auth, const struct s3_signing_key *key,
                       char out[S3_SIGNATURE_LEN + 1]);
 
+/* sigv2.c: the parameters of a URL presigned with version 2. False: it is none. *reason says what is wrong with it. */
+bool s3_auth_parse_v2(struct s3_str query, struct s3_auth *out, enum s3_auth_reason *reason);
+
 #endif

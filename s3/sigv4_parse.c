@@ -3,9 +3,9 @@
  * kind of body follows. Called once per request by the gateway before anything is verified: everything here is outside
  * data, copied into fixed fields; what does not fit is refused.
  */
-#include <errno.h>
+#include "sigv4_internal.h" /* first: it includes OpenSSL its own way */
 
-#include "internal.h"
+#include <errno.h>
 
 /* Copies into a field of cap bytes and adds NUL. False: too long, or holds a NUL itself. */
 static bool copy_field(struct s3_str value, char *out, size_t cap)
@@ -224,13 +224,10 @@ static const char *const query_names[Q_FIELDS] = {
 struct query_fields {
         struct s3_str raw[Q_FIELDS]; /* still encoded; absent where not given */
         bool duplicate;
-        bool version_2;              /* AWSAccessKeyId and Signature: the signature before this one */
 };
 
 static void find_query_fields(struct s3_str query, struct query_fields *fields)
 {
-        bool key_id = false, signature = false;
-
         *fields = (struct query_fields){0};
         while (query.len > 0) {
                 struct s3_str piece = s3_str_cut(query, '&', &query), value, raw_name = s3_str_cut(piece, '=', &value);
@@ -238,8 +235,6 @@ static void find_query_fields(struct s3_str query, struct query_fields *fields)
                 int n = s3_percent_decode(raw_name, true, buf, sizeof(buf));
                 struct s3_str name = {buf, n > 0 ? (size_t)n : 0};
 
-                key_id = key_id || s3_str_eq(name, S3_STR("AWSAccessKeyId"));
-                signature = signature || s3_str_eq(name, S3_STR("Signature"));
                 for (int i = 0; i < Q_FIELDS; i++) {
                         if (!s3_str_eq(name, s3_str_of(query_names[i])))
                                 continue;
@@ -247,7 +242,6 @@ static void find_query_fields(struct s3_str query, struct query_fields *fields)
                         fields->raw[i] = value.data != NULL ? value : S3_STR("");
                 }
         }
-        fields->version_2 = key_id && signature;
 }
 
 static bool decode_query(struct s3_str raw, char *buf, size_t cap, struct s3_str *out)
@@ -355,6 +349,7 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
         struct s3_str authorization = {NULL, 0};
         enum s3_auth_reason reason = S3_AUTH_OK;
         unsigned count = 0;
+        bool version_2;
 
         *out = (struct s3_auth){.kind = S3_AUTH_ANONYMOUS, .payload = S3_PAYLOAD_UNSIGNED};
         for (size_t i = 0; i < request->header_count; i++) {
@@ -364,12 +359,11 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
                 }
         }
         find_query_fields(request->query, &fields);
+        version_2 = s3_auth_parse_v2(request->query, out, &reason);
         if (count > 1)
                 return S3_AUTH_BAD_HEADER_FIELD;
-        if (count == 1 && (is_query_form(&fields) || fields.version_2))
+        if (count + is_query_form(&fields) + version_2 > 1)
                 return S3_AUTH_BOTH_FORMS;
-        if (fields.version_2)
-                return S3_AUTH_UNSUPPORTED_VERSION;
         out->has_token = s3_request_header(request, "x-amz-security-token").data != NULL;
         if (count == 1) {
                 out->kind = S3_AUTH_HEADER;

@@ -43,6 +43,8 @@ enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct
         bool query = auth->kind == S3_AUTH_QUERY;
         enum s3_auth_reason reason = S3_AUTH_OK;
 
+        if (auth->kind == S3_AUTH_QUERY_V2)
+                return S3_AUTH_UNSUPPORTED_VERSION;
         if (strcmp(auth->region, region) != 0)
                 return query ? S3_AUTH_Q_WRONG_REGION : S3_AUTH_WRONG_REGION;
         if (memcmp(auth->scope_date, auth->amz_date, 8) != 0)

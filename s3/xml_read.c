@@ -27,6 +27,7 @@ struct s3_xml_reader {
         enum s3_error error;      /* the first one; sticks */
         unsigned depth;           /* open elements */
         bool leaf;                /* the innermost open element has had no children */
+        bool whole;               /* the root element has ended */
         size_t text_len;
         char text[S3_XML_TEXT_MAX];
         size_t gathered_len;
@@ -71,6 +72,7 @@ static void on_close(void *ctx, const xmlChar *name, const xmlChar *prefix, cons
                 return;
         error = reader->events->close(reader->arg, --reader->depth, s3_str_of((const char *)name), text);
         reader->leaf = false;
+        reader->whole = reader->depth == 0;
         reader->text_len = 0;
         if (error != S3_OK)
                 stop(reader, error);
@@ -96,15 +98,10 @@ static void on_document_type(void *ctx, const xmlChar *name, const xmlChar *exte
         stop(ctx, S3_ERR_MALFORMED_XML);
 }
 
+/* Without a document type, a reference to anything else is an error to libxml2 as well. */
 static xmlEntityPtr on_entity(void *ctx, const xmlChar *name)
 {
         return xmlGetPredefinedEntity(name);
-}
-
-/* A reference to anything else: libxml2 reports it here when it knows no such entity and does not call it an error. */
-static void on_reference(void *ctx, const xmlChar *name)
-{
-        stop(ctx, S3_ERR_MALFORMED_XML);
 }
 
 /* libxml2 would print errors; the parser's result says all we answer. */
@@ -121,7 +118,6 @@ static xmlSAXHandler handlers = {
         .cdataBlock = on_text,
         .internalSubset = on_document_type,
         .getEntity = on_entity,
-        .reference = on_reference,
         .serror = on_error,
 };
 
@@ -163,8 +159,10 @@ static enum s3_error parse(struct s3_xml_reader *reader, bool last)
         reader->gathered_len = 0;
         if (reader->error != S3_OK)
                 return reader->error;
-        if (rv != XML_ERR_OK && !reader->parser->wellFormed)
-                reader->error = rv == XML_ERR_NO_MEMORY ? S3_ERR_INTERNAL_ERROR : S3_ERR_MALFORMED_XML;
+        if (rv == XML_ERR_NO_MEMORY) /* the parser stops, but does not call the document malformed */
+                reader->error = S3_ERR_INTERNAL_ERROR;
+        else if (!reader->parser->wellFormed || (last && !reader->whole))
+                reader->error = S3_ERR_MALFORMED_XML;
         else if (!last && input != NULL && input->end - input->cur > (ptrdiff_t)TOKEN_MAX)
                 stop(reader, S3_ERR_MALFORMED_XML);
         return reader->error;

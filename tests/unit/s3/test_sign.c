@@ -190,14 +190,14 @@ static void test_round_trips(void **state)
         }
 }
 
-/* Payload named in the query of a presigned URL, as aws-sdk-js does. */
+/* Payload named in the query of a presigned URL, as aws-sdk-js does; or its hash, which then is the last canonical line. */
 static void test_presigned_payload(void **state)
 {
         struct s3_header headers[] = {{S3_STR("Host"), S3_STR("h")}};
         struct s3_request request = {S3_STR("PUT"), S3_STR("/b/k"), S3_STR("X-Amz-Content-Sha256=UNSIGNED-PAYLOAD"),
                                      headers, 1};
         struct s3_target target;
-        char out[2048];
+        char out[2048], text[2048];
         int n = s3_presign(&request, &signer, NOW, 60, (struct s3_str){NULL, 0}, out, sizeof(out));
 
         assert_true(n > 0);
@@ -206,6 +206,15 @@ static void test_presigned_payload(void **state)
         assert_int_equal(s3_auth_parse(&request, &auth), S3_AUTH_OK);
         assert_int_equal(auth.payload, S3_PAYLOAD_UNSIGNED);
         expect_reason(s3_auth_verify(&request, &auth, &signer.key, REGION, NOW), S3_AUTH_OK);
+        snprintf(text, sizeof(text), "X-Amz-Content-Sha256=" S3_EMPTY_SHA256 "%s", strchr(out, '&'));
+        request.query = s3_str_of(text);
+        assert_int_equal(s3_auth_parse(&request, &auth), S3_AUTH_OK);
+        assert_int_equal(auth.payload, S3_PAYLOAD_SHA256);
+        n = s3_canonical_request(&request, &auth, out, sizeof(out));
+        assert_true(n > 0);
+        assert_string_equal(out + n - 64, S3_EMPTY_SHA256);
+        request.path = S3_STR("/%");
+        assert_int_equal(s3_canonical_request(&request, &auth, out, sizeof(out)), -EINVAL);
 }
 
 static void test_key_derivation(void **state)
