@@ -356,7 +356,7 @@ def find_minio(options):
     places = [options.minio, shutil.which("minio"), Path.home() / "go/bin/minio"]
     for place in places:
         if place is not None and Path(place).is_file():
-            return Path(place)
+            return Path(place).resolve()
     go = shutil.which("go") or ("/usr/local/go/bin/go" if Path("/usr/local/go/bin/go").exists() else None)
     if go is None:
         say("MinIO is skipped: there is no minio here and no Go toolchain to install it with")
@@ -384,7 +384,8 @@ def arguments():
     parser.add_argument("--restart", action="store_true", help="measure restarts instead")
     parser.add_argument("--objects", type=int, default=200_000, help="for --restart")
     options = parser.parse_args()
-    options.daemon, options.load = options.build / "millraced", options.build / "bench/load"
+    build = options.build.resolve()
+    options.daemon, options.load = build / "millraced", build / "bench/load"
     needed = [options.load] + ([options.daemon] if options.only != "minio" or options.restart else [])
     for program in needed:
         if not program.is_file():
@@ -398,10 +399,13 @@ def main():
     if options.only == "minio" and options.minio is None:
         return 1
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-bench-", dir=options.folder)))
-        if options.restart:
-            return restart(options, folder)
-        return report(options, compare(options, folder))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-bench-", dir=options.folder))
+        folder = Path(folder).resolve()
+        try:
+            return restart(options, folder) if options.restart else report(options, compare(options, folder))
+        except RuntimeError as error:
+            say(error)
+            return 1
 
 
 if __name__ == "__main__":
