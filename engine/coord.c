@@ -308,6 +308,9 @@ void eng_health_refresh(struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 drive_health(store, i, &h->drives[i]);
                 h->drives_in += h->drives[i].state == ENG_DRIVE_IN;
+                h->cache_bytes += h->drives[i].cache_bytes;
+                h->cache_hits += h->drives[i].cache_hits;
+                h->cache_misses += h->drives[i].cache_misses;
                 full |= h->drives[i].state == ENG_DRIVE_IN && is_full(store, &h->drives[i]);
         }
         h->full = full;

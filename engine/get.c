@@ -539,6 +539,8 @@ static void fill(struct eng_get *get)
         while (get->granted && get->error == 0 && !get->closed && !get->degrading && get->ahead < get->end) {
                 struct get_stripe *s = &get->stripes[get->current];
 
+                if (s->state == STRIPE_READING && s->degraded)
+                        break; /* it may need every slot there is */
                 if (s->state != STRIPE_FREE)
                         s = &get->stripes[get->current ^ 1];
                 if (s->state != STRIPE_FREE || s->repairs != 0 || !start_stripe(get, s))

@@ -231,6 +231,7 @@ static void scan(struct source *src)
         op->scan.delimiter_len = (uint16_t)merge->delimiter_len;
         op->scan.max = merge->max + 1;
         op->scan.pgs = src->pgs;
+        op->scan.pg_words = merge->el->store->pg_words;
         merge->out++;
         eng_drive_submit(merge->el->store->members[src->slot].drive, op);
 }
