@@ -73,6 +73,13 @@ const struct s3_query_param *s3_query_find(const struct s3_query *query, const c
 /* Number of parameters of that name. */
 unsigned s3_query_count(const struct s3_query *query, const char *name);
 
+/*
+ * The parameters of a presigned URL that stand for headers: SDKs move x-amz-meta-..., x-amz-acl and their like there, and S3 reads
+ * them as headers. Writes at most max of them (slices of the query's buffer) and returns how many there are. Left out:
+ * those of the signature itself, and checksums, which S3 does not read there (aws-sdk-js puts that of an empty body).
+ */
+size_t s3_query_headers(const struct s3_query *query, struct s3_header *out, size_t max);
+
 /* ---- percent-encoding ---------------------------------------------------------------------------- */
 
 enum s3_encode {

@@ -59,3 +59,37 @@ unsigned s3_query_count(const struct s3_query *query, const char *name)
                 count += s3_str_eq(query->param[i].name, wanted);
         return count;
 }
+
+/* ---- headers in presigned URLs ------------------------------------------------------------------- */
+
+static const char *const not_headers[] = {
+        "X-Amz-Algorithm",      "X-Amz-Credential",     "X-Amz-Date",      "X-Amz-Expires",
+        "X-Amz-SignedHeaders",  "X-Amz-Signature",      "X-Amz-Security-Token",
+        "X-Amz-Content-Sha256", "X-Amz-User-Agent",     "x-amz-sdk-checksum-algorithm",
+};
+
+static bool stands_for_header(struct s3_str name)
+{
+        enum s3_checksum kind;
+
+        if (!s3_str_starts_nocase(name, S3_STR("x-amz-")) || s3_checksum_by_header(name, &kind) == 0)
+                return false;
+        for (size_t i = 0; i < sizeof(not_headers) / sizeof(not_headers[0]); i++)
+                if (s3_str_eq_nocase(name, s3_str_of(not_headers[i])))
+                        return false;
+        return true;
+}
+
+size_t s3_query_headers(const struct s3_query *query, struct s3_header *out, size_t max)
+{
+        size_t count = 0;
+
+        for (unsigned i = 0; i < query->count; i++) {
+                if (!stands_for_header(query->param[i].name))
+                        continue;
+                if (count < max)
+                        out[count] = (struct s3_header){query->param[i].name, query->param[i].value};
+                count++;
+        }
+        return count;
+}

@@ -238,6 +238,24 @@ static void test_bad_queries(void **state)
         assert_int_equal(s3_query_parse(S3_STR("abc=def"), query_buf, 5, &query), S3_ERR_INVALID_URI);
 }
 
+/* As aws-sdk-js presigns a PUT with metadata. */
+static void test_query_headers(void **state)
+{
+        struct s3_header headers[2];
+
+        assert_int_equal(parse_query("X-Amz-Algorithm=a&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD&X-Amz-Credential=c&X-Amz-Date=d"
+                                     "&X-Amz-Expires=1&X-Amz-Signature=s&X-Amz-SignedHeaders=host&x-amz-checksum-crc32=A"
+                                     "&x-amz-meta-a=b%20c&x-amz-sdk-checksum-algorithm=CRC32&x-id=PutObject"
+                                     "&X-Amz-ACL=private&X-Amz-Security-Token=t&X-Amz-User-Agent=u&x-amz-tagging=k%3Dv"),
+                         S3_OK);
+        assert_int_equal(s3_query_headers(&query, headers, COUNT(headers)), 3);
+        expect_str(headers[0].name, "x-amz-meta-a");
+        expect_str(headers[0].value, "b c");
+        expect_str(headers[1].name, "X-Amz-ACL");
+        expect_str(headers[1].value, "private");
+        assert_int_equal(s3_query_headers(&query, NULL, 0), 3);
+}
+
 /* ---- percent-encoding ---------------------------------------------------------------------------- */
 
 static void expect_encoded(const char *in, enum s3_encode mode, const char *wanted)
@@ -294,7 +312,8 @@ int main(void)
                 cmocka_unit_test(test_path_style),    cmocka_unit_test(test_virtual_host),
                 cmocka_unit_test(test_bad_addresses), cmocka_unit_test(test_key_length),
                 cmocka_unit_test(test_queries),       cmocka_unit_test(test_bad_queries),
-                cmocka_unit_test(test_encoding),      cmocka_unit_test(test_round_trip),
+                cmocka_unit_test(test_query_headers), cmocka_unit_test(test_encoding),
+                cmocka_unit_test(test_round_trip),
         };
 
         random_seed();
