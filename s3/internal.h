@@ -28,11 +28,26 @@ static inline char s3_lower(char c)
         return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* RFC 3986 unreserved: what SigV4 never encodes. */
-static inline bool s3_is_unreserved(char c)
+/* What may stand as it is: bits of a table, since every byte of every request and answer is asked for. */
+#define S3_CLASS_UNRESERVED 1u /* RFC 3986: SigV4 never encodes it */
+#define S3_CLASS_PATH 2u       /* in a canonical URI: the same and "/" */
+#define S3_CLASS_LIST 4u       /* in a listing with encoding-type=url */
+#define S3_CLASS_XML 8u        /* in XML text; the others need a second look */
+extern const uint8_t s3_classes[256];
+
+static inline bool s3_is(char c, unsigned class)
 {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || s3_is_digit(c) || c == '-' || c == '_' || c == '.' ||
-               c == '~';
+        return (s3_classes[(unsigned char)c] & class) != 0;
+}
+
+/* Number of bytes at the front of s that are of the class. */
+static inline size_t s3_span(struct s3_str s, unsigned class)
+{
+        size_t n = 0;
+
+        while (n < s.len && s3_is(s.data[n], class))
+                n++;
+        return n;
 }
 
 /* Cuts s at the first c: the part before is returned, the part behind goes to *rest (absent if there was no c). */

@@ -5,38 +5,38 @@
 
 #include "internal.h"
 
-static bool kept(char c, enum s3_encode mode)
-{
-        switch (mode) {
-        case S3_ENCODE_PATH:
-                return s3_is_unreserved(c) || c == '/';
-        case S3_ENCODE_QUERY:
-                return s3_is_unreserved(c);
-        case S3_ENCODE_LIST:
-                return (s3_is_unreserved(c) && c != '~') || c == '/' || c == '*';
-        }
-        return false;
-}
+static const unsigned kept_class[] = {
+        [S3_ENCODE_PATH] = S3_CLASS_PATH,
+        [S3_ENCODE_QUERY] = S3_CLASS_UNRESERVED,
+        [S3_ENCODE_LIST] = S3_CLASS_LIST,
+};
 
 int s3_percent_encode(struct s3_str in, enum s3_encode mode, char *out, size_t cap)
 {
         static const char digits[] = "0123456789ABCDEF";
+        const unsigned class = kept_class[mode];
         size_t used = 0;
 
-        for (size_t i = 0; i < in.len; i++) {
-                unsigned char c = (unsigned char)in.data[i];
-                bool plus = mode == S3_ENCODE_LIST && c == ' ';
-                bool single = plus || kept((char)c, mode);
+        while (in.len > 0) {
+                size_t n = s3_span(in, class);
+                bool plus = n == 0 && mode == S3_ENCODE_LIST && in.data[0] == ' ';
+                unsigned char c = (unsigned char)in.data[0];
 
-                if (cap - used < (single ? 1u : 3u))
+                if (cap - used < (plus ? 1 : n > 0 ? n : 3))
                         return -ENOBUFS;
-                if (single) {
-                        out[used++] = plus ? '+' : (char)c;
-                        continue;
+                if (n > 0) {
+                        memcpy(out + used, in.data, n);
+                        used += n;
+                } else if (plus) {
+                        out[used++] = '+';
+                } else {
+                        out[used++] = '%';
+                        out[used++] = digits[c >> 4];
+                        out[used++] = digits[c & 15];
                 }
-                out[used++] = '%';
-                out[used++] = digits[c >> 4];
-                out[used++] = digits[c & 15];
+                n += n == 0;
+                in.data += n;
+                in.len -= n;
         }
         return (int)used;
 }

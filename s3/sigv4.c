@@ -76,10 +76,25 @@ void s3_signing_key_derive(struct s3_str secret, const char *scope_date, const c
 
 /* ---- signatures ---------------------------------------------------------------------------------- */
 
+/* Appends to a text that ends in NUL and is known to fit. */
+static char *append(char *at, const char *text)
+{
+        size_t len = strlen(text);
+
+        memcpy(at, text, len + 1);
+        return at + len;
+}
+
 size_t s3_scope_format(const struct s3_auth *auth, char out[S3_SCOPE_SIZE])
 {
-        return (size_t)snprintf(out, S3_SCOPE_SIZE, "%s/%s/%s/aws4_request", auth->scope_date, auth->region,
-                                auth->service);
+        char *p = append(out, auth->scope_date);
+
+        p = append(p, "/");
+        p = append(p, auth->region);
+        p = append(p, "/");
+        p = append(p, auth->service);
+        p = append(p, "/aws4_request");
+        return (size_t)(p - out);
 }
 
 int s3_canonical_request(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap)
@@ -95,29 +110,42 @@ int s3_canonical_request(const struct s3_request *request, const struct s3_auth 
         return (int)sink.len;
 }
 
+/* Every request comes here, so it is put together without printf. */
+#define ALGORITHM "AWS4-HMAC-SHA256\n"
+#define TEXT_SIZE (sizeof(ALGORITHM) + S3_DATE_AMZ_SIZE + S3_SCOPE_SIZE + 2 * S3_SHA256_LEN)
+
 int s3_string_to_sign(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap)
 {
         uint8_t digest[S3_SHA256_LEN];
-        char hex[2 * S3_SHA256_LEN + 1], scope[S3_SCOPE_SIZE];
+        char text[TEXT_SIZE], *p = text;
         SHA256_CTX hash;
-        struct s3_sink sink = {.hash = &hash};
-        int n, rv;
+        struct s3_sink sink;
+        int rv;
 
+        sink.hash = &hash;
+        sink.pending = 0;
         SHA256_Init(&hash);
         rv = s3_canonical_emit(request, auth, &sink);
         if (rv != 0)
                 return rv;
         SHA256_Final(digest, &hash);
-        s3_hex_encode(digest, sizeof(digest), hex);
-        s3_scope_format(auth, scope);
-        n = snprintf(out, cap, "AWS4-HMAC-SHA256\n%s\n%s\n%s", auth->amz_date, scope, hex);
-        return n >= 0 && (size_t)n < cap ? n : -ENOBUFS;
+        p = append(p, ALGORITHM);
+        p = append(p, auth->amz_date);
+        p = append(p, "\n");
+        p += s3_scope_format(auth, p);
+        p = append(p, "\n");
+        s3_hex_encode(digest, sizeof(digest), p);
+        p += 2 * S3_SHA256_LEN;
+        if ((size_t)(p - text) >= cap)
+                return -ENOBUFS;
+        memcpy(out, text, (size_t)(p - text) + 1);
+        return (int)(p - text);
 }
 
 int s3_auth_signature(const struct s3_request *request, const struct s3_auth *auth, const struct s3_signing_key *key,
                       char out[S3_SIGNATURE_LEN + 1])
 {
-        char text[32 + S3_DATE_AMZ_SIZE + S3_SCOPE_SIZE + 2 * S3_SHA256_LEN];
+        char text[TEXT_SIZE];
         uint8_t mac[S3_SHA256_LEN];
         int n = s3_string_to_sign(request, auth, text, sizeof(text));
 

@@ -21,27 +21,33 @@ void s3_sink_flush(struct s3_sink *sink)
 
 static void put_byte(struct s3_sink *sink, char c)
 {
-        if (sink->hash == NULL) {
-                if (sink->len < sink->cap)
-                        sink->out[sink->len++] = c;
-                else
-                        sink->overflow = true;
-                return;
-        }
-        sink->piece[sink->pending++] = c;
-        if (sink->pending == sizeof(sink->piece))
-                s3_sink_flush(sink);
+        s3_sink_put(sink, &c, 1);
 }
 
 void s3_sink_put(struct s3_sink *sink, const char *data, size_t len)
 {
-        for (size_t i = 0; i < len; i++)
-                put_byte(sink, data[i]);
+        if (sink->hash == NULL) {
+                size_t room = sink->cap - sink->len, n = len < room ? len : room;
+
+                memcpy(sink->out + sink->len, data, n);
+                sink->len += n;
+                sink->overflow = sink->overflow || n < len;
+                return;
+        }
+        if (len > sizeof(sink->piece) - sink->pending)
+                s3_sink_flush(sink);
+        if (len > sizeof(sink->piece)) {
+                SHA256_Update(sink->hash, data, len);
+                return;
+        }
+        memcpy(sink->piece + sink->pending, data, len);
+        sink->pending += len;
 }
 
 static void put_str(struct s3_sink *sink, struct s3_str s)
 {
-        s3_sink_put(sink, s.data, s.len);
+        if (s.len > 0)
+                s3_sink_put(sink, s.data, s.len);
 }
 
 /* ---- decoding and encoding byte by byte ---------------------------------------------------------- */
@@ -81,7 +87,7 @@ static int recode_next(struct recoder *r)
         }
         r->rest.data++;
         r->rest.len--;
-        if (s3_is_unreserved((char)c) || (c == '/' && !r->query))
+        if (s3_is((char)c, r->query ? S3_CLASS_UNRESERVED : S3_CLASS_PATH))
                 return c;
         r->pending[0] = digits[c & 15];
         r->pending[1] = digits[c >> 4];
@@ -92,10 +98,18 @@ static int recode_next(struct recoder *r)
 static int put_recoded(struct s3_sink *sink, struct s3_str raw, bool query)
 {
         struct recoder r = {.rest = raw, .query = query};
-        int c;
+        int c = 0;
 
-        while ((c = recode_next(&r)) >= 0)
-                put_byte(sink, (char)c);
+        while (c >= 0) {
+                size_t n = r.pending_count == 0 ? s3_span(r.rest, query ? S3_CLASS_UNRESERVED : S3_CLASS_PATH) : 0;
+
+                put_str(sink, (struct s3_str){r.rest.data, n});
+                r.rest.data += n;
+                r.rest.len -= n;
+                c = recode_next(&r);
+                if (c >= 0)
+                        put_byte(sink, (char)c);
+        }
         return c == RECODE_BAD ? -EINVAL : 0;
 }
 
@@ -166,16 +180,22 @@ static int put_query(struct s3_sink *sink, struct s3_str raw, bool presigned)
 /* Trimmed, runs of blanks made one space. */
 static void put_value(struct s3_sink *sink, struct s3_str value)
 {
-        bool blank = false;
-
         value = s3_str_trim(value);
-        for (size_t i = 0; i < value.len; i++) {
-                bool now = value.data[i] == ' ' || value.data[i] == '\t';
+        while (value.len > 0) {
+                size_t n = 0;
 
-                if (now && blank)
-                        continue;
-                put_byte(sink, now ? ' ' : value.data[i]);
-                blank = now;
+                while (n < value.len && value.data[n] != ' ' && value.data[n] != '\t')
+                        n++;
+                put_str(sink, (struct s3_str){value.data, n});
+                value.data += n;
+                value.len -= n;
+                if (value.len == 0)
+                        break;
+                put_byte(sink, ' ');
+                while (value.len > 0 && (value.data[0] == ' ' || value.data[0] == '\t')) {
+                        value.data++;
+                        value.len--;
+                }
         }
 }
 

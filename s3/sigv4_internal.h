@@ -13,7 +13,7 @@ struct s3_sink {
         size_t cap, len;
         bool overflow;
         size_t pending;   /* bytes in piece not yet hashed */
-        char piece[256];
+        char piece[1024];
 };
 
 void s3_sink_put(struct s3_sink *sink, const char *data, size_t len);

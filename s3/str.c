@@ -5,6 +5,33 @@
 
 #include "internal.h"
 
+#define EVERYWHERE (S3_CLASS_UNRESERVED | S3_CLASS_PATH | S3_CLASS_LIST | S3_CLASS_XML)
+
+const uint8_t s3_classes[256] = {
+        [' '] = S3_CLASS_XML,
+        ['!'] = S3_CLASS_XML,
+        ['#'... '%'] = S3_CLASS_XML,
+        ['\''... ')'] = S3_CLASS_XML,
+        ['*'] = S3_CLASS_XML | S3_CLASS_LIST,
+        ['+'... ','] = S3_CLASS_XML,
+        ['-'... '.'] = EVERYWHERE,
+        ['/'] = S3_CLASS_XML | S3_CLASS_LIST | S3_CLASS_PATH,
+        ['0'... '9'] = EVERYWHERE,
+        [':'... ';'] = S3_CLASS_XML,
+        ['='] = S3_CLASS_XML,
+        ['?'... '@'] = S3_CLASS_XML,
+        ['A'... 'Z'] = EVERYWHERE,
+        ['['... '^'] = S3_CLASS_XML,
+        ['_'] = EVERYWHERE,
+        ['`'] = S3_CLASS_XML,
+        ['a'... 'z'] = EVERYWHERE,
+        ['{'... '}'] = S3_CLASS_XML,
+        ['~'] = EVERYWHERE & ~S3_CLASS_LIST,
+        [0x7f] = S3_CLASS_XML,
+        ['\t'] = S3_CLASS_XML,
+        ['\n'] = S3_CLASS_XML,
+};
+
 bool s3_str_eq_nocase(struct s3_str a, struct s3_str b)
 {
         return a.len == b.len && s3_str_starts_nocase(a, b);

@@ -66,10 +66,16 @@ static void put(struct s3_xml *xml, const char *text)
 
 /* ---- escaping ------------------------------------------------------------------------------------ */
 
-/* Replacement of a byte, or NULL if it stands for itself. buf holds a numeric reference. */
-static const char *replacement(unsigned char c, char buf[8])
+/*
+ * What stands for the character at the front of text, whose length goes to *len; NULL: itself. buf holds a numeric
+ * reference. A bare CR would be read as LF; the other controls have no form in XML 1.0, and AWS writes this one.
+ */
+static const char *replacement(struct s3_str text, size_t *len, char buf[8])
 {
-        switch (c) {
+        const unsigned char *p = (const unsigned char *)text.data;
+
+        *len = 1;
+        switch (*p) {
         case '&':
                 return "&amp;";
         case '<':
@@ -81,37 +87,44 @@ static const char *replacement(unsigned char c, char buf[8])
         default:
                 break;
         }
-        if (c >= 0x20 || c == '\t' || c == '\n')
-                return NULL;
-        /* A bare CR would be read as LF; the other controls have no form in XML 1.0, and AWS writes this one. */
-        snprintf(buf, 8, "&#x%x;", c);
-        return buf;
+        if (*p < 0x20) {
+                snprintf(buf, 8, "&#x%x;", *p);
+                return buf;
+        }
+        *len = s3_utf8_sequence(text);
+        if (*len == 0) {
+                *len = 1;
+                return "\xef\xbf\xbd"; /* U+FFFD */
+        }
+        if (*len == 3 && p[0] == 0xef && p[1] == 0xbf && p[2] >= 0xbe)
+                return p[2] == 0xbe ? "&#xfffe;" : "&#xffff;";
+        return NULL;
 }
 
 void s3_xml_escaped(struct s3_xml *xml, struct s3_str text)
 {
-        size_t start = 0;
         char buf[8];
 
-        for (size_t i = 0; i < text.len;) {
-                unsigned char c = (unsigned char)text.data[i];
-                size_t n = c < 0x80 ? 1 : s3_utf8_sequence((struct s3_str){text.data + i, text.len - i});
-                const char *instead = c < 0x80 ? replacement(c, buf) : NULL;
+        while (text.len > 0) {
+                size_t n = s3_span(text, S3_CLASS_XML), len = 0;
+                const char *instead = NULL;
 
-                if (n == 0) {
-                        instead = "\xef\xbf\xbd"; /* U+FFFD */
-                        n = 1;
-                } else if (n == 3 && memcmp(text.data + i, "\xef\xbf", 2) == 0 && (text.data[i + 2] & 0x3e) == 0x3e) {
-                        instead = text.data[i + 2] & 1 ? "&#xffff;" : "&#xfffe;";
+                /* A run of bytes that stand for themselves, characters beyond ASCII included. */
+                while (n < text.len && instead == NULL) {
+                        instead = replacement((struct s3_str){text.data + n, text.len - n}, &len, buf);
+                        if (instead == NULL) {
+                                n += len;
+                                n += s3_span((struct s3_str){text.data + n, text.len - n}, S3_CLASS_XML);
+                        }
                 }
+                s3_xml_raw(xml, (struct s3_str){text.data, n});
                 if (instead != NULL) {
-                        s3_xml_raw(xml, (struct s3_str){text.data + start, i - start});
                         put(xml, instead);
-                        start = i + n;
+                        n += len;
                 }
-                i += n;
+                text.data += n;
+                text.len -= n;
         }
-        s3_xml_raw(xml, (struct s3_str){text.data + start, text.len - start});
 }
 
 /* ---- elements ------------------------------------------------------------------------------------ */
@@ -128,22 +141,65 @@ void s3_xml_root(struct s3_xml *xml, const char *name)
         put(xml, " xmlns=\"" S3_XML_NAMESPACE "\">");
 }
 
+static char *add(char *at, const char *bytes, size_t len)
+{
+        memcpy(at, bytes, len);
+        return at + len;
+}
+
 void s3_xml_open(struct s3_xml *xml, const char *name)
 {
-        put(xml, "<");
-        put(xml, name);
-        put(xml, ">");
+        size_t len = strlen(name);
+        char *at = reserve(xml, len + 2);
+
+        if (at == NULL)
+                return;
+        *at++ = '<';
+        at = add(at, name, len);
+        *at = '>';
+        xml->len += len + 2;
 }
 
 void s3_xml_close(struct s3_xml *xml, const char *name)
 {
-        put(xml, "</");
-        put(xml, name);
-        put(xml, ">");
+        size_t len = strlen(name);
+        char *at = reserve(xml, len + 3);
+
+        if (at == NULL)
+                return;
+        *at++ = '<';
+        *at++ = '/';
+        at = add(at, name, len);
+        *at = '>';
+        xml->len += len + 3;
+}
+
+/* <name>text</name> in one go, for text that needs no escaping: most of a listing. */
+static void plain_element(struct s3_xml *xml, const char *name, struct s3_str text)
+{
+        size_t len = strlen(name), all = 2 * len + 5 + text.len;
+        char *at = reserve(xml, all);
+
+        if (at == NULL)
+                return;
+        *at++ = '<';
+        at = add(at, name, len);
+        *at++ = '>';
+        if (text.len > 0)
+                at = add(at, text.data, text.len);
+        *at++ = '<';
+        *at++ = '/';
+        at = add(at, name, len);
+        *at = '>';
+        xml->len += all;
 }
 
 void s3_xml_text(struct s3_xml *xml, const char *name, struct s3_str text)
 {
+        if (s3_span(text, S3_CLASS_XML) == text.len) {
+                plain_element(xml, name, text);
+                return;
+        }
         s3_xml_open(xml, name);
         s3_xml_escaped(xml, text);
         s3_xml_close(xml, name);
@@ -156,23 +212,25 @@ void s3_xml_textz(struct s3_xml *xml, const char *name, const char *text)
 
 void s3_xml_uint(struct s3_xml *xml, const char *name, uint64_t value)
 {
-        char digits[24];
+        char digits[20], *p = digits + sizeof(digits);
 
-        snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
-        s3_xml_textz(xml, name, digits);
+        do {
+                *--p = (char)('0' + value % 10);
+                value /= 10;
+        } while (value > 0);
+        plain_element(xml, name, (struct s3_str){p, (size_t)(digits + sizeof(digits) - p)});
 }
 
 void s3_xml_bool(struct s3_xml *xml, const char *name, bool value)
 {
-        s3_xml_textz(xml, name, value ? "true" : "false");
+        plain_element(xml, name, value ? S3_STR("true") : S3_STR("false"));
 }
 
 void s3_xml_date(struct s3_xml *xml, const char *name, int64_t ms)
 {
         char text[S3_DATE_ISO_SIZE];
 
-        s3_date_format_iso(ms, text);
-        s3_xml_textz(xml, name, text);
+        plain_element(xml, name, (struct s3_str){text, s3_date_format_iso(ms, text)});
 }
 
 void s3_xml_key(struct s3_xml *xml, const char *name, struct s3_str key, bool url_encoded)
@@ -182,6 +240,10 @@ void s3_xml_key(struct s3_xml *xml, const char *name, struct s3_str key, bool ur
 
         if (!url_encoded) {
                 s3_xml_text(xml, name, key);
+                return;
+        }
+        if (s3_span(key, S3_CLASS_LIST) == key.len) {
+                plain_element(xml, name, key);
                 return;
         }
         s3_xml_open(xml, name);
