@@ -179,7 +179,8 @@ static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, 
         struct s3_chunk_chain chain;
 
         body->expected = req->content_length;
-        if (!streaming && !says_aws_chunked(req))
+        /* A signed hash is of the bytes as they come: decoding them would leave it unchecked. */
+        if (!streaming && (auth->payload == S3_PAYLOAD_SHA256 || !says_aws_chunked(req)))
                 return S3_OK;
         if (decoded.data != NULL && s3_parse_uint(decoded, INT64_MAX, &params.decoded_length) != 0) {
                 *message = "x-amz-decoded-content-length must be a whole number of bytes";
@@ -193,7 +194,6 @@ static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, 
         }
         params.trailers = gw_header(req, "x-amz-trailer");
         body->expected = params.decoded_length;
-        body->check_sha256 = false;
         return s3_chunked_new(&params, &body->chunked);
 }
 
@@ -221,6 +221,18 @@ static enum s3_error take_digests(struct gw_request *req, struct gw_body *body)
         return S3_OK;
 }
 
+/* The longest body that is read for an operation of this kind; data has a limit of its own, with a better error. */
+static enum s3_error check_announced(const struct gw_request *req)
+{
+        if (req->content_length == S3_LENGTH_UNKNOWN)
+                return S3_OK;
+        if (req->op->body == GW_BODY_XML && req->content_length > S3_XML_BODY_MAX)
+                return S3_ERR_MAX_MESSAGE_LENGTH;
+        if (req->op->body == GW_BODY_NONE && req->content_length > GW_DRAIN_BYTES)
+                return S3_ERR_ENTITY_TOO_LARGE;
+        return S3_OK;
+}
+
 enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, const struct s3_signing_key *key,
                           const char **message)
 {
@@ -228,8 +240,9 @@ enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, co
         enum s3_error error;
 
         *message = NULL;
-        if (req->op->body == GW_BODY_NONE && req->content_length == 0)
-                return S3_OK;
+        error = check_announced(req);
+        if (error != S3_OK || (req->op->body == GW_BODY_NONE && req->content_length == 0))
+                return error;
         body = gw_alloc(req, sizeof(*body));
         if (body == NULL)
                 return S3_ERR_SLOW_DOWN;
@@ -287,8 +300,8 @@ static enum s3_error deliver(struct gw_request *req, const char *data, size_t le
                 body->message = body->doc->message;
                 return error;
         }
-        if (req->put == NULL)
-                return S3_OK; /* no use for it: checked and dropped */
+        if (req->put == NULL) /* no use for it: checked and dropped, within bounds where no length was announced */
+                return body->received + len > GW_DRAIN_BYTES ? S3_ERR_ENTITY_TOO_LARGE : S3_OK;
         if (body->received + len > GW_OBJECT_MAX)
                 return S3_ERR_ENTITY_TOO_LARGE;
         n = eng_put_write(req->put, data, len);

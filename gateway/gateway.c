@@ -259,7 +259,10 @@ int gw_new(const struct gw_options *options, struct gw_gateway **out)
         return 0;
 }
 
-/* Requests the loops were stopped around: their connections are closed; operations of the engine that come back find them orphans. */
+/*
+ * Requests the loops were stopped around: their connections are closed. Where the engine was asked for something it may still come
+ * back: that request is left in memory, as an orphan, for its callback to find.
+ */
 static void abandon_requests(struct gw_loop *loop)
 {
         struct gw_conn *conn;
@@ -269,7 +272,7 @@ static void abandon_requests(struct gw_loop *loop)
 
                 if (req == NULL)
                         continue;
-                req->orphan = true;
+                req->orphan = req->state == GW_RUN || req->state == GW_BEGIN;
                 req->peer_gone = true;
                 gw_request_release(req);
                 gw_request_move(req, GW_GONE);

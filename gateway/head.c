@@ -101,16 +101,68 @@ static bool name_is_token(struct s3_str name)
         return name.len > 0;
 }
 
-static enum s3_error check_hygiene(struct gw_request *req, const char **message)
+static bool value_is_text(struct s3_str value)
+{
+        size_t i;
+
+        for (i = 0; i < value.len; i++) {
+                unsigned char c = (unsigned char)value.data[i];
+
+                if ((c < ' ' && c != '\t') || c == 0x7f)
+                        return false;
+        }
+        return true;
+}
+
+/* The name is followed by its colon (a NUL by now) and blanks, then the value. */
+static bool value_follows(const struct s3_header *header)
+{
+        const char *at = header->name.data + header->name.len + 1;
+
+        if (header->value.data < at)
+                return false;
+        while (at < header->value.data && (*at == ' ' || *at == '\t'))
+                at++;
+        return at == header->value.data;
+}
+
+/*
+ * The library takes a lone LF for a line's end, joins folded lines (to the wrong string), and ends texts at a NUL; another party on the way
+ * may have read each of these otherwise. It parses in place, so all of them show as gaps: every line must end in exactly CR LF (two
+ * NULs by now), and the next begin right behind.
+ */
+static bool lines_are_whole(const struct gw_request *req, const char *version)
+{
+        const union MHD_ConnectionInfo *info =
+                MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+        const char *at = req->raw_target + req->target.len + 1;
+        unsigned i;
+
+        if (version != at || info == NULL)
+                return false;
+        at = version + strlen(version) + 2;
+        for (i = 0; i < req->header_count; i++) {
+                const struct s3_header *header = &req->headers[i];
+
+                if (header->name.data != at || !value_follows(header))
+                        return false;
+                at = header->value.data + header->value.len + 2;
+        }
+        return at + 2 == req->method.data + info->header_size; /* the empty line */
+}
+
+static enum s3_error check_hygiene(struct gw_request *req, const char *version, const char **message)
 {
         struct s3_str host = {NULL, 0}, expect = {NULL, 0};
         unsigned hosts = count_header(req, "Host", &host), i;
+        bool fine = lines_are_whole(req, version);
 
-        for (i = 0; i < req->header_count; i++)
-                if (!name_is_token(req->headers[i].name)) {
-                        *message = "A header field's name is not well-formed";
-                        return S3_ERR_BAD_REQUEST;
-                }
+        for (i = 0; fine && i < req->header_count; i++)
+                fine = name_is_token(req->headers[i].name) && value_is_text(req->headers[i].value);
+        if (!fine) {
+                *message = "The head of the request is not well-formed";
+                return S3_ERR_BAD_REQUEST;
+        }
         if (hosts > 1 || (hosts == 0 && !req->http10)) {
                 *message = "There must be one Host header";
                 return S3_ERR_BAD_REQUEST;
@@ -246,7 +298,7 @@ void gw_head_accept(struct gw_request *req, const char *method, const char *vers
         req->http10 = strcmp(version, MHD_HTTP_VERSION_1_1) != 0;
         error = take_headers(req);
         if (error == S3_OK)
-                error = check_hygiene(req, &message);
+                error = check_hygiene(req, version, &message);
         if (error != S3_OK) {
                 req->closing = true;
                 gw_reply_error(req, error, message);

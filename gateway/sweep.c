@@ -19,16 +19,27 @@
 
 /* ---- cutting and lingering --------------------------------------------------------------------------- */
 
+/*
+ * A suspended request may be woken from outside only where no call of the engine is under way: the library closes a resumed connection
+ * whose socket is at its end, and that frees the request. The others end when the engine comes back.
+ */
+static void wake_cut(struct gw_request *req)
+{
+        req->peer_gone = true;
+        if (req->state == GW_BODY && req->suspended)
+                gw_request_move(req, GW_GONE);
+        if (req->state == GW_GONE || req->state == GW_SENDING)
+                gw_request_wake(req);
+}
+
 void gw_conn_cut(struct gw_conn *conn)
 {
         if (conn->cut)
                 return;
         conn->cut = true;
         shutdown(conn->fd, SHUT_RDWR);
-        if (conn->request != NULL) {
-                conn->request->peer_gone = true;
-                gw_request_wake(conn->request);
-        }
+        if (conn->request != NULL)
+                wake_cut(conn->request);
 }
 
 static void linger_end(struct gw_linger *linger)

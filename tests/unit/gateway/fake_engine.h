@@ -1,0 +1,602 @@
+/*
+ * fake_engine.h - an engine in memory with a stiff joint everywhere: it can be slow, full, short of buffers, or fail.
+ *
+ * Included by one test program each, which thereby defines every eng_* function the gateway calls. One loop. Objects are plain memory; uploads
+ * in parts do not exist. Every completion is a message, never inside the call, as the contract says. While fake.hold is set completions wait until
+ * fake_release(). Knobs are set by the test's thread before requests come, under fake.lock.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ec.h"
+#include "engine.h"
+
+/* Not every program uses every piece. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+
+#define FAKE_OBJECTS 64
+#define FAKE_BUCKETS 4
+
+struct fake_object {
+        bool used;
+        uint64_t bucket;
+        char key[ENG_KEY_MAX];
+        size_t key_len;
+        uint8_t *bytes, attrs[ENG_ATTRS_MAX];
+        struct eng_object object;
+};
+
+/* What a held or posted completion does. */
+struct fake_later {
+        struct lp_msg msg;
+        struct fake_later *next;
+        void (*run)(struct fake_later *later);
+        void *arg, *thing;
+        void (*fn)(void);
+        int rv;
+        bool flag;
+        uint64_t bucket;
+        char key[ENG_KEY_MAX];
+        size_t key_len;
+        struct eng_condition condition;
+        struct eng_put_commit commit;
+        uint8_t attrs[ENG_ATTRS_MAX];
+};
+
+struct eng_store {
+        struct lp_loop *loop;
+};
+
+static struct {
+        pthread_mutex_t lock;
+        struct eng_store store;
+        struct fake_object objects[FAKE_OBJECTS];
+        struct eng_bucket buckets[FAKE_BUCKETS];
+        unsigned bucket_count;
+        /* knobs */
+        bool hold;                      /* completions wait */
+        struct fake_later *held;
+        int open_rv, commit_rv, get_rv; /* what the next calls answer, 0: the truth */
+        size_t room;                    /* bytes one eng_put_write takes before the engine asks to wait; 0: all */
+        size_t span;                    /* longest span of a read; 0: all */
+        uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
+        bool slow_reads;                /* each span has to be waited for */
+        /* figures */
+        unsigned puts_open, gets_open, aborts, commits;
+        uint8_t next_id;
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct eng_get {
+        struct fake_object copy;        /* pinned */
+        uint64_t at, end;
+        void (*wake)(void *arg);
+        void *arg;
+        bool waited;
+        uint32_t crc;
+        unsigned posted;                /* wakes under way */
+        bool closed;
+};
+
+struct eng_put {
+        struct eng_put_params params;
+        char key[ENG_KEY_MAX];
+        uint8_t *bytes;
+        size_t len, cap;
+        bool full;
+        unsigned posted;
+        bool closed;
+};
+
+static void fake_run(struct lp_msg *msg)
+{
+        struct fake_later *later = (struct fake_later *)msg;
+
+        later->run(later);
+        free(later);
+}
+
+static struct fake_later *fake_later(void (*run)(struct fake_later *later), void *arg)
+{
+        struct fake_later *later = calloc(1, sizeof(*later));
+
+        assert(later != NULL);
+        later->msg.run = fake_run;
+        later->run = run;
+        later->arg = arg;
+        return later;
+}
+
+static void fake_post(struct fake_later *later)
+{
+        pthread_mutex_lock(&fake.lock);
+        if (fake.hold) {
+                later->next = fake.held;
+                fake.held = later;
+                later = NULL;
+        }
+        pthread_mutex_unlock(&fake.lock);
+        if (later != NULL)
+                lp_post(fake.store.loop, &later->msg);
+}
+
+/* Any thread: lets what was held go, and holds no more. */
+static void fake_release(void)
+{
+        struct fake_later *later, *next;
+
+        pthread_mutex_lock(&fake.lock);
+        later = fake.held;
+        fake.held = NULL;
+        fake.hold = false;
+        pthread_mutex_unlock(&fake.lock);
+        for (; later != NULL; later = next) {
+                next = later->next;
+                lp_post(fake.store.loop, &later->msg);
+        }
+}
+
+/* Any thread: completions that wait now. */
+static unsigned fake_held(void)
+{
+        unsigned n = 0;
+
+        pthread_mutex_lock(&fake.lock);
+        for (struct fake_later *later = fake.held; later != NULL; later = later->next)
+                n++;
+        pthread_mutex_unlock(&fake.lock);
+        return n;
+}
+
+static void fake_set_hold(void)
+{
+        pthread_mutex_lock(&fake.lock);
+        fake.hold = true;
+        pthread_mutex_unlock(&fake.lock);
+}
+
+static unsigned fake_figure(const unsigned *figure)
+{
+        unsigned n;
+
+        pthread_mutex_lock(&fake.lock);
+        n = *figure;
+        pthread_mutex_unlock(&fake.lock);
+        return n;
+}
+
+static void fake_count(unsigned *figure, int delta)
+{
+        pthread_mutex_lock(&fake.lock);
+        *figure += (unsigned)delta;
+        pthread_mutex_unlock(&fake.lock);
+}
+
+static struct fake_object *fake_find(uint64_t bucket, const char *key, size_t len)
+{
+        for (unsigned i = 0; i < FAKE_OBJECTS; i++) {
+                struct fake_object *o = &fake.objects[i];
+
+                if (o->used && o->bucket == bucket && o->key_len == len && memcmp(o->key, key, len) == 0)
+                        return o;
+        }
+        return NULL;
+}
+
+static void fake_reset(struct lp_loop *loop)
+{
+        for (unsigned i = 0; i < FAKE_OBJECTS; i++)
+                free(fake.objects[i].bytes);
+        memset(fake.objects, 0, sizeof(fake.objects));
+        fake.store.loop = loop;
+        fake.bucket_count = 1;
+        fake.buckets[0] = (struct eng_bucket){.id = 1, .created_ms = 1000, .name = "bucket"};
+        fake.hold = fake.slow_reads = false;
+        fake.open_rv = fake.commit_rv = fake.get_rv = 0;
+        fake.room = fake.span = 0;
+        fake.break_at = 0;
+        fake.puts_open = fake.gets_open = fake.aborts = fake.commits = 0;
+}
+
+/* ---- buckets ---- */
+
+int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct eng_bucket **out)
+{
+        for (unsigned i = 0; i < fake.bucket_count; i++) {
+                if (strlen(fake.buckets[i].name) == name.len && memcmp(fake.buckets[i].name, name.data, name.len) == 0) {
+                        *out = &fake.buckets[i];
+                        return 0;
+                }
+        }
+        return -ENOENT;
+}
+
+unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned max, const struct eng_bucket **out)
+{
+        unsigned n = fake.bucket_count < max ? fake.bucket_count : max;
+
+        for (unsigned i = 0; i < n; i++)
+                out[i] = &fake.buckets[i];
+        return n;
+}
+
+static void run_done(struct fake_later *later)
+{
+        ((eng_done)later->fn)(later->arg, later->rv);
+}
+
+static void post_done(eng_done done, void *arg, int rv)
+{
+        struct fake_later *later = fake_later(run_done, arg);
+
+        later->fn = (void (*)(void))done;
+        later->rv = rv;
+        fake_post(later);
+}
+
+void eng_bucket_create(struct eng_store *store, struct eng_str name, const void *attrs, size_t attrs_len, eng_done done,
+                       void *arg)
+{
+        const struct eng_bucket *there;
+        struct eng_bucket *b;
+
+        if (eng_bucket_get(store, name, &there) == 0 || fake.bucket_count == FAKE_BUCKETS) {
+                post_done(done, arg, -EEXIST);
+                return;
+        }
+        b = &fake.buckets[fake.bucket_count++];
+        *b = (struct eng_bucket){.id = fake.bucket_count, .created_ms = lp_wall_ms()};
+        memcpy(b->name, name.data, name.len);
+        post_done(done, arg, 0);
+}
+
+void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg)
+{
+        post_done(done, arg, -EBUSY);
+}
+
+/* ---- reading ---- */
+
+static void run_open(struct fake_later *later)
+{
+        struct fake_object *o = fake_find(later->bucket, later->key, later->key_len);
+        struct eng_get *get = NULL;
+        int rv = fake.get_rv != 0 ? fake.get_rv : o == NULL ? -ENOENT : 0;
+
+        if (rv == 0) {
+                get = calloc(1, sizeof(*get));
+                get->copy = *o;
+                get->copy.bytes = malloc(o->object.size + 1);
+                memcpy(get->copy.bytes, o->bytes, o->object.size);
+                get->copy.object.attrs.data = (const char *)get->copy.attrs;
+                fake_count(&fake.gets_open, 1);
+        }
+        ((eng_get_opened)later->fn)(later->arg, rv, get);
+}
+
+void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg)
+{
+        struct fake_later *later = fake_later(run_open, arg);
+
+        later->fn = (void (*)(void))opened;
+        later->bucket = bucket;
+        memcpy(later->key, key.data, key.len);
+        later->key_len = key.len;
+        fake_post(later);
+}
+
+const struct eng_object *eng_get_object(const struct eng_get *get)
+{
+        return &get->copy.object;
+}
+
+int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *out)
+{
+        return -ENOENT;
+}
+
+int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg)
+{
+        get->at = offset;
+        get->end = offset + len;
+        get->wake = wake;
+        get->arg = arg;
+        get->crc = 0;
+        return 0;
+}
+
+static void get_drop(struct eng_get *get)
+{
+        if (get->closed && get->posted == 0) {
+                free(get->copy.bytes);
+                free(get);
+        }
+}
+
+static void run_get_wake(struct fake_later *later)
+{
+        struct eng_get *get = later->arg;
+
+        get->posted--;
+        if (!get->closed) {
+                get->waited = true;
+                get->wake(get->arg);
+        } else {
+                get_drop(get);
+        }
+}
+
+int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
+{
+        size_t n = (size_t)(get->end - get->at);
+
+        if (n == 0)
+                return -ENODATA;
+        if (fake.break_at != 0 && get->at >= fake.break_at)
+                return -EIO;
+        if (fake.slow_reads && !get->waited) {
+                get->posted++;
+                fake_post(fake_later(run_get_wake, get));
+                return -EAGAIN;
+        }
+        get->waited = false;
+        if (fake.span != 0 && n > fake.span)
+                n = fake.span;
+        *data = get->copy.bytes + get->at;
+        *len = n;
+        get->at += n;
+        get->crc = era_crc32c(get->crc, *data, n);
+        return 0;
+}
+
+uint32_t eng_get_crc32c(const struct eng_get *get)
+{
+        return get->crc;
+}
+
+void eng_get_close(struct eng_get *get)
+{
+        get->closed = true;
+        fake_count(&fake.gets_open, -1);
+        get_drop(get);
+}
+
+/* ---- writing ---- */
+
+int eng_put_open(struct eng_store *store, const struct eng_put_params *params, struct eng_put **out)
+{
+        struct eng_put *put;
+
+        if (fake.open_rv != 0)
+                return fake.open_rv;
+        put = calloc(1, sizeof(*put));
+        put->params = *params;
+        memcpy(put->key, params->key.data, params->key.len);
+        fake_count(&fake.puts_open, 1);
+        *out = put;
+        return 0;
+}
+
+static void put_drop(struct eng_put *put)
+{
+        if (put->closed && put->posted == 0) {
+                free(put->bytes);
+                free(put);
+        }
+}
+
+static void run_put_wake(struct fake_later *later)
+{
+        struct eng_put *put = later->arg;
+
+        put->posted--;
+        if (!put->closed) {
+                put->full = false;
+                put->params.wake(put->params.arg);
+        } else {
+                put_drop(put);
+        }
+}
+
+ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
+{
+        if (put->full)
+                return 0;
+        if (put->params.size != ENG_SIZE_UNKNOWN && put->len + len > put->params.size)
+                return -EINVAL;
+        if (fake.room != 0 && len > fake.room) {
+                len = fake.room;
+                put->full = true;
+                put->posted++;
+                fake_post(fake_later(run_put_wake, put));
+        }
+        if (put->len + len > put->cap) {
+                put->cap = (put->len + len) * 2;
+                put->bytes = realloc(put->bytes, put->cap);
+        }
+        memcpy(put->bytes + put->len, data, len);
+        put->len += len;
+        return (ssize_t)len;
+}
+
+void eng_put_abort(struct eng_put *put)
+{
+        put->closed = true;
+        fake_count(&fake.puts_open, -1);
+        fake_count(&fake.aborts, 1);
+        put_drop(put);
+}
+
+static int fake_condition(const struct eng_condition *c, const struct fake_object *o)
+{
+        if (c->if_absent && o != NULL)
+                return -EEXIST;
+        if ((c->if_present || c->if_etag) && o == NULL)
+                return -ENOENT;
+        if (c->if_etag && (memcmp(c->etag, o->object.etag, 16) != 0 || c->etag_parts != o->object.etag_parts))
+                return -ESTALE;
+        return 0;
+}
+
+static void fake_store_object(struct fake_object *o, struct eng_put *put, const struct fake_later *later)
+{
+        free(o->bytes);
+        *o = (struct fake_object){.used = true, .bucket = put->params.bucket, .key_len = put->params.key.len};
+        memcpy(o->key, put->key, o->key_len);
+        o->bytes = malloc(put->len + 1);
+        if (put->len > 0)
+                memcpy(o->bytes, put->bytes, put->len);
+        memcpy(o->attrs, later->attrs, later->commit.attrs_len);
+        o->object.size = put->len;
+        o->object.mtime_ms = lp_wall_ms();
+        o->object.id[0] = ++fake.next_id;
+        memcpy(o->object.etag, later->commit.etag, 16);
+        memcpy(o->object.tag, later->commit.tag, 8);
+        o->object.attrs = (struct eng_str){(const char *)o->attrs, later->commit.attrs_len};
+}
+
+static void run_commit(struct fake_later *later)
+{
+        struct eng_put *put = later->thing;
+        struct fake_object *o = fake_find(put->params.bucket, put->key, put->params.key.len);
+        int rv = fake.commit_rv != 0 ? fake.commit_rv : fake_condition(&later->commit.condition, o);
+
+        for (unsigned i = 0; rv == 0 && o == NULL && i < FAKE_OBJECTS; i++) {
+                if (!fake.objects[i].used)
+                        o = &fake.objects[i];
+        }
+        if (rv == 0) {
+                fake_store_object(o, put, later);
+                fake_count(&fake.commits, 1);
+        }
+        fake_count(&fake.puts_open, -1);
+        put->closed = true;
+        put_drop(put);
+        ((eng_put_done)later->fn)(later->arg, rv, rv == 0 ? &o->object : NULL);
+}
+
+void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
+{
+        struct fake_later *later = fake_later(run_commit, arg);
+
+        later->fn = (void (*)(void))done;
+        later->thing = put;
+        later->commit = *commit;
+        memcpy(later->attrs, commit->attrs, commit->attrs_len);
+        fake_post(later);
+}
+
+static void run_delete(struct fake_later *later)
+{
+        struct fake_object *o = fake_find(later->bucket, later->key, later->key_len);
+        int rv = fake_condition(&later->condition, o);
+
+        if (rv == 0 && o != NULL) {
+                free(o->bytes);
+                memset(o, 0, sizeof(*o));
+        }
+        ((eng_delete_done)later->fn)(later->arg, rv, rv == 0 && o != NULL);
+}
+
+void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
+                eng_delete_done done, void *arg)
+{
+        struct fake_later *later = fake_later(run_delete, arg);
+
+        later->fn = (void (*)(void))done;
+        later->bucket = bucket;
+        memcpy(later->key, key.data, key.len);
+        later->key_len = key.len;
+        if (condition != NULL)
+                later->condition = *condition;
+        fake_post(later);
+}
+
+/* ---- what this engine does not do ---- */
+
+static void run_put_done(struct fake_later *later)
+{
+        ((eng_put_done)later->fn)(later->arg, later->rv, NULL);
+}
+
+static void post_refusal(void (*run)(struct fake_later *later), void (*fn)(void), void *arg)
+{
+        struct fake_later *later = fake_later(run, arg);
+
+        later->fn = fn;
+        later->rv = -ENOENT;
+        fake_post(later);
+}
+
+void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
+                const void *attrs, size_t attrs_len, const uint8_t tag[8], eng_put_done done, void *arg)
+{
+        post_refusal(run_put_done, (void (*)(void))done, arg);
+}
+
+static void run_list(struct fake_later *later)
+{
+        ((eng_list_done)later->fn)(later->arg, 0, NULL, 0, false);
+}
+
+void eng_list(struct eng_store *store, const struct eng_list_params *params, eng_list_done done, void *arg)
+{
+        post_refusal(run_list, (void (*)(void))done, arg);
+}
+
+static void run_upload_done(struct fake_later *later)
+{
+        ((eng_upload_done)later->fn)(later->arg, later->rv, NULL);
+}
+
+void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str key, const void *attrs, size_t attrs_len,
+                       const uint8_t tag[8], eng_upload_done done, void *arg)
+{
+        post_refusal(run_upload_done, (void (*)(void))done, arg);
+}
+
+static void run_object_done(struct fake_later *later)
+{
+        ((eng_object_done)later->fn)(later->arg, later->rv, NULL);
+}
+
+void eng_upload_get(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                    eng_object_done done, void *arg)
+{
+        post_refusal(run_object_done, (void (*)(void))done, arg);
+}
+
+void eng_upload_abort(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                      eng_done done, void *arg)
+{
+        post_done(done, arg, -ENOENT);
+}
+
+static void run_uploads_done(struct fake_later *later)
+{
+        ((eng_uploads_done)later->fn)(later->arg, 0, NULL, 0, false);
+}
+
+void eng_upload_list(struct eng_store *store, const struct eng_list_params *params, const uint8_t *after_upload,
+                     eng_uploads_done done, void *arg)
+{
+        post_refusal(run_uploads_done, (void (*)(void))done, arg);
+}
+
+static void run_parts_done(struct fake_later *later)
+{
+        ((eng_parts_done)later->fn)(later->arg, later->rv, NULL, 0, false);
+}
+
+void eng_part_list(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                   unsigned after, unsigned max, eng_parts_done done, void *arg)
+{
+        post_refusal(run_parts_done, (void (*)(void))done, arg);
+}
+
+void eng_complete(struct eng_store *store, const struct eng_complete_params *params, eng_put_done done, void *arg)
+{
+        post_refusal(run_put_done, (void (*)(void))done, arg);
+}
