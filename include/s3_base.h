@@ -27,11 +27,11 @@ static inline bool s3_str_eq(struct s3_str a, struct s3_str b)
         return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-bool s3_str_eq_nocase(struct s3_str a, struct s3_str b);      /* ASCII */
+bool s3_str_eq_nocase(struct s3_str a, struct s3_str b); /* ASCII */
 bool s3_str_starts(struct s3_str s, struct s3_str prefix);
 bool s3_str_starts_nocase(struct s3_str s, struct s3_str prefix);
-struct s3_str s3_str_trim(struct s3_str s);                   /* spaces and tabs at both ends */
-bool s3_utf8_valid(struct s3_str s);                          /* RFC 3629: no surrogates, no overlong forms */
+struct s3_str s3_str_trim(struct s3_str s); /* spaces and tabs at both ends */
+bool s3_utf8_valid(struct s3_str s);        /* RFC 3629: no surrogates, no overlong forms */
 /* Decimal digits only, no sign, no spaces, at most max. -EINVAL, -ERANGE. */
 int s3_parse_uint(struct s3_str s, uint64_t max, uint64_t *out);
 
@@ -106,12 +106,10 @@ struct s3_header {
         X(MAX_MESSAGE_LENGTH, "MaxMessageLengthExceeded", 400, "Your request was too big.")                            \
         X(METADATA_TOO_LARGE, "MetadataTooLarge", 400,                                                                 \
           "Your metadata headers exceed the maximum allowed metadata size")                                            \
-        X(METHOD_NOT_ALLOWED, "MethodNotAllowed", 405,                                                                 \
-          "The specified method is not allowed against this resource.")                                                \
+        X(METHOD_NOT_ALLOWED, "MethodNotAllowed", 405, "The specified method is not allowed against this resource.")   \
         X(MISSING_CONTENT_LENGTH, "MissingContentLength", 411, "You must provide the Content-Length HTTP header.")     \
         X(MISSING_REQUEST_BODY, "MissingRequestBodyError", 400, "Request body is empty.")                              \
-        X(MISSING_SECURITY_HEADER, "MissingSecurityHeader", 400,                                                       \
-          "Your request was missing a required header")                                                                \
+        X(MISSING_SECURITY_HEADER, "MissingSecurityHeader", 400, "Your request was missing a required header")         \
         X(NO_SUCH_BUCKET, "NoSuchBucket", 404, "The specified bucket does not exist")                                  \
         X(NO_SUCH_BUCKET_POLICY, "NoSuchBucketPolicy", 404, "The bucket policy does not exist")                        \
         X(NO_SUCH_CONFIGURATION, "NoSuchConfiguration", 404, "The specified configuration does not exist.")            \
@@ -125,8 +123,7 @@ struct s3_header {
           "The specified object does not have a ObjectLock configuration")                                             \
         X(NO_SUCH_OBJECT_LOCK_CONFIG, "ObjectLockConfigurationNotFoundError", 404,                                     \
           "Object Lock configuration does not exist for this bucket")                                                  \
-        X(NO_SUCH_OWNERSHIP, "OwnershipControlsNotFoundError", 404,                                                    \
-          "The bucket ownership controls were not found")                                                              \
+        X(NO_SUCH_OWNERSHIP, "OwnershipControlsNotFoundError", 404, "The bucket ownership controls were not found")    \
         X(NO_SUCH_PUBLIC_ACCESS_BLOCK, "NoSuchPublicAccessBlockConfiguration", 404,                                    \
           "The public access block configuration was not found")                                                       \
         X(NO_SUCH_REPLICATION, "ReplicationConfigurationNotFoundError", 404,                                           \
@@ -157,8 +154,7 @@ struct s3_header {
           "The request signature we calculated does not match the signature you provided. Check your key and signing " \
           "method.")                                                                                                   \
         X(SLOW_DOWN, "SlowDown", 503, "Please reduce your request rate.")                                              \
-        X(TOO_MANY_BUCKETS, "TooManyBuckets", 400,                                                                     \
-          "You have attempted to create more buckets than allowed")                                                    \
+        X(TOO_MANY_BUCKETS, "TooManyBuckets", 400, "You have attempted to create more buckets than allowed")           \
         X(TOO_MANY_PARTS, "TooManyParts", 400, "You have attempted to upload more parts than allowed")                 \
         X(UNSUPPORTED_SIGNATURE, "UnsupportedSignature", 400,                                                          \
           "The provided request is signed with an unsupported STS Token version or the signature version is not "      \
@@ -170,13 +166,13 @@ enum s3_error {
 #define S3_ERROR_ENUM(name, code, status, message) S3_ERR_##name,
         S3_ERRORS(S3_ERROR_ENUM)
 #undef S3_ERROR_ENUM
-        S3_ERROR_COUNT
+                S3_ERROR_COUNT
 };
 
 struct s3_error_info {
-        const char *code;       /* as in <Code> */
-        unsigned status;        /* HTTP */
-        const char *message;    /* default for <Message> */
+        const char *code;    /* as in <Code> */
+        unsigned status;     /* HTTP */
+        const char *message; /* default for <Message> */
 };
 
 /* Never NULL; S3_OK gives {"", 200, ""}. */

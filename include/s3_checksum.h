@@ -25,9 +25,9 @@ int s3_content_md5_parse(struct s3_str value, uint8_t md5[16]);
 enum s3_checksum { S3_CRC32, S3_CRC32C, S3_CRC64NVME, S3_SHA1, S3_SHA256, S3_CHECKSUM_KINDS };
 enum s3_checksum_type { S3_FULL_OBJECT, S3_COMPOSITE };
 
-#define S3_CHECKSUM_MAX 32u                                /* bytes of the longest value */
-#define S3_CHECKSUM_TEXT (S3_BASE64_SIZE(S3_CHECKSUM_MAX) + 6) /* base64, "-10000", NUL */
-#define S3_CHECKSUM_BIT(kind) (1u << (kind))               /* for masks of kinds */
+#define S3_CHECKSUM_MAX       32u                                   /* bytes of the longest value */
+#define S3_CHECKSUM_TEXT      (S3_BASE64_SIZE(S3_CHECKSUM_MAX) + 6) /* base64, "-10000", NUL */
+#define S3_CHECKSUM_BIT(kind) (1u << (kind))                        /* for masks of kinds */
 
 struct s3_checksum_info {
         const char *algorithm; /* "CRC32": x-amz-checksum-algorithm, x-amz-sdk-checksum-algorithm */
@@ -50,7 +50,8 @@ enum s3_checksum_type s3_checksum_type_default(enum s3_checksum kind);
 /* Base64 text to a value and back. parts > 0 appends "-parts" (composite). */
 int s3_checksum_parse(enum s3_checksum kind, struct s3_str text, uint8_t out[S3_CHECKSUM_MAX]); /* 0 or -EINVAL */
 /* As before, but takes "base64-parts" too; *parts is 0 if it was not there. */
-int s3_checksum_parse_composite(enum s3_checksum kind, struct s3_str text, uint8_t out[S3_CHECKSUM_MAX], unsigned *parts);
+int s3_checksum_parse_composite(enum s3_checksum kind, struct s3_str text, uint8_t out[S3_CHECKSUM_MAX],
+                                unsigned *parts);
 size_t s3_checksum_format(enum s3_checksum kind, const uint8_t *value, unsigned parts, char out[S3_CHECKSUM_TEXT]);
 
 /* ---- computing ----------------------------------------------------------------------------------- */

@@ -7,12 +7,12 @@
 #include "s3_base.h"
 #include "s3_sigv4.h"
 
-#define S3_CHUNK_LINE_MAX 1024u        /* chunk header line */
-#define S3_CHUNK_MAX (5ull << 30)      /* bytes of one chunk */
-#define S3_CHUNK_MIN 8192u             /* all but the last, as AWS demands */
+#define S3_CHUNK_LINE_MAX    1024u        /* chunk header line */
+#define S3_CHUNK_MAX         (5ull << 30) /* bytes of one chunk */
+#define S3_CHUNK_MIN         8192u        /* all but the last, as AWS demands */
 #define S3_TRAILER_BYTES_MAX (8u << 10)
 #define S3_TRAILER_LINES_MAX 16u
-#define S3_LENGTH_UNKNOWN UINT64_MAX
+#define S3_LENGTH_UNKNOWN    UINT64_MAX
 
 /* ---- decoder ------------------------------------------------------------------------------------- */
 

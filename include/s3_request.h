@@ -30,7 +30,7 @@ enum s3_error s3_copy_range_resolve(const struct s3_range *range, uint64_t size,
 #define S3_VERSION_ID_MAX 1024u
 
 struct s3_copy_source {
-        struct s3_address address;      /* bucket and key, decoded */
+        struct s3_address address; /* bucket and key, decoded */
         bool has_version;
         size_t version_len;
         char version[S3_VERSION_ID_MAX + 1];

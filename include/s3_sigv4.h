@@ -10,11 +10,11 @@
 #include "s3_base.h"
 #include "s3_date.h"
 
-#define S3_SHA256_LEN 32u
-#define S3_SIGNATURE_LEN 64u          /* lower-case hex */
-#define S3_SKEW_MS (15 * 60 * 1000ll) /* tolerated difference of clocks */
-#define S3_EXPIRES_MAX 604800u        /* seconds a presigned URL may live */
-#define S3_REGION_MAX 64u
+#define S3_SHA256_LEN     32u
+#define S3_SIGNATURE_LEN  64u                /* lower-case hex */
+#define S3_SKEW_MS        (15 * 60 * 1000ll) /* tolerated difference of clocks */
+#define S3_EXPIRES_MAX    604800u            /* seconds a presigned URL may live */
+#define S3_REGION_MAX     64u
 #define S3_ACCESS_KEY_MAX 128u
 
 /* The parts of a request that are signed; slices of the caller's. */
@@ -40,10 +40,8 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
         X(UNSUPPORTED_TYPE, INVALID_ARGUMENT, "Unsupported Authorization Type")                                        \
         X(UNSUPPORTED_VERSION, INVALID_REQUEST,                                                                        \
           "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")              \
-        X(NO_CREDENTIAL, AUTH_HEADER_MALFORMED,                                                                        \
-          "The authorization header is malformed; missing Credential.")                                                \
-        X(NO_SIGNED_HEADERS, AUTH_HEADER_MALFORMED,                                                                    \
-          "The authorization header is malformed; missing SignedHeaders.")                                             \
+        X(NO_CREDENTIAL, AUTH_HEADER_MALFORMED, "The authorization header is malformed; missing Credential.")          \
+        X(NO_SIGNED_HEADERS, AUTH_HEADER_MALFORMED, "The authorization header is malformed; missing SignedHeaders.")   \
         X(NO_SIGNATURE, AUTH_HEADER_MALFORMED, "The authorization header is malformed; missing Signature.")            \
         X(BAD_HEADER_FIELD, AUTH_HEADER_MALFORMED,                                                                     \
           "The authorization header is malformed; an element of it is not well-formed.")                               \
@@ -63,7 +61,8 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
         X(Q_MISSING, AUTH_QUERY_ERROR,                                                                                 \
           "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, X-Amz-Signature, "    \
           "X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.")                                            \
-        X(Q_ALGORITHM, AUTH_QUERY_ERROR, "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and AWS4-ECDSA-P256-SHA256\"") \
+        X(Q_ALGORITHM, AUTH_QUERY_ERROR,                                                                               \
+          "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and AWS4-ECDSA-P256-SHA256\"")                             \
         X(Q_DUPLICATE, AUTH_QUERY_ERROR, "An authentication parameter was given more than once.")                      \
         X(Q_CREDENTIAL, AUTH_QUERY_ERROR,                                                                              \
           "Error parsing the X-Amz-Credential parameter; the Credential is mal-formed; expecting "                     \
@@ -71,15 +70,13 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
         X(Q_SCOPE_DATE, AUTH_QUERY_ERROR,                                                                              \
           "Error parsing the X-Amz-Credential parameter; incorrect date format. This date in the credential must be "  \
           "in the format \"yyyyMMdd\".")                                                                               \
-        X(Q_WRONG_SCOPE_DATE, AUTH_QUERY_ERROR,                                                                        \
-          "Invalid credential date. This date is not the same as X-Amz-Date.")                                         \
+        X(Q_WRONG_SCOPE_DATE, AUTH_QUERY_ERROR, "Invalid credential date. This date is not the same as X-Amz-Date.")   \
         X(Q_WRONG_REGION, AUTH_QUERY_ERROR, "Error parsing the X-Amz-Credential parameter; the region is wrong")       \
         X(Q_WRONG_SERVICE, AUTH_QUERY_ERROR,                                                                           \
           "Error parsing the X-Amz-Credential parameter; incorrect service. This endpoint belongs to \"s3\".")         \
         X(Q_WRONG_TERMINAL, AUTH_QUERY_ERROR,                                                                          \
           "Error parsing the X-Amz-Credential parameter; incorrect terminal. This endpoint uses \"aws4_request\".")    \
-        X(Q_DATE, AUTH_QUERY_ERROR,                                                                                    \
-          "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"")                                    \
+        X(Q_DATE, AUTH_QUERY_ERROR, "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"")          \
         X(Q_EXPIRES_NUMBER, AUTH_QUERY_ERROR, "X-Amz-Expires should be a number")                                      \
         X(Q_EXPIRES_NEGATIVE, AUTH_QUERY_ERROR, "X-Amz-Expires must be non-negative")                                  \
         X(Q_EXPIRES_MAX, AUTH_QUERY_ERROR,                                                                             \
@@ -109,7 +106,7 @@ enum s3_auth_reason {
 #define S3_AUTH_ENUM(name, error, message) S3_AUTH_##name,
         S3_AUTH_REASONS(S3_AUTH_ENUM)
 #undef S3_AUTH_ENUM
-        S3_AUTH_REASON_COUNT
+                S3_AUTH_REASON_COUNT
 };
 
 enum s3_error s3_auth_error(enum s3_auth_reason reason);
@@ -135,18 +132,18 @@ enum s3_payload {
 /* What a request says of itself; all text is copied, nothing is verified. 2.5 KiB. */
 struct s3_auth {
         enum s3_auth_kind kind;
-        enum s3_payload payload;                /* anonymous requests too: from x-amz-content-sha256, else UNSIGNED */
+        enum s3_payload payload; /* anonymous requests too: from x-amz-content-sha256, else UNSIGNED */
         uint8_t payload_sha256[S3_SHA256_LEN];
-        int64_t time_ms;                        /* x-amz-date, X-Amz-Date or Date; QUERY_V2: when it expires */
-        uint32_t expires_s;                     /* query form */
+        int64_t time_ms;    /* x-amz-date, X-Amz-Date or Date; QUERY_V2: when it expires */
+        uint32_t expires_s; /* query form */
         char access_key[S3_ACCESS_KEY_MAX + 1];
-        char amz_date[S3_DATE_AMZ_SIZE];        /* time_ms as signed */
-        char scope_date[9];                     /* yyyymmdd of the credential */
+        char amz_date[S3_DATE_AMZ_SIZE]; /* time_ms as signed */
+        char scope_date[9];              /* yyyymmdd of the credential */
         char region[S3_REGION_MAX + 1];
         char service[17];
-        char signature[S3_SIGNATURE_LEN + 1];   /* hex as given: also the seed of chunk signatures; QUERY_V2: base64 */
-        bool has_token;                         /* a security token came along */
-        char signed_headers[2048];              /* "a;b;c" as given */
+        char signature[S3_SIGNATURE_LEN + 1]; /* hex as given: also the seed of chunk signatures; QUERY_V2: base64 */
+        bool has_token;                       /* a security token came along */
+        char signed_headers[2048];            /* "a;b;c" as given */
 };
 
 /* S3_AUTH_OK (kind may be ANONYMOUS) or the reason why it is malformed. *out is whole either way: what was not found is empty. */
@@ -181,8 +178,8 @@ enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct
  * Verifies a QUERY_V2. bucket: the one taken from the Host header, absent for path-style requests. Parameters that this
  * signature does not cover are refused, so a listing cannot be asked for this way: UNSUPPORTED_VERSION.
  */
-enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth, struct s3_str secret,
-                                      struct s3_str bucket, int64_t now_ms);
+enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth,
+                                      struct s3_str secret, struct s3_str bucket, int64_t now_ms);
 
 /* For tests and for <CanonicalRequest>/<StringToSign> in error answers: NUL-terminated text. Length, -ENOBUFS or -EINVAL. */
 int s3_canonical_request(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap);
@@ -194,18 +191,18 @@ struct s3_signer {
         struct s3_str access_key;
         struct s3_signing_key key; /* of the day of the request's time */
         const char *region;
-        const char *service;       /* "s3" */
+        const char *service; /* "s3" */
 };
 
 /* Derives the key of the day of time_ms. Strings are referenced, not copied. */
 void s3_signer_init(struct s3_signer *signer, struct s3_str access_key, struct s3_str secret, const char *region,
                     int64_t time_ms);
 
-#define S3_UNSIGNED_PAYLOAD "UNSIGNED-PAYLOAD"
-#define S3_STREAMING_SIGNED "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
-#define S3_STREAMING_SIGNED_TRAILER "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
+#define S3_UNSIGNED_PAYLOAD           "UNSIGNED-PAYLOAD"
+#define S3_STREAMING_SIGNED           "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+#define S3_STREAMING_SIGNED_TRAILER   "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 #define S3_STREAMING_UNSIGNED_TRAILER "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-#define S3_EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define S3_EMPTY_SHA256               "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 /*
  * Writes the value of the Authorization header (NUL-terminated) that signs all headers of the request, which must contain
@@ -228,8 +225,8 @@ int s3_presign(const struct s3_request *request, const struct s3_signer *signer,
 struct s3_chunk_chain {
         struct s3_signing_key key;
         char amz_date[S3_DATE_AMZ_SIZE];
-        char scope[S3_REGION_MAX + 48];          /* yyyymmdd/region/s3/aws4_request */
-        char previous[S3_SIGNATURE_LEN + 1];     /* seed first, then the signature of each chunk */
+        char scope[S3_REGION_MAX + 48];      /* yyyymmdd/region/s3/aws4_request */
+        char previous[S3_SIGNATURE_LEN + 1]; /* seed first, then the signature of each chunk */
 };
 
 /* Server: from a verified request. */

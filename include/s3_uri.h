@@ -6,7 +6,7 @@
 
 #include "s3_base.h"
 
-#define S3_KEY_MAX 1024u
+#define S3_KEY_MAX    1024u
 #define S3_TARGET_MAX (16u << 10) /* bytes of a request target; longer: URITooLong */
 
 /* A request target as it came over the wire, cut but not decoded: slices of the input. */

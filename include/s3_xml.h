@@ -14,18 +14,18 @@
 
 /* A growing text with a bound. Errors stick: check once, at the end, with s3_xml_take() or error. owner: one thread. */
 struct s3_xml {
-        char *buf;          /* malloc'ed */
+        char *buf; /* malloc'ed */
         size_t len, cap;
-        size_t limit;       /* bytes it may grow to */
-        int error;          /* 0, -ENOMEM, -ENOBUFS (limit) */
+        size_t limit; /* bytes it may grow to */
+        int error;    /* 0, -ENOMEM, -ENOBUFS (limit) */
 };
 
 void s3_xml_init(struct s3_xml *xml, size_t limit);
 void s3_xml_free(struct s3_xml *xml);
-void s3_xml_declaration(struct s3_xml *xml);                    /* <?xml version="1.0" encoding="UTF-8"?>\n */
-void s3_xml_root(struct s3_xml *xml, const char *name);         /* <name xmlns="http://s3.amazonaws.com/..."> */
-void s3_xml_open(struct s3_xml *xml, const char *name);         /* <name> */
-void s3_xml_close(struct s3_xml *xml, const char *name);        /* </name> */
+void s3_xml_declaration(struct s3_xml *xml);             /* <?xml version="1.0" encoding="UTF-8"?>\n */
+void s3_xml_root(struct s3_xml *xml, const char *name);  /* <name xmlns="http://s3.amazonaws.com/..."> */
+void s3_xml_open(struct s3_xml *xml, const char *name);  /* <name> */
+void s3_xml_close(struct s3_xml *xml, const char *name); /* </name> */
 /* <name>escaped text</name>. Control characters are written as &#xN; as AWS does; bytes that are not UTF-8 as U+FFFD. */
 void s3_xml_text(struct s3_xml *xml, const char *name, struct s3_str text);
 void s3_xml_textz(struct s3_xml *xml, const char *name, const char *text);
@@ -34,8 +34,8 @@ void s3_xml_bool(struct s3_xml *xml, const char *name, bool value);
 void s3_xml_date(struct s3_xml *xml, const char *name, int64_t ms); /* 2013-05-24T00:00:00.000Z */
 /* A key, prefix or delimiter: percent-encoded first where the client asked for encoding-type=url. */
 void s3_xml_key(struct s3_xml *xml, const char *name, struct s3_str key, bool url_encoded);
-void s3_xml_escaped(struct s3_xml *xml, struct s3_str text);    /* text without an element */
-void s3_xml_raw(struct s3_xml *xml, struct s3_str markup);      /* as it is */
+void s3_xml_escaped(struct s3_xml *xml, struct s3_str text); /* text without an element */
+void s3_xml_raw(struct s3_xml *xml, struct s3_str markup);   /* as it is */
 /* Hands the text over (the caller frees it) and empties the writer; 0 or the error that stuck. */
 int s3_xml_take(struct s3_xml *xml, char **text, size_t *len);
 
@@ -46,8 +46,8 @@ void s3_xml_error(struct s3_xml *xml, enum s3_error error, const char *message, 
 /* ---- bounded reader ------------------------------------------------------------------------------ */
 
 #define S3_XML_DEPTH_MAX 16u
-#define S3_XML_TEXT_MAX 8192u          /* decoded text of one element */
-#define S3_XML_BODY_MAX (8u << 20)     /* a document in all: 1,000 keys of 1,024 bytes, each byte an entity */
+#define S3_XML_TEXT_MAX  8192u      /* decoded text of one element */
+#define S3_XML_BODY_MAX  (8u << 20) /* a document in all: 1,000 keys of 1,024 bytes, each byte an entity */
 
 /*
  * Events of a document, any namespace prefix taken off. text is the element's own text, entities resolved, not trimmed; "" for
@@ -70,24 +70,24 @@ enum s3_error s3_xml_reader_finish(struct s3_xml_reader *reader);
 
 /* ---- documents of requests ----------------------------------------------------------------------- */
 
-#define S3_PARTS_MAX 10000u
+#define S3_PARTS_MAX  10000u
 #define S3_DELETE_MAX 1000u
 
 enum s3_doc_kind { S3_DOC_COMPLETE_UPLOAD, S3_DOC_DELETE, S3_DOC_CREATE_BUCKET };
 
 struct s3_complete_part {
-        uint16_t number;                            /* 1..10,000, ascending */
-        bool etag_known;                            /* false: the text was no ETag of ours, so it matches no part */
-        uint8_t checksum_mask;                      /* S3_CHECKSUM_BITs given */
+        uint16_t number;       /* 1..10,000, ascending */
+        bool etag_known;       /* false: the text was no ETag of ours, so it matches no part */
+        uint8_t checksum_mask; /* S3_CHECKSUM_BITs given */
         uint8_t md5[16];
         const uint8_t *checksum[S3_CHECKSUM_KINDS]; /* values where given */
 };
 
 struct s3_delete_object {
-        struct s3_str key;                          /* 1..1,024 bytes of UTF-8 */
-        struct s3_str version_id;                   /* absent if not given */
-        struct s3_str etag;                         /* condition, as given; absent if not given */
-        bool has_time, has_size;                    /* conditions */
+        struct s3_str key;        /* 1..1,024 bytes of UTF-8 */
+        struct s3_str version_id; /* absent if not given */
+        struct s3_str etag;       /* condition, as given; absent if not given */
+        bool has_time, has_size;  /* conditions */
         int64_t time_ms;
         uint64_t size;
 };
@@ -95,13 +95,13 @@ struct s3_delete_object {
 /* A document being read or read. Pointers hold until s3_doc_free(). owner: one request. */
 struct s3_doc {
         enum s3_doc_kind kind;
-        const char *message;                        /* after an error: fits better than its default, or NULL */
-        struct s3_complete_part *parts;             /* COMPLETE_UPLOAD */
+        const char *message;            /* after an error: fits better than its default, or NULL */
+        struct s3_complete_part *parts; /* COMPLETE_UPLOAD */
         unsigned part_count;
-        struct s3_delete_object *objects;           /* DELETE */
+        struct s3_delete_object *objects; /* DELETE */
         unsigned object_count;
         bool quiet;
-        struct s3_str location;                     /* CREATE_BUCKET: LocationConstraint; absent if not given */
+        struct s3_str location; /* CREATE_BUCKET: LocationConstraint; absent if not given */
         struct s3_doc_private *priv;
 };
 

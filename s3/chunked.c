@@ -32,24 +32,24 @@ enum chunked_state {
 /* owner: the request it decodes for; one thread at a time. */
 struct s3_chunked {
         enum chunked_state state;
-        enum s3_error error;              /* FAILED: why */
+        enum s3_error error; /* FAILED: why */
         const char *message;
         enum s3_payload form;
         bool any_chunk_size;
-        bool had_short_chunk;             /* one below S3_CHUNK_MIN: it must have been the last */
-        bool skipped_blank;               /* the empty line some clients put before the trailer's signature */
-        bool trailer_signed;              /* its signature came and was right */
-        uint64_t expected;                /* x-amz-decoded-content-length or S3_LENGTH_UNKNOWN */
-        uint64_t announced;               /* bytes of all chunks whose header was read */
+        bool had_short_chunk; /* one below S3_CHUNK_MIN: it must have been the last */
+        bool skipped_blank;   /* the empty line some clients put before the trailer's signature */
+        bool trailer_signed;  /* its signature came and was right */
+        uint64_t expected;    /* x-amz-decoded-content-length or S3_LENGTH_UNKNOWN */
+        uint64_t announced;   /* bytes of all chunks whose header was read */
         uint64_t handed_out;
         uint64_t chunk_left;
-        struct s3_chunk_chain chain;      /* the signed forms */
-        SHA256_CTX hash;                  /* of the chunk being read, then of the trailers */
+        struct s3_chunk_chain chain;          /* the signed forms */
+        SHA256_CTX hash;                      /* of the chunk being read, then of the trailers */
         char signature[S3_SIGNATURE_LEN + 1]; /* the chunk's, as sent */
-        unsigned declared;                /* mask of checksums x-amz-trailer names */
-        unsigned seen;                    /* mask of those that came */
-        char *trailers;                   /* text of trailers kept; NULL until there is one */
-        size_t trailer_bytes;             /* of all trailer lines, for the bound */
+        unsigned declared;                    /* mask of checksums x-amz-trailer names */
+        unsigned seen;                        /* mask of those that came */
+        char *trailers;                       /* text of trailers kept; NULL until there is one */
+        size_t trailer_bytes;                 /* of all trailer lines, for the bound */
         size_t trailer_used;
         unsigned trailer_lines, trailer_count;
         struct s3_header trailer[S3_TRAILER_LINES_MAX];
@@ -218,8 +218,8 @@ static enum s3_error on_chunk_line(struct s3_chunked *dec, struct s3_str line)
                 return fail(dec, S3_ERR_INVALID_CHUNK_SIZE, NULL);
         dec->had_short_chunk = size < S3_CHUNK_MIN;
         dec->announced += size;
-        if (dec->announced > dec->expected || (size == 0 && dec->expected != S3_LENGTH_UNKNOWN &&
-                                               dec->announced != dec->expected))
+        if (dec->announced > dec->expected ||
+            (size == 0 && dec->expected != S3_LENGTH_UNKNOWN && dec->announced != dec->expected))
                 return fail(dec, S3_ERR_INCOMPLETE_BODY,
                             "You did not provide the number of bytes specified by x-amz-decoded-content-length.");
         SHA256_Init(&dec->hash);

@@ -7,7 +7,7 @@
 #include "internal.h"
 
 #define MS_PER_DAY 86400000ll
-#define LAST_MS 253402300799999ll /* 9999-12-31T23:59:59.999Z */
+#define LAST_MS    253402300799999ll /* 9999-12-31T23:59:59.999Z */
 
 static const char month_names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -16,7 +16,7 @@ static const char *const day_names[7] = {"Sunday", "Monday", "Tuesday", "Wednesd
 struct moment {
         int year, month, day; /* month and day from 1 */
         int hour, minute, second, ms;
-        int weekday;          /* 0: Sunday; filled by split() only */
+        int weekday; /* 0: Sunday; filled by split() only */
 };
 
 /* Days since 1970-01-01; the year is counted from March, so that the leap day is its last. */

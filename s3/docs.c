@@ -19,10 +19,10 @@ struct block {
 /* owner: the document. */
 struct s3_doc_private {
         struct s3_xml_reader *reader;
-        struct block *blocks;      /* text and checksums the tables point to; bounded by the body's size */
+        struct block *blocks; /* text and checksums the tables point to; bounded by the body's size */
         bool any_input;
-        unsigned capacity;         /* of the table in use */
-        unsigned item_fields;      /* bits of enum field seen in the present Part or Object */
+        unsigned capacity;    /* of the table in use */
+        unsigned item_fields; /* bits of enum field seen in the present Part or Object */
         struct s3_complete_part part;
         struct s3_delete_object object;
 };
@@ -148,8 +148,7 @@ static enum s3_error part_checksum(struct s3_doc *doc, enum s3_checksum kind, st
         uint8_t value[S3_CHECKSUM_MAX];
 
         if (!first_of(doc, FIELD_CHECKSUM) || s3_checksum_parse(kind, trim_xml(text), value) != 0)
-                return refuse(doc, S3_ERR_INVALID_ARGUMENT,
-                              "Invalid Base64 or multiple checksums present in request");
+                return refuse(doc, S3_ERR_INVALID_ARGUMENT, "Invalid Base64 or multiple checksums present in request");
         part->checksum[kind] = keep(doc, value, s3_checksum_info(kind)->len);
         part->checksum_mask |= (uint8_t)S3_CHECKSUM_BIT(kind);
         return part->checksum[kind] != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
@@ -262,8 +261,7 @@ static enum s3_error bucket_open(struct s3_str name)
         if (s3_str_eq(name, S3_STR("LocationConstraint")))
                 return S3_OK;
         /* Directory buckets and tags: they would change what is made. */
-        if (s3_str_eq(name, S3_STR("Location")) || s3_str_eq(name, S3_STR("Bucket")) ||
-            s3_str_eq(name, S3_STR("Tags")))
+        if (s3_str_eq(name, S3_STR("Location")) || s3_str_eq(name, S3_STR("Bucket")) || s3_str_eq(name, S3_STR("Tags")))
                 return S3_ERR_NOT_IMPLEMENTED;
         return S3_ERR_MALFORMED_XML;
 }

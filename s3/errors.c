@@ -3,10 +3,9 @@
  */
 #include "internal.h"
 
-static const struct s3_error_info error_table[S3_ERROR_COUNT] = {
-        [S3_OK] = {"", 200, ""},
+static const struct s3_error_info error_table[S3_ERROR_COUNT] = {[S3_OK] = {"", 200, ""},
 #define S3_ERROR_ROW(name, code, status, message) [S3_ERR_##name] = {code, status, message},
-        S3_ERRORS(S3_ERROR_ROW)
+                                                                 S3_ERRORS(S3_ERROR_ROW)
 #undef S3_ERROR_ROW
 };
 

@@ -30,9 +30,9 @@ static inline char s3_lower(char c)
 
 /* What may stand as it is: bits of a table, since every byte of every request and answer is asked for. */
 #define S3_CLASS_UNRESERVED 1u /* RFC 3986: SigV4 never encodes it */
-#define S3_CLASS_PATH 2u       /* in a canonical URI: the same and "/" */
-#define S3_CLASS_LIST 4u       /* in a listing with encoding-type=url */
-#define S3_CLASS_XML 8u        /* in XML text; the others need a second look */
+#define S3_CLASS_PATH       2u /* in a canonical URI: the same and "/" */
+#define S3_CLASS_LIST       4u /* in a listing with encoding-type=url */
+#define S3_CLASS_XML        8u /* in XML text; the others need a second look */
 extern const uint8_t s3_classes[256];
 
 static inline bool s3_is(char c, unsigned class)

@@ -63,9 +63,11 @@ unsigned s3_query_count(const struct s3_query *query, const char *name)
 /* ---- headers in presigned URLs ------------------------------------------------------------------- */
 
 static const char *const not_headers[] = {
-        "X-Amz-Algorithm",      "X-Amz-Credential",     "X-Amz-Date",      "X-Amz-Expires",
-        "X-Amz-SignedHeaders",  "X-Amz-Signature",      "X-Amz-Security-Token",
-        "X-Amz-Content-Sha256", "X-Amz-User-Agent",     "x-amz-sdk-checksum-algorithm",
+        "X-Amz-Algorithm",      "X-Amz-Credential",
+        "X-Amz-Date",           "X-Amz-Expires",
+        "X-Amz-SignedHeaders",  "X-Amz-Signature",
+        "X-Amz-Security-Token", "X-Amz-Content-Sha256",
+        "X-Amz-User-Agent",     "x-amz-sdk-checksum-algorithm",
 };
 
 static bool stands_for_header(struct s3_str name)

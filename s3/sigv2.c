@@ -12,10 +12,10 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#define SHA1_LEN 20u
-#define SIGNATURE_TEXT S3_BASE64_SIZE(SHA1_LEN)
+#define SHA1_LEN        20u
+#define SIGNATURE_TEXT  S3_BASE64_SIZE(SHA1_LEN)
 #define AMZ_HEADERS_MAX 64u
-#define TEXT_MAX (S3_TARGET_MAX + (32u << 10)) /* a string to sign: target and headers fit */
+#define TEXT_MAX        (S3_TARGET_MAX + (32u << 10)) /* a string to sign: target and headers fit */
 
 /* ---- parsing ------------------------------------------------------------------------------------- */
 
@@ -79,11 +79,41 @@ bool s3_auth_parse_v2(struct s3_str query, struct s3_auth *out, enum s3_auth_rea
 
 /* Parameters the signature covers. */
 static const char *const covered[] = {
-        "accelerate", "acl", "analytics", "cors", "defaultObjectAcl", "delete", "inventory", "lifecycle", "location",
-        "logging", "metrics", "notification", "object-lock", "partNumber", "policy", "replication", "requestPayment",
-        "response-cache-control", "response-content-disposition", "response-content-encoding",
-        "response-content-language", "response-content-type", "response-expires", "restore", "select", "select-type",
-        "storageClass", "tagging", "torrent", "uploadId", "uploads", "versionId", "versioning", "versions", "website",
+        "accelerate",
+        "acl",
+        "analytics",
+        "cors",
+        "defaultObjectAcl",
+        "delete",
+        "inventory",
+        "lifecycle",
+        "location",
+        "logging",
+        "metrics",
+        "notification",
+        "object-lock",
+        "partNumber",
+        "policy",
+        "replication",
+        "requestPayment",
+        "response-cache-control",
+        "response-content-disposition",
+        "response-content-encoding",
+        "response-content-language",
+        "response-content-type",
+        "response-expires",
+        "restore",
+        "select",
+        "select-type",
+        "storageClass",
+        "tagging",
+        "torrent",
+        "uploadId",
+        "uploads",
+        "versionId",
+        "versioning",
+        "versions",
+        "website",
 };
 
 static bool is_one_of(struct s3_str name, const char *const *names, size_t count)
@@ -240,8 +270,8 @@ static enum s3_auth_reason write_text(struct text *text, const struct s3_request
 
 /* ---- verifying ----------------------------------------------------------------------------------- */
 
-enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth, struct s3_str secret,
-                                      struct s3_str bucket, int64_t now_ms)
+enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth,
+                                      struct s3_str secret, struct s3_str bucket, int64_t now_ms)
 {
         struct text text = {.out = malloc(TEXT_MAX)};
         uint8_t mac[EVP_MAX_MD_SIZE];

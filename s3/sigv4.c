@@ -14,10 +14,9 @@
 static const struct {
         enum s3_error error;
         const char *message;
-} reason_table[S3_AUTH_REASON_COUNT] = {
-        [S3_AUTH_OK] = {S3_OK, ""},
+} reason_table[S3_AUTH_REASON_COUNT] = {[S3_AUTH_OK] = {S3_OK, ""},
 #define S3_AUTH_ROW(name, error, message) [S3_AUTH_##name] = {S3_ERR_##error, message},
-        S3_AUTH_REASONS(S3_AUTH_ROW)
+                                        S3_AUTH_REASONS(S3_AUTH_ROW)
 #undef S3_AUTH_ROW
 };
 

@@ -57,8 +57,8 @@ static void put_str(struct s3_sink *sink, struct s3_str s)
 
 struct recoder {
         struct s3_str rest;
-        bool query;       /* "+" is a space, "/" is encoded */
-        char pending[2];  /* hex digits of the byte being encoded, last first */
+        bool query;      /* "+" is a space, "/" is encoded */
+        char pending[2]; /* hex digits of the byte being encoded, last first */
         unsigned pending_count;
 };
 
@@ -103,9 +103,11 @@ static int put_recoded(struct s3_sink *sink, struct s3_str raw, bool query)
         while (c >= 0) {
                 size_t n = r.pending_count == 0 ? s3_span(r.rest, query ? S3_CLASS_UNRESERVED : S3_CLASS_PATH) : 0;
 
-                put_str(sink, (struct s3_str){r.rest.data, n});
-                r.rest.data += n;
-                r.rest.len -= n;
+                if (n > 0) {
+                        s3_sink_put(sink, r.rest.data, n);
+                        r.rest.data += n;
+                        r.rest.len -= n;
+                }
                 c = recode_next(&r);
                 if (c >= 0)
                         put_byte(sink, (char)c);

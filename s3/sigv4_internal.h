@@ -12,7 +12,7 @@ struct s3_sink {
         char *out;
         size_t cap, len;
         bool overflow;
-        size_t pending;   /* bytes in piece not yet hashed */
+        size_t pending; /* bytes in piece not yet hashed */
         char piece[1024];
 };
 

@@ -207,8 +207,18 @@ static enum s3_auth_reason parse_header(const struct s3_request *request, struct
 
 /* ---- the query form ------------------------------------------------------------------------------ */
 
-enum query_field { Q_ALGORITHM, Q_CREDENTIAL, Q_DATE, Q_EXPIRES, Q_SIGNED_HEADERS, Q_SIGNATURE, Q_REQUIRED,
-                   Q_TOKEN = Q_REQUIRED, Q_SHA256, Q_FIELDS };
+enum query_field {
+        Q_ALGORITHM,
+        Q_CREDENTIAL,
+        Q_DATE,
+        Q_EXPIRES,
+        Q_SIGNED_HEADERS,
+        Q_SIGNATURE,
+        Q_REQUIRED,
+        Q_TOKEN = Q_REQUIRED,
+        Q_SHA256,
+        Q_FIELDS
+};
 
 static const char *const query_names[Q_FIELDS] = {
         [Q_ALGORITHM] = "X-Amz-Algorithm",

@@ -10,22 +10,22 @@
 const uint8_t s3_classes[256] = {
         [' '] = S3_CLASS_XML,
         ['!'] = S3_CLASS_XML,
-        ['#'... '%'] = S3_CLASS_XML,
-        ['\''... ')'] = S3_CLASS_XML,
+        ['#' ... '%'] = S3_CLASS_XML,
+        ['\'' ... ')'] = S3_CLASS_XML,
         ['*'] = S3_CLASS_XML | S3_CLASS_LIST,
-        ['+'... ','] = S3_CLASS_XML,
-        ['-'... '.'] = EVERYWHERE,
+        ['+' ... ','] = S3_CLASS_XML,
+        ['-' ... '.'] = EVERYWHERE,
         ['/'] = S3_CLASS_XML | S3_CLASS_LIST | S3_CLASS_PATH,
-        ['0'... '9'] = EVERYWHERE,
-        [':'... ';'] = S3_CLASS_XML,
+        ['0' ... '9'] = EVERYWHERE,
+        [':' ... ';'] = S3_CLASS_XML,
         ['='] = S3_CLASS_XML,
-        ['?'... '@'] = S3_CLASS_XML,
-        ['A'... 'Z'] = EVERYWHERE,
-        ['['... '^'] = S3_CLASS_XML,
+        ['?' ... '@'] = S3_CLASS_XML,
+        ['A' ... 'Z'] = EVERYWHERE,
+        ['[' ... '^'] = S3_CLASS_XML,
         ['_'] = EVERYWHERE,
         ['`'] = S3_CLASS_XML,
-        ['a'... 'z'] = EVERYWHERE,
-        ['{'... '}'] = S3_CLASS_XML,
+        ['a' ... 'z'] = EVERYWHERE,
+        ['{' ... '}'] = S3_CLASS_XML,
         ['~'] = EVERYWHERE & ~S3_CLASS_LIST,
         [0x7f] = S3_CLASS_XML,
         ['\t'] = S3_CLASS_XML,
@@ -97,7 +97,8 @@ int s3_parse_uint(struct s3_str s, uint64_t max, uint64_t *out)
 size_t s3_utf8_sequence(struct s3_str s)
 {
         const unsigned char *p = (const unsigned char *)s.data;
-        unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte: they exclude overlong forms and surrogates */
+        unsigned char low = 0x80,
+                      high = 0xbf; /* bounds of the second byte: they exclude overlong forms and surrogates */
         size_t need;
 
         if (p[0] < 0x80)

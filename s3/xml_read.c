@@ -15,7 +15,7 @@
  * The parser looks again at all of an unfinished token whenever more of it comes. So that a client who sends one in drops
  * cannot make that cost a square, input is gathered to pieces of this size and a token is bounded.
  */
-#define GATHER 4096u
+#define GATHER    4096u
 #define TOKEN_MAX (64u << 10)
 
 /* owner: the request; one thread at a time. */
@@ -24,14 +24,14 @@ struct s3_xml_reader {
         void *arg;
         xmlParserCtxtPtr parser;
         size_t body_max, body_len;
-        enum s3_error error;      /* the first one; sticks */
-        unsigned depth;           /* open elements */
-        bool leaf;                /* the innermost open element has had no children */
-        bool whole;               /* the root element has ended */
+        enum s3_error error; /* the first one; sticks */
+        unsigned depth;      /* open elements */
+        bool leaf;           /* the innermost open element has had no children */
+        bool whole;          /* the root element has ended */
         size_t text_len;
         char text[S3_XML_TEXT_MAX];
         size_t gathered_len;
-        char gathered[GATHER];    /* input not yet given to the parser */
+        char gathered[GATHER]; /* input not yet given to the parser */
 };
 
 static void stop(struct s3_xml_reader *reader, enum s3_error error)

@@ -67,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memset(chain.previous, '0', S3_SIGNATURE_LEN);
         params.form = forms[data[0] & 3];
         params.any_chunk_size = (data[0] & 4) != 0;
-        if ((data[0] & 8) != 0 && (params.form == S3_PAYLOAD_SIGNED_TRAILER || params.form == S3_PAYLOAD_UNSIGNED_TRAILER))
+        if ((data[0] & 8) != 0 &&
+            (params.form == S3_PAYLOAD_SIGNED_TRAILER || params.form == S3_PAYLOAD_UNSIGNED_TRAILER))
                 params.trailers = S3_STR("x-amz-checksum-crc32");
         if ((data[0] & 16) != 0)
                 params.decoded_length = data[0] >> 5;

@@ -9,7 +9,7 @@
 /* The credentials of AWS's documentation. */
 #define ACCESS_KEY "AKIAIOSFODNN7EXAMPLE"
 #define SECRET_KEY "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-#define REGION "us-east-1"
+#define REGION     "us-east-1"
 
 struct wire {
         struct s3_request request;

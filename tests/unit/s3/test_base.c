@@ -42,13 +42,36 @@ static void test_parse_uint(void **state)
 
 static void test_utf8(void **state)
 {
-        static const char *const good[] = {"", "ascii", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                                           "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
+        static const char *const good[] = {"",
+                                           "ascii",
+                                           "\xc2\x80",
+                                           "\xdf\xbf",
+                                           "\xe0\xa0\x80",
+                                           "\xed\x9f\xbf",
+                                           "\xee\x80\x80",
+                                           "\xef\xbf\xbf",
+                                           "\xf0\x90\x80\x80",
+                                           "\xf4\x8f\xbf\xbf",
                                            "a\xc3\xa9z\xe2\x82\xac\xf0\x9f\x98\x80"};
-        static const char *const bad[] = {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2\x41", "\xe0\x9f\xbf",
-                                          "\xe0\xa0", "\xed\xa0\x80", "\xed\xbf\xbf", "\xe2\x82", "\xe2\x82\x41",
-                                          "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
-                                          "\xff", "ok\xfe", "\xf8\x88\x80\x80\x80"};
+        static const char *const bad[] = {"\x80",
+                                          "\xbf",
+                                          "\xc0\x80",
+                                          "\xc1\xbf",
+                                          "\xc2",
+                                          "\xc2\x41",
+                                          "\xe0\x9f\xbf",
+                                          "\xe0\xa0",
+                                          "\xed\xa0\x80",
+                                          "\xed\xbf\xbf",
+                                          "\xe2\x82",
+                                          "\xe2\x82\x41",
+                                          "\xf0\x8f\xbf\xbf",
+                                          "\xf0\x90\x80",
+                                          "\xf4\x90\x80\x80",
+                                          "\xf5\x80\x80\x80",
+                                          "\xff",
+                                          "ok\xfe",
+                                          "\xf8\x88\x80\x80\x80"};
 
         for (size_t i = 0; i < COUNT(good); i++) {
                 struct s3_str s = heap_copy(good[i], strlen(good[i]));
@@ -86,12 +109,36 @@ static void test_error_table(void **state)
 
 static void test_bucket_names(void **state)
 {
-        static const char *const good[] = {"abc", "a.b", "a-b", "my.bucket-1", "123", "1.2.3", "1.2.3.4.5", "a.1.2.3",
-                                           "x-n--y", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"};
-        static const char *const bad[] = {"", "a", "ab", "Abc", "a_b", "-ab", "ab-", ".ab", "ab.", "a..b", "192.168.5.4",
-                                          "999.999.999.999", "a b", "a/b", "a\xc3\xa9z", "xn--abc", "sthree-abc",
-                                          "sthree-configurator", "amzn-s3-demo-x", "abc-s3alias", "abc--ol-s3",
-                                          "abc.mrap", "abc--x-s3", "abc--table-s3",
+        static const char *const good[] = {
+                "abc",       "a.b",
+                "a-b",       "my.bucket-1",
+                "123",       "1.2.3",
+                "1.2.3.4.5", "a.1.2.3",
+                "x-n--y",    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"};
+        static const char *const bad[] = {"",
+                                          "a",
+                                          "ab",
+                                          "Abc",
+                                          "a_b",
+                                          "-ab",
+                                          "ab-",
+                                          ".ab",
+                                          "ab.",
+                                          "a..b",
+                                          "192.168.5.4",
+                                          "999.999.999.999",
+                                          "a b",
+                                          "a/b",
+                                          "a\xc3\xa9z",
+                                          "xn--abc",
+                                          "sthree-abc",
+                                          "sthree-configurator",
+                                          "amzn-s3-demo-x",
+                                          "abc-s3alias",
+                                          "abc--ol-s3",
+                                          "abc.mrap",
+                                          "abc--x-s3",
+                                          "abc--table-s3",
                                           "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
 
         for (size_t i = 0; i < COUNT(good); i++)
@@ -106,9 +153,8 @@ static void test_bucket_names(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_strings),     cmocka_unit_test(test_parse_uint),
-                cmocka_unit_test(test_utf8),        cmocka_unit_test(test_error_table),
-                cmocka_unit_test(test_bucket_names),
+                cmocka_unit_test(test_strings),     cmocka_unit_test(test_parse_uint),   cmocka_unit_test(test_utf8),
+                cmocka_unit_test(test_error_table), cmocka_unit_test(test_bucket_names),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

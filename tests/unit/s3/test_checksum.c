@@ -7,11 +7,17 @@
 
 static void test_base64(void **state)
 {
-        static const char *const texts[][2] = {{"", ""},           {"f", "Zg=="},         {"fo", "Zm8="},
-                                               {"foo", "Zm9v"},    {"foob", "Zm9vYg=="},  {"fooba", "Zm9vYmE="},
-                                               {"foobar", "Zm9vYmFy"}, {"\xfb\xff\xfe", "+//+"}};
-        static const char *const bad4[] = {"", "Zm9v", "Zm9vYg=", "Zm9vYg", "Zm9vYh==", "Zm9vYg=a", "Zm9vYga=", " Zm9vYg=",
-                                           "Zm9vYg==\n", "Zm9-Yg==", "Zm9_Yg==", "====Yg==", "Zm9vYg==="};
+        static const char *const texts[][2] = {{"", ""},
+                                               {"f", "Zg=="},
+                                               {"fo", "Zm8="},
+                                               {"foo", "Zm9v"},
+                                               {"foob", "Zm9vYg=="},
+                                               {"fooba", "Zm9vYmE="},
+                                               {"foobar", "Zm9vYmFy"},
+                                               {"\xfb\xff\xfe", "+//+"}};
+        static const char *const bad4[] = {
+                "",         "Zm9v",       "Zm9vYg=",  "Zm9vYg",   "Zm9vYh==", "Zm9vYg=a", "Zm9vYga=",
+                " Zm9vYg=", "Zm9vYg==\n", "Zm9-Yg==", "Zm9_Yg==", "====Yg==", "Zm9vYg==="};
         char out[32];
         uint8_t bytes[16];
 
@@ -238,9 +244,14 @@ static void test_etags(void **state)
 {
         static const uint8_t md5[16] = {0x5d, 0x41, 0x40, 0x2a, 0xbc, 0x4b, 0x2a, 0x76,
                                         0xb9, 0x71, 0x9d, 0x91, 0x10, 0x17, 0xc5, 0x92};
-        static const char *const bad[] = {"", "\"\"", "abc", "5d41402abc4b2a76b9719d911017c59",
-                                          "5d41402abc4b2a76b9719d911017c592-", "5d41402abc4b2a76b9719d911017c592-0",
-                                          "5d41402abc4b2a76b9719d911017c592-10001", "5d41402abc4b2a76b9719d911017c592-1x",
+        static const char *const bad[] = {"",
+                                          "\"\"",
+                                          "abc",
+                                          "5d41402abc4b2a76b9719d911017c59",
+                                          "5d41402abc4b2a76b9719d911017c592-",
+                                          "5d41402abc4b2a76b9719d911017c592-0",
+                                          "5d41402abc4b2a76b9719d911017c592-10001",
+                                          "5d41402abc4b2a76b9719d911017c592-1x",
                                           "W/\"5d41402abc4b2a76b9719d911017c592\"",
                                           "\"5d41402abc4b2a76b9719d911017c592"};
         char text[S3_ETAG_SIZE];
@@ -282,10 +293,10 @@ static void test_etag_lists(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_base64),      cmocka_unit_test(test_hex),
-                cmocka_unit_test(test_content_md5), cmocka_unit_test(test_names),
-                cmocka_unit_test(test_text_values), cmocka_unit_test(test_running),
-                cmocka_unit_test(test_full_object), cmocka_unit_test(test_composite),
+                cmocka_unit_test(test_base64),        cmocka_unit_test(test_hex),
+                cmocka_unit_test(test_content_md5),   cmocka_unit_test(test_names),
+                cmocka_unit_test(test_text_values),   cmocka_unit_test(test_running),
+                cmocka_unit_test(test_full_object),   cmocka_unit_test(test_composite),
                 cmocka_unit_test(test_refused_parts), cmocka_unit_test(test_etags),
                 cmocka_unit_test(test_etag_lists),
         };

@@ -123,11 +123,11 @@ static struct s3_str encode(enum s3_payload form, const char *data, size_t len, 
 
 /* ---- AWS's examples -------------------------------------------------------------------------------- */
 
-#define SEED "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
+#define SEED         "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
 #define TRAILER_SEED "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"
-#define SIG1 "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648"
-#define SIG2 "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497"
-#define SIG3 "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9"
+#define SIG1         "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648"
+#define SIG2         "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497"
+#define SIG3         "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9"
 
 /* "10000;..." 64 KiB of 'a', "400;..." 1 KiB, the end. */
 static struct s3_str published_body(const char *sig1, const char *sig2, const char *tail)
@@ -265,8 +265,8 @@ static void test_every_truncation(void **state)
                 struct s3_str body = encode(forms[f], text, sizeof(text), 8192, trailers_of(forms[f]), "AAAAAA==");
 
                 for (size_t len = 0; len < body.len; len += len < 200 || len > 8200 ? 1 : 501) {
-                        enum s3_error error = decode(forms[f], sizeof(text), trailers_of(forms[f]),
-                                                     (struct s3_str){body.data, len});
+                        enum s3_error error =
+                                decode(forms[f], sizeof(text), trailers_of(forms[f]), (struct s3_str){body.data, len});
 
                         if (error != S3_ERR_INCOMPLETE_BODY && error != S3_ERR_MALFORMED_TRAILER)
                                 fail_msg("form %d cut to %zu of %zu: %s", (int)forms[f], len, body.len,
@@ -385,8 +385,8 @@ static void test_unsigned_framing(void **state)
 
 static void test_small_chunks_allowed(void **state)
 {
-        struct s3_chunked_params params = {.form = S3_PAYLOAD_UNSIGNED_TRAILER, .decoded_length = 10,
-                                           .any_chunk_size = true};
+        struct s3_chunked_params params = {
+                .form = S3_PAYLOAD_UNSIGNED_TRAILER, .decoded_length = 10, .any_chunk_size = true};
         char data[16];
         struct out out = {data, 0, sizeof(data)};
         struct s3_chunked *dec;
@@ -473,7 +473,9 @@ static void test_trailer_bounds(void **state)
         used += (size_t)snprintf(body + used, sizeof(body) - used, "\r\n");
         assert_int_equal(decode(S3_PAYLOAD_UNSIGNED_TRAILER, 0,
                                 "x-amz-checksum-crc32,x-amz-checksum-crc32c,x-amz-checksum-crc64nvme,"
-                                "x-amz-checksum-sha1,x-amz-checksum-sha256", (struct s3_str){body, used}), S3_OK);
+                                "x-amz-checksum-sha1,x-amz-checksum-sha256",
+                                (struct s3_str){body, used}),
+                         S3_OK);
 }
 
 static void test_signed_framing(void **state)
@@ -541,14 +543,22 @@ static void test_encoder_bounds(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_published_signed),       cmocka_unit_test(test_published_seed),
-                cmocka_unit_test(test_published_trailer),      cmocka_unit_test(test_every_cut),
-                cmocka_unit_test(test_every_truncation),       cmocka_unit_test(test_every_alteration),
-                cmocka_unit_test(test_bad_chunk_is_held_back), cmocka_unit_test(test_unsigned_framing),
-                cmocka_unit_test(test_small_chunks_allowed),   cmocka_unit_test(test_line_bound),
-                cmocka_unit_test(test_trailers),               cmocka_unit_test(test_signed_trailers),
-                cmocka_unit_test(test_trailer_bounds),         cmocka_unit_test(test_signed_framing),
-                cmocka_unit_test(test_plain_form),             cmocka_unit_test(test_refused_parameters),
+                cmocka_unit_test(test_published_signed),
+                cmocka_unit_test(test_published_seed),
+                cmocka_unit_test(test_published_trailer),
+                cmocka_unit_test(test_every_cut),
+                cmocka_unit_test(test_every_truncation),
+                cmocka_unit_test(test_every_alteration),
+                cmocka_unit_test(test_bad_chunk_is_held_back),
+                cmocka_unit_test(test_unsigned_framing),
+                cmocka_unit_test(test_small_chunks_allowed),
+                cmocka_unit_test(test_line_bound),
+                cmocka_unit_test(test_trailers),
+                cmocka_unit_test(test_signed_trailers),
+                cmocka_unit_test(test_trailer_bounds),
+                cmocka_unit_test(test_signed_framing),
+                cmocka_unit_test(test_plain_form),
+                cmocka_unit_test(test_refused_parameters),
                 cmocka_unit_test(test_encoder_bounds),
         };
 

@@ -35,21 +35,22 @@ static void expect_error(enum s3_doc_kind kind, const char *text, enum s3_error 
 
 /* ---- CompleteMultipartUpload --------------------------------------------------------------------- */
 
-#define ETAG "5d41402abc4b2a76b9719d911017c592"
+#define ETAG               "5d41402abc4b2a76b9719d911017c592"
 #define PART(number, rest) "<Part><PartNumber>" number "</PartNumber>" rest "</Part>"
-#define GOOD(number) PART(number, "<ETag>" ETAG "</ETag>")
-#define COMPLETE(inside) "<CompleteMultipartUpload>" inside "</CompleteMultipartUpload>"
+#define GOOD(number)       PART(number, "<ETag>" ETAG "</ETag>")
+#define COMPLETE(inside)   "<CompleteMultipartUpload>" inside "</CompleteMultipartUpload>"
 
 static void test_complete(void **state)
 {
-        assert_int_equal(read_doc(S3_DOC_COMPLETE_UPLOAD,
-                                  "<?xml version=\"1.0\"?>\n<CompleteMultipartUpload xmlns=\"" S3_XML_NAMESPACE "\">\n"
-                                  " <Part>\n  <ETag>&quot;" ETAG "&quot;</ETag>\n  <PartNumber> 2 </PartNumber>\n"
-                                  "  <ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>\n </Part>\n"
-                                  " <Part><PartNumber>5</PartNumber><ETag>\n\"" ETAG "\"\n</ETag>"
-                                  "<ChecksumSHA256>FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=</ChecksumSHA256></Part>"
-                                  GOOD("10000") "</CompleteMultipartUpload>"),
-                         S3_OK);
+        assert_int_equal(
+                read_doc(S3_DOC_COMPLETE_UPLOAD,
+                         "<?xml version=\"1.0\"?>\n<CompleteMultipartUpload xmlns=\"" S3_XML_NAMESPACE "\">\n"
+                         " <Part>\n  <ETag>&quot;" ETAG "&quot;</ETag>\n  <PartNumber> 2 </PartNumber>\n"
+                         "  <ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>\n </Part>\n"
+                         " <Part><PartNumber>5</PartNumber><ETag>\n\"" ETAG "\"\n</ETag>"
+                         "<ChecksumSHA256>FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=</ChecksumSHA256></Part>" GOOD(
+                                 "10000") "</CompleteMultipartUpload>"),
+                S3_OK);
         assert_int_equal(doc->part_count, 3);
         assert_int_equal(doc->parts[0].number, 2);
         assert_true(doc->parts[0].etag_known);
@@ -129,7 +130,8 @@ static void test_ten_thousand_parts(void **state)
         for (unsigned i = 1; i <= S3_PARTS_MAX; i++)
                 used += (size_t)snprintf(text + used, cap - used,
                                          "<Part><PartNumber>%u</PartNumber><ETag>\"%032x\"</ETag><ChecksumSHA256>"
-                                         "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=</ChecksumSHA256></Part>\n", i, i);
+                                         "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=</ChecksumSHA256></Part>\n",
+                                         i, i);
         snprintf(text + used, cap - used, "</CompleteMultipartUpload>");
         assert_int_equal(read_doc(S3_DOC_COMPLETE_UPLOAD, text), S3_OK);
         assert_int_equal(doc->part_count, S3_PARTS_MAX);
@@ -151,13 +153,13 @@ static void test_delete(void **state)
         struct s3_delete_object *o;
 
         assert_int_equal(read_doc(S3_DOC_DELETE,
-                                  "<Delete xmlns='" S3_XML_NAMESPACE "'><Quiet> True </Quiet>"
-                                  OBJECT("<Key> a&amp;b&#xD;&#xA;\t &lt;\xc3\xbc> </Key>")
-                                  OBJECT("<Key>k</Key><VersionId> null </VersionId><ETag>\"e\"</ETag>"
-                                         "<LastModifiedTime>Tue, 14 Nov 2023 22:13:20 GMT</LastModifiedTime>"
-                                         "<Size>4</Size>")
-                                  OBJECT("<Key>i</Key><LastModifiedTime>2023-11-14T22:13:20.500Z</LastModifiedTime>")
-                                  "</Delete>"),
+                                  "<Delete xmlns='" S3_XML_NAMESPACE
+                                  "'><Quiet> True </Quiet>" OBJECT("<Key> a&amp;b&#xD;&#xA;\t &lt;\xc3\xbc> </Key>")
+                                          OBJECT("<Key>k</Key><VersionId> null </VersionId><ETag>\"e\"</ETag>"
+                                                 "<LastModifiedTime>Tue, 14 Nov 2023 22:13:20 GMT</LastModifiedTime>"
+                                                 "<Size>4</Size>")
+                                                  OBJECT("<Key>i</Key><LastModifiedTime>2023-11-14T22:13:20.500Z</"
+                                                         "LastModifiedTime>") "</Delete>"),
                          S3_OK);
         assert_true(doc->quiet);
         assert_int_equal(doc->object_count, 3);
@@ -195,7 +197,8 @@ static void test_delete_refused(void **state)
                 {DELETE(OBJECT("<Key>a</Key><Size>many</Size>")), S3_ERR_MALFORMED_XML},
                 {DELETE(OBJECT("<Key>a</Key><LastModifiedTime>now</LastModifiedTime>")), S3_ERR_MALFORMED_XML},
                 {DELETE(OBJECT("<Key>a</Key><LastModifiedTime>2023-11-14T22:13:20Z</LastModifiedTime>"
-                               "<LastModifiedTime>2023-11-14T22:13:20Z</LastModifiedTime>")), S3_ERR_MALFORMED_XML},
+                               "<LastModifiedTime>2023-11-14T22:13:20Z</LastModifiedTime>")),
+                 S3_ERR_MALFORMED_XML},
                 {DELETE(OBJECT("<Key>a</Key><Unknown>x</Unknown>")), S3_ERR_MALFORMED_XML},
                 {DELETE(OBJECT("<Key>a<b/></Key>")), S3_ERR_MALFORMED_XML},
                 {DELETE("<Quiet>maybe</Quiet>" OBJECT("<Key>a</Key>")), S3_ERR_MALFORMED_XML},
@@ -253,7 +256,8 @@ static void test_create_bucket(void **state)
         assert_null(doc->location.data);
         assert_int_equal(read_doc(S3_DOC_CREATE_BUCKET,
                                   "<CreateBucketConfiguration xmlns=\"" S3_XML_NAMESPACE "\">\n<LocationConstraint>\n"
-                                  "eu-west-1 </LocationConstraint></CreateBucketConfiguration>"), S3_OK);
+                                  "eu-west-1 </LocationConstraint></CreateBucketConfiguration>"),
+                         S3_OK);
         expect_str(doc->location, "eu-west-1");
         assert_int_equal(read_doc(S3_DOC_CREATE_BUCKET, CREATE("<LocationConstraint/>")), S3_OK);
         assert_non_null(doc->location.data);
@@ -263,8 +267,10 @@ static void test_create_bucket(void **state)
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Else/>"), S3_ERR_MALFORMED_XML);
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<LocationConstraint><a/></LocationConstraint>"),
                      S3_ERR_MALFORMED_XML);
-        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<LocationConstraint>a</LocationConstraint><LocationConstraint>a"
-                                                  "</LocationConstraint>"), S3_ERR_MALFORMED_XML);
+        expect_error(S3_DOC_CREATE_BUCKET,
+                     CREATE("<LocationConstraint>a</LocationConstraint><LocationConstraint>a"
+                            "</LocationConstraint>"),
+                     S3_ERR_MALFORMED_XML);
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Location><Name>x</Name></Location>"), S3_ERR_NOT_IMPLEMENTED);
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Bucket><Type>Directory</Type></Bucket>"), S3_ERR_NOT_IMPLEMENTED);
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags><Tag/></Tags>"), S3_ERR_NOT_IMPLEMENTED);
@@ -289,10 +295,10 @@ static void test_too_long(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_complete),          cmocka_unit_test(test_complete_etags),
-                cmocka_unit_test(test_complete_refused),  cmocka_unit_test(test_ten_thousand_parts),
-                cmocka_unit_test(test_delete),            cmocka_unit_test(test_delete_refused),
-                cmocka_unit_test(test_thousand_keys),     cmocka_unit_test(test_create_bucket),
+                cmocka_unit_test(test_complete),         cmocka_unit_test(test_complete_etags),
+                cmocka_unit_test(test_complete_refused), cmocka_unit_test(test_ten_thousand_parts),
+                cmocka_unit_test(test_delete),           cmocka_unit_test(test_delete_refused),
+                cmocka_unit_test(test_thousand_keys),    cmocka_unit_test(test_create_bucket),
                 cmocka_unit_test(test_too_long),
         };
 

@@ -164,8 +164,8 @@ static int work_parts(void)
 
 static int work_chunked(void)
 {
-        struct s3_chunked_params params = {.form = S3_PAYLOAD_UNSIGNED_TRAILER, .decoded_length = 5,
-                                           .trailers = S3_STR("x-amz-checksum-crc32")};
+        struct s3_chunked_params params = {
+                .form = S3_PAYLOAD_UNSIGNED_TRAILER, .decoded_length = 5, .trailers = S3_STR("x-amz-checksum-crc32")};
         struct s3_str in = S3_STR("5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n"), data;
         struct s3_chunked *dec;
         enum s3_error error = s3_chunked_new(&params, &dec);
@@ -210,16 +210,19 @@ static int work_delete(void)
 
 static int work_complete(void)
 {
-        return work_doc(S3_DOC_COMPLETE_UPLOAD, "<CompleteMultipartUpload xmlns='" S3_XML_NAMESPACE "'><Part>"
+        return work_doc(S3_DOC_COMPLETE_UPLOAD,
+                        "<CompleteMultipartUpload xmlns='" S3_XML_NAMESPACE "'><Part>"
                         "<PartNumber>1</PartNumber><ETag>5d41402abc4b2a76b9719d911017c592</ETag>"
-                        "<ChecksumCRC32>NhCmhg==</ChecksumCRC32></Part></CompleteMultipartUpload>", 1);
+                        "<ChecksumCRC32>NhCmhg==</ChecksumCRC32></Part></CompleteMultipartUpload>",
+                        1);
 }
 
 static int work_create(void)
 {
         return work_doc(S3_DOC_CREATE_BUCKET,
                         "<CreateBucketConfiguration><LocationConstraint>x</LocationConstraint>"
-                        "</CreateBucketConfiguration>", 0);
+                        "</CreateBucketConfiguration>",
+                        0);
 }
 
 static int work_writer(void)

@@ -94,8 +94,17 @@ static void test_extreme_ranges(void **state)
 
 static void test_copy_ranges(void **state)
 {
-        static const char *const bad[] = {"", "bytes=", "bytes=0-", "bytes=-5", "bytes=5-4", "bytes=a-b", "0-5",
-                                          "Bytes=0-5", "bytes=0-5,7-8", "bytes= 0-5", "bytes=0-99999999999999999999"};
+        static const char *const bad[] = {"",
+                                          "bytes=",
+                                          "bytes=0-",
+                                          "bytes=-5",
+                                          "bytes=5-4",
+                                          "bytes=a-b",
+                                          "0-5",
+                                          "Bytes=0-5",
+                                          "bytes=0-5,7-8",
+                                          "bytes= 0-5",
+                                          "bytes=0-99999999999999999999"};
         struct s3_range range;
         uint64_t offset, len;
 
@@ -155,8 +164,9 @@ static void test_copy_sources(void **state)
 
 static void test_bad_copy_sources(void **state)
 {
-        static const char *const bad[] = {"", "/", "bucket", "/bucket", "bucket/", "/bucket/", "//key", "b/%zz", "b/%",
-                                          "b/%ff", "b/k?versionId=", "b/k?versionId=%zz", "?versionId=1"};
+        static const char *const bad[] = {
+                "",      "/",   "bucket", "/bucket",        "bucket/",           "/bucket/",    "//key",
+                "b/%zz", "b/%", "b/%ff",  "b/k?versionId=", "b/k?versionId=%zz", "?versionId=1"};
         char long_value[S3_KEY_MAX + 2048];
 
         for (size_t i = 0; i < COUNT(bad); i++)
@@ -187,11 +197,11 @@ static void test_bad_copy_sources(void **state)
 
 /* ---- conditions ---------------------------------------------------------------------------------- */
 
-#define MTIME 784111777500      /* Sun, 06 Nov 1994 08:49:37.5 GMT */
-#define NOW 1369353600000
-#define AT "Sun, 06 Nov 1994 08:49:37 GMT"
+#define MTIME  784111777500 /* Sun, 06 Nov 1994 08:49:37.5 GMT */
+#define NOW    1369353600000
+#define AT     "Sun, 06 Nov 1994 08:49:37 GMT"
 #define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"
-#define AFTER "Sun, 06 Nov 1994 08:49:38 GMT"
+#define AFTER  "Sun, 06 Nov 1994 08:49:38 GMT"
 #define FUTURE "Sat, 01 Jan 2050 00:00:00 GMT"
 
 static void expect_condition(const char *match, const char *none_match, const char *modified, const char *unmodified,
@@ -266,10 +276,10 @@ static void test_put_conditions(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_ranges),          cmocka_unit_test(test_no_range),
-                cmocka_unit_test(test_extreme_ranges),  cmocka_unit_test(test_copy_ranges),
-                cmocka_unit_test(test_copy_sources),    cmocka_unit_test(test_bad_copy_sources),
-                cmocka_unit_test(test_conditions),      cmocka_unit_test(test_put_conditions),
+                cmocka_unit_test(test_ranges),         cmocka_unit_test(test_no_range),
+                cmocka_unit_test(test_extreme_ranges), cmocka_unit_test(test_copy_ranges),
+                cmocka_unit_test(test_copy_sources),   cmocka_unit_test(test_bad_copy_sources),
+                cmocka_unit_test(test_conditions),     cmocka_unit_test(test_put_conditions),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,8 @@ static struct s3_chunked *decoder(void)
         s3_chunk_chain_of_auth(&chain, &auth, &key);
         params.trailers = s3_request_header(&wire.request, "x-amz-trailer");
         assert_int_equal(s3_parse_uint(s3_request_header(&wire.request, "x-amz-decoded-content-length"), UINT64_MAX,
-                                       &params.decoded_length), 0);
+                                       &params.decoded_length),
+                         0);
         assert_int_equal(s3_chunked_new(&params, &dec), S3_OK);
         return dec;
 }
@@ -150,9 +151,8 @@ static void test_documents(void **state)
         unsigned documents = 0;
 
         for (size_t i = 0; i < COUNT(python_requests) + COUNT(other_requests); i++) {
-                const struct sdk_request *sent = i < COUNT(python_requests)
-                                                         ? &python_requests[i]
-                                                         : &other_requests[i - COUNT(python_requests)];
+                const struct sdk_request *sent =
+                        i < COUNT(python_requests) ? &python_requests[i] : &other_requests[i - COUNT(python_requests)];
                 struct s3_target target;
                 enum s3_doc_kind kind;
                 struct s3_doc *doc;

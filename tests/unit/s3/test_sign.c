@@ -239,9 +239,9 @@ static void test_key_derivation(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_published_header),  cmocka_unit_test(test_published_url),
-                cmocka_unit_test(test_refused),           cmocka_unit_test(test_long_header_list),
-                cmocka_unit_test(test_round_trips),       cmocka_unit_test(test_presigned_payload),
+                cmocka_unit_test(test_published_header), cmocka_unit_test(test_published_url),
+                cmocka_unit_test(test_refused),          cmocka_unit_test(test_long_header_list),
+                cmocka_unit_test(test_round_trips),      cmocka_unit_test(test_presigned_payload),
                 cmocka_unit_test(test_key_derivation),
         };
 

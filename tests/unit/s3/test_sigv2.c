@@ -3,12 +3,12 @@
  */
 #include "tests/unit/s3/sigv4_fixture.h"
 
-#define EXPIRES_MS 1716557696000
-#define KEY_ID "AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE"
-#define EXPIRES "Expires=1716557696"
+#define EXPIRES_MS      1716557696000
+#define KEY_ID          "AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE"
+#define EXPIRES         "Expires=1716557696"
 #define PLAIN_SIGNATURE "Signature=6ePjf0SD%2BFCwraoLCLaKvP3Z5Ic%3D"
-#define PLAIN_PATH "/bucket/a%20b%2B%C3%BC~/%28x%29"
-#define HOST "Host: s3.example.com:9000\n"
+#define PLAIN_PATH      "/bucket/a%20b%2B%C3%BC~/%28x%29"
+#define HOST            "Host: s3.example.com:9000\n"
 
 static struct wire wire;
 static struct s3_auth auth;
@@ -76,7 +76,8 @@ static void test_refused(void **state)
                 {PLAIN_PATH "?AWSAccessKeyId=%00&" PLAIN_SIGNATURE "&" EXPIRES, HOST, S3_AUTH_OK}, /* names nobody */
                 {PLAIN_PATH "x?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, HOST, S3_AUTH_MISMATCH},
                 {PLAIN_PATH "?acl&" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, HOST, S3_AUTH_MISMATCH},
-                {PLAIN_PATH "?versionId=%zz&" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, HOST, S3_AUTH_UNSUPPORTED_VERSION},
+                {PLAIN_PATH "?versionId=%zz&" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, HOST,
+                 S3_AUTH_UNSUPPORTED_VERSION},
                 /* not covered by the signature */
                 {PLAIN_PATH "?attributes&" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, HOST, S3_AUTH_UNSUPPORTED_VERSION},
                 {PLAIN_PATH "?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES "&prefix=p", HOST, S3_AUTH_UNSUPPORTED_VERSION},
@@ -116,10 +117,12 @@ static void test_kept_apart(void **state)
 /* x-amz- headers: sorted, joined, trimmed; signed with openssl beforehand. */
 static void test_amz_headers(void **state)
 {
-        expect_reason(verify("PUT", "/bucket/k?uploads&" KEY_ID "&Signature=UbJX0x107XokDBUZo35pXHGSo1w%3D&acl=&" EXPIRES,
+        expect_reason(verify("PUT",
+                             "/bucket/k?uploads&" KEY_ID "&Signature=UbJX0x107XokDBUZo35pXHGSo1w%3D&acl=&" EXPIRES,
                              HOST "X-Amz-Meta-B:  2 \nContent-Type: a/b\nx-amz-meta-b: 3\nx-amz-meta-a: 1\n"
                                   "x-amz-meta: 0\nContent-MD5: m\n",
-                             NULL, EXPIRES_MS - 1), S3_AUTH_OK);
+                             NULL, EXPIRES_MS - 1),
+                      S3_AUTH_OK);
 }
 
 static void test_bounds(void **state)
@@ -133,7 +136,8 @@ static void test_bounds(void **state)
         used = (size_t)snprintf(headers, sizeof(headers), HOST);
         for (unsigned i = 0; i < 63; i++)
                 used += (size_t)snprintf(headers + used, sizeof(headers) - used, "x-amz-meta-a: %u\n", i);
-        expect_reason(verify("GET", "/b/k?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, headers, NULL, 0), S3_AUTH_MISMATCH);
+        expect_reason(verify("GET", "/b/k?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, headers, NULL, 0),
+                      S3_AUTH_MISMATCH);
         {
                 struct s3_header many[80];
                 char *value = malloc(60 << 10);

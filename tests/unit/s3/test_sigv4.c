@@ -3,12 +3,12 @@
  */
 #include "tests/unit/s3/sigv4_fixture.h"
 
-#define NOW 1369353600000 /* 2013-05-24T00:00:00Z */
-#define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define NOW        1369353600000 /* 2013-05-24T00:00:00Z */
+#define EMPTY      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define CREDENTIAL ACCESS_KEY "/20130524/us-east-1/s3/aws4_request"
-#define HOST "Host: examplebucket.s3.amazonaws.com\n"
-#define DATE "x-amz-date: 20130524T000000Z\n"
-#define NO_BODY "x-amz-content-sha256: " EMPTY "\n"
+#define HOST       "Host: examplebucket.s3.amazonaws.com\n"
+#define DATE       "x-amz-date: 20130524T000000Z\n"
+#define NO_BODY    "x-amz-content-sha256: " EMPTY "\n"
 
 static struct wire wire;
 static struct s3_auth auth;
@@ -60,8 +60,9 @@ static void test_put_object(void **state)
 
 static void test_sub_resource_and_list(void **state)
 {
-#define SIGNED_GET "Authorization: AWS4-HMAC-SHA256 Credential=" CREDENTIAL                                            \
-                   ",SignedHeaders=host;x-amz-content-sha256;x-amz-date,Signature="
+#define SIGNED_GET                                                                                                     \
+        "Authorization: AWS4-HMAC-SHA256 Credential=" CREDENTIAL                                                       \
+        ",SignedHeaders=host;x-amz-content-sha256;x-amz-date,Signature="
         wire_make(&wire, "GET", "/?lifecycle",
                   HOST DATE NO_BODY SIGNED_GET "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543\n");
         expect_reason(wire_verify(&wire, NOW, &auth), S3_AUTH_OK);
@@ -97,7 +98,7 @@ static void test_presigned(void **state)
 /* ---- the header form refused --------------------------------------------------------------------- */
 
 #define SIGNATURE "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
-#define SIGNED "SignedHeaders=host;x-amz-content-sha256;x-amz-date"
+#define SIGNED    "SignedHeaders=host;x-amz-content-sha256;x-amz-date"
 
 static void expect_authorization(const char *value, enum s3_auth_reason wanted)
 {
@@ -185,12 +186,13 @@ static void test_long_fields(void **state)
         expect_authorization(value, S3_AUTH_MISMATCH);
         assert_string_equal(auth.access_key, long_text);
         long_text[S3_REGION_MAX + 1] = '\0';
-        snprintf(value, sizeof(value), "AWS4-HMAC-SHA256 Credential=A/20130524/%s/s3/aws4_request," SIGNED
-                                       ",Signature=a", long_text);
+        snprintf(value, sizeof(value),
+                 "AWS4-HMAC-SHA256 Credential=A/20130524/%s/s3/aws4_request," SIGNED ",Signature=a", long_text);
         expect_authorization(value, S3_AUTH_BAD_CREDENTIAL);
         /* Access keys may hold slashes. */
         expect_authorization("AWS4-HMAC-SHA256 Credential=A/B/C/20130524/us-east-1/s3/aws4_request," SIGNED
-                             ",Signature=a", S3_AUTH_MISMATCH);
+                             ",Signature=a",
+                             S3_AUTH_MISMATCH);
         assert_string_equal(auth.access_key, "A/B/C");
 }
 
@@ -263,8 +265,9 @@ static void test_other_refusals(void **state)
         expect_headers("/?%f=a", HOST DATE NO_BODY AUTH, NOW, S3_AUTH_BAD_URI);
         expect_headers("/%zz", HOST DATE NO_BODY AUTH, NOW, S3_AUTH_BAD_URI);
         expect_headers("/",
-                       HOST DATE NO_BODY "x-amz-security-token: t\nAuthorization: AWS4-HMAC-SHA256 Credential=" CREDENTIAL
-                                         "," SIGNED ";x-amz-security-token,Signature=" SIGNATURE "\n",
+                       HOST DATE NO_BODY
+                       "x-amz-security-token: t\nAuthorization: AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED
+                       ";x-amz-security-token,Signature=" SIGNATURE "\n",
                        NOW, S3_AUTH_TOKEN);
 }
 
@@ -294,11 +297,11 @@ static void test_anonymous(void **state)
 
 /* ---- the query form refused ---------------------------------------------------------------------- */
 
-#define Q_ALGORITHM "X-Amz-Algorithm=AWS4-HMAC-SHA256"
+#define Q_ALGORITHM  "X-Amz-Algorithm=AWS4-HMAC-SHA256"
 #define Q_CREDENTIAL "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request"
-#define Q_DATE "&X-Amz-Date=20130524T000000Z"
-#define Q_EXPIRES "&X-Amz-Expires=86400"
-#define Q_SIGNED "&X-Amz-SignedHeaders=host"
+#define Q_DATE       "&X-Amz-Date=20130524T000000Z"
+#define Q_EXPIRES    "&X-Amz-Expires=86400"
+#define Q_SIGNED     "&X-Amz-SignedHeaders=host"
 
 static void test_query_syntax(void **state)
 {
@@ -328,19 +331,26 @@ static void test_query_syntax(void **state)
                 {"/?" Q_ALGORITHM "&X-Amz-Credential=%f" Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_CREDENTIAL},
                 {"/?" Q_ALGORITHM "&X-Amz-Credential=A%00B/20130524/us-east-1/s3/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_CREDENTIAL},
-                {"/?" Q_ALGORITHM "&X-Amz-Credential=A/0524/us-east-1/s3/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_SCOPE_DATE},
-                {"/?" Q_ALGORITHM "&X-Amz-Credential=A/20130525/us-east-1/s3/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_WRONG_SCOPE_DATE},
-                {"/?" Q_ALGORITHM "&X-Amz-Credential=A/20130524/eu-west-1/s3/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_WRONG_REGION},
+                         PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_CREDENTIAL},
+                {"/?" Q_ALGORITHM
+                 "&X-Amz-Credential=A/0524/us-east-1/s3/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_SCOPE_DATE},
+                {"/?" Q_ALGORITHM
+                 "&X-Amz-Credential=A/20130525/us-east-1/s3/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_WRONG_SCOPE_DATE},
+                {"/?" Q_ALGORITHM
+                 "&X-Amz-Credential=A/20130524/eu-west-1/s3/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_WRONG_REGION},
                 {"/?" Q_ALGORITHM "&X-Amz-Credential=A/20130524/us-east-1/iam/aws4_request" Q_DATE Q_EXPIRES Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_WRONG_SERVICE},
-                {"/?" Q_ALGORITHM "&X-Amz-Credential=A/20130524/us-east-1/s3/aws4" Q_DATE Q_EXPIRES Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_WRONG_TERMINAL},
-                {"/?" Q_ALGORITHM Q_CREDENTIAL "&X-Amz-Date=Fri,+24+May+2013+00:00:00+GMT" Q_EXPIRES Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_DATE},
+                         PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_WRONG_SERVICE},
+                {"/?" Q_ALGORITHM
+                 "&X-Amz-Credential=A/20130524/us-east-1/s3/aws4" Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_WRONG_TERMINAL},
+                {"/?" Q_ALGORITHM Q_CREDENTIAL
+                 "&X-Amz-Date=Fri,+24+May+2013+00:00:00+GMT" Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_DATE},
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE "&X-Amz-Expires=soon" Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_EXPIRES_NUMBER},
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE "&X-Amz-Expires=1.5" Q_SIGNED PRESIGNED_SIGNATURE,
@@ -353,8 +363,9 @@ static void test_query_syntax(void **state)
                  S3_AUTH_Q_EXPIRES_NEGATIVE},
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE "&X-Amz-Expires=604801" Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_EXPIRES_MAX},
-                {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE "&X-Amz-Expires=99999999999999999999" Q_SIGNED
-                 PRESIGNED_SIGNATURE, S3_AUTH_Q_EXPIRES_MAX},
+                {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE
+                 "&X-Amz-Expires=99999999999999999999" Q_SIGNED PRESIGNED_SIGNATURE,
+                 S3_AUTH_Q_EXPIRES_MAX},
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE "&X-Amz-Expires=0" Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_EXPIRED},
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE Q_EXPIRES "&X-Amz-SignedHeaders=ho%zzst" PRESIGNED_SIGNATURE,
@@ -368,8 +379,9 @@ static void test_query_syntax(void **state)
                  S3_AUTH_TOKEN},
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE Q_EXPIRES Q_SIGNED "&X-Amz-Content-Sha256=zz" PRESIGNED_SIGNATURE,
                  S3_AUTH_BAD_CONTENT_SHA256},
-                {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE Q_EXPIRES Q_SIGNED "&X-Amz-Content-Sha256=%zz"
-                 PRESIGNED_SIGNATURE, S3_AUTH_BAD_CONTENT_SHA256},
+                {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE Q_EXPIRES Q_SIGNED
+                 "&X-Amz-Content-Sha256=%zz" PRESIGNED_SIGNATURE,
+                 S3_AUTH_BAD_CONTENT_SHA256},
         };
         char target[4096], long_text[2100];
 
@@ -457,8 +469,7 @@ static void test_altered_query_form(void **state)
                         /* "%2f" is "%2F" */
                         if (s3_target_split(s3_str_of(target), &split) == S3_OK && !(was == 'F' && target[at] == 'f')) {
                                 altered.request = (struct s3_request){S3_STR("GET"), split.path, split.query, &host, 1};
-                                if (wire_verify(&altered, NOW, &auth) == S3_AUTH_OK &&
-                                    auth.kind != S3_AUTH_ANONYMOUS)
+                                if (wire_verify(&altered, NOW, &auth) == S3_AUTH_OK && auth.kind != S3_AUTH_ANONYMOUS)
                                         fail_msg("byte %zu, bit %u", at, bit);
                         }
                         target[at] = was;

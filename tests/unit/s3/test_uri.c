@@ -38,8 +38,8 @@ static void test_targets(void **state)
 
 static void test_bad_targets(void **state)
 {
-        static const char *const bad[] = {"", "b/k", "ftp://h/b", "http:///b", "http://", "/a b", "/a\tb", "/a\x7f",
-                                          "/a\nb", "/a#f", "**", "http:/h/b", "?a=b"};
+        static const char *const bad[] = {"",       "b/k",   "ftp://h/b", "http:///b", "http://",   "/a b", "/a\tb",
+                                          "/a\x7f", "/a\nb", "/a#f",      "**",        "http:/h/b", "?a=b"};
         struct s3_target target;
         char *longest = malloc(S3_TARGET_MAX + 1);
 
@@ -135,8 +135,9 @@ static void test_virtual_host(void **state)
 
 static void test_bad_addresses(void **state)
 {
-        static const char *const bad[] = {"", "x", "*", "/b/%", "/b/%4", "/b/%4g", "/b/%g4", "/b/%-1", "/b/\xff",
-                                          "/b/%ff", "/b/%ed%a0%80", "/b/%c0%80", "/%", "/%ff/k", "/b/k%"};
+        static const char *const bad[] = {"",       "x",      "*",       "/b/%",   "/b/%4",        "/b/%4g",
+                                          "/b/%g4", "/b/%-1", "/b/\xff", "/b/%ff", "/b/%ed%a0%80", "/b/%c0%80",
+                                          "/%",     "/%ff/k", "/b/k%"};
         char path[4 + 3 * (S3_KEY_MAX + 1) + 1];
 
         for (size_t i = 0; i < COUNT(bad); i++)
@@ -243,11 +244,12 @@ static void test_query_headers(void **state)
 {
         struct s3_header headers[2];
 
-        assert_int_equal(parse_query("X-Amz-Algorithm=a&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD&X-Amz-Credential=c&X-Amz-Date=d"
-                                     "&X-Amz-Expires=1&X-Amz-Signature=s&X-Amz-SignedHeaders=host&x-amz-checksum-crc32=A"
-                                     "&x-amz-meta-a=b%20c&x-amz-sdk-checksum-algorithm=CRC32&x-id=PutObject"
-                                     "&X-Amz-ACL=private&X-Amz-Security-Token=t&X-Amz-User-Agent=u&x-amz-tagging=k%3Dv"),
-                         S3_OK);
+        assert_int_equal(
+                parse_query("X-Amz-Algorithm=a&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD&X-Amz-Credential=c&X-Amz-Date=d"
+                            "&X-Amz-Expires=1&X-Amz-Signature=s&X-Amz-SignedHeaders=host&x-amz-checksum-crc32=A"
+                            "&x-amz-meta-a=b%20c&x-amz-sdk-checksum-algorithm=CRC32&x-id=PutObject"
+                            "&X-Amz-ACL=private&X-Amz-Security-Token=t&X-Amz-User-Agent=u&x-amz-tagging=k%3Dv"),
+                S3_OK);
         assert_int_equal(s3_query_headers(&query, headers, COUNT(headers)), 3);
         expect_str(headers[0].name, "x-amz-meta-a");
         expect_str(headers[0].value, "b c");

@@ -50,7 +50,8 @@ static void test_controls(void **state)
 
         s3_xml_init(&xml, 1 << 20);
         s3_xml_escaped(&xml, (struct s3_str){"\0\x01\t\n\r\x1f\x7f", 7});
-        s3_xml_escaped(&xml, S3_STR("|\xff|\xc3|\xed\xa0\x80|\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd\xee\xbf\xbf|\xe2\x82"));
+        s3_xml_escaped(&xml,
+                       S3_STR("|\xff|\xc3|\xed\xa0\x80|\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd\xee\xbf\xbf|\xe2\x82"));
         expect_xml(&xml, "&#x0;&#x1;\t\n&#xd;&#x1f;\x7f|\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd|"
                          "&#xfffe;&#xffff;\xef\xbf\xbd\xee\xbf\xbf|\xef\xbf\xbd\xef\xbf\xbd");
 }
@@ -61,9 +62,10 @@ static void test_error_document(void **state)
 
         s3_xml_init(&xml, 1 << 20);
         s3_xml_error(&xml, S3_ERR_NO_SUCH_KEY, NULL, S3_STR("/b/<k>"), "REQ1", S3_STR("<Key>k</Key>"));
-        expect_xml(&xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code><Message>The specified "
-                         "key does not exist.</Message><Key>k</Key><Resource>/b/&lt;k&gt;</Resource>"
-                         "<RequestId>REQ1</RequestId></Error>");
+        expect_xml(&xml,
+                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code><Message>The specified "
+                   "key does not exist.</Message><Key>k</Key><Resource>/b/&lt;k&gt;</Resource>"
+                   "<RequestId>REQ1</RequestId></Error>");
         s3_xml_error(&xml, S3_ERR_INVALID_ARGUMENT, "why & how", s3_str_of(NULL), NULL, s3_str_of(NULL));
         expect_xml(&xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InvalidArgument</Code><Message>why "
                          "&amp; how</Message></Error>");
@@ -175,10 +177,12 @@ static void expect_read(const char *text, const char *wanted)
 static void test_reader(void **state)
 {
         expect_read("<a/>", "<0a>0a=;");
-        expect_read("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- c --><a x='1'> <b>t&amp;&lt;&gt;&quot;&apos;&#65;&#x41;"
+        expect_read("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- c --><a x='1'> "
+                    "<b>t&amp;&lt;&gt;&quot;&apos;&#65;&#x41;"
                     "</b>mixed<c><![CDATA[<raw>]]> x</c><?pi y?> </a>\n",
                     "<0a<1b>1b=t&<>\"'AA;<1c>1c=<raw> x;>0a=;");
-        expect_read("<s:a xmlns:s='http://s3.amazonaws.com/doc/2006-03-01/'><s:b> t </s:b></s:a>", "<0a<1b>1b= t ;>0a=;");
+        expect_read("<s:a xmlns:s='http://s3.amazonaws.com/doc/2006-03-01/'><s:b> t </s:b></s:a>",
+                    "<0a<1b>1b= t ;>0a=;");
         expect_read("<a xmlns='urn:x'>\xc3\xa9\r\n&#13;</a>", "<0a>0a=\xc3\xa9\n\r;");
         expect_read("\xef\xbb\xbf<a>bom</a>", "<0a>0a=bom;");
         expect_read("<?xml version='1.0' encoding='ISO-8859-1'?><a>\xc3\xa9</a>", "<0a>0a=\xc3\xa9;");
@@ -187,12 +191,31 @@ static void test_reader(void **state)
 static void test_malformed(void **state)
 {
         static const char *const bad[] = {
-                "", " ", "x", "<", "<a>", "<a></b>", "<a><b></a></b>", "<a/><b/>", "<a>&nope;</a>", "<a>&#0;</a>", "<a>&#1;</a>",
-                "<a x=1/>", "<a>\x01</a>", "<a>\xff</a>", "<a>]]></a>", "a<a/>", "<a/>b", "<a>&</a>", "<a b='1' b='2'/>",
-                "<!DOCTYPE a><a/>", "<!DOCTYPE a SYSTEM 'file:///etc/passwd'><a/>",
+                "",
+                " ",
+                "x",
+                "<",
+                "<a>",
+                "<a></b>",
+                "<a><b></a></b>",
+                "<a/><b/>",
+                "<a>&nope;</a>",
+                "<a>&#0;</a>",
+                "<a>&#1;</a>",
+                "<a x=1/>",
+                "<a>\x01</a>",
+                "<a>\xff</a>",
+                "<a>]]></a>",
+                "a<a/>",
+                "<a/>b",
+                "<a>&</a>",
+                "<a b='1' b='2'/>",
+                "<!DOCTYPE a><a/>",
+                "<!DOCTYPE a SYSTEM 'file:///etc/passwd'><a/>",
                 "<!DOCTYPE a [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><a>&e;</a>",
                 "<!DOCTYPE a [<!ENTITY b 'bb'><!ENTITY c '&b;&b;&b;&b;'>]><a>&c;</a>",
-                "<?xml version='1.0' encoding='UTF-16'?><a>\xff\xfe</a>", "<?xml version='1.0'?><?xml version='1.0'?><a/>",
+                "<?xml version='1.0' encoding='UTF-16'?><a>\xff\xfe</a>",
+                "<?xml version='1.0'?><?xml version='1.0'?><a/>",
         };
 
         for (size_t i = 0; i < COUNT(bad); i++)
@@ -257,8 +280,8 @@ static void test_sizes(void **state)
 /* One token that goes on and on is refused before it costs much; white space between elements may. */
 static void test_endless_tokens(void **state)
 {
-        static const char *const starts[] = {"<a><!--", "<a><?pi ", "<a b='", "<a ", "<a>&", "<", "<a></", "<a><![CDATA[",
-                                             "<?xml ", "<!DOCTYPE "};
+        static const char *const starts[] = {"<a><!--", "<a><?pi ", "<a b='",       "<a ",    "<a>&",
+                                             "<",       "<a></",    "<a><![CDATA[", "<?xml ", "<!DOCTYPE "};
         const size_t len = 300u << 10;
         char *text = malloc(len + 16);
 
@@ -316,12 +339,12 @@ static void test_round_trip(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_writer),        cmocka_unit_test(test_controls),
+                cmocka_unit_test(test_writer),         cmocka_unit_test(test_controls),
                 cmocka_unit_test(test_error_document), cmocka_unit_test(test_writer_limits),
-                cmocka_unit_test(test_empty_writer),  cmocka_unit_test(test_reader),
-                cmocka_unit_test(test_malformed),     cmocka_unit_test(test_bomb),
-                cmocka_unit_test(test_depth),         cmocka_unit_test(test_sizes),
-                cmocka_unit_test(test_endless_tokens),   cmocka_unit_test(test_callbacks_end_it),
+                cmocka_unit_test(test_empty_writer),   cmocka_unit_test(test_reader),
+                cmocka_unit_test(test_malformed),      cmocka_unit_test(test_bomb),
+                cmocka_unit_test(test_depth),          cmocka_unit_test(test_sizes),
+                cmocka_unit_test(test_endless_tokens), cmocka_unit_test(test_callbacks_end_it),
                 cmocka_unit_test(test_round_trip),
         };
 
