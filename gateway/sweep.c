@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -99,13 +100,12 @@ void gw_linger_free_all(struct gw_loop *loop)
 
 /* ---- one connection -------------------------------------------------------------------------------------- */
 
-/* A suspended connection is watched by nobody else. */
+/* A suspended connection is watched by nobody else. Also where bytes it sent before wait unread. */
 static bool peer_went(const struct gw_conn *conn)
 {
-        char byte;
-        ssize_t n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};
 
-        return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+        return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 /* Below the minimum rate since several sweeps, while others wait for what this one holds. */

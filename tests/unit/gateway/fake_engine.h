@@ -64,6 +64,7 @@ static struct {
         size_t span;                    /* longest span of a read; 0: all */
         uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
         bool slow_reads;                /* each span has to be waited for */
+        bool stall_reads;               /* and the first such wait sets hold */
         /* figures */
         unsigned puts_open, gets_open, aborts, commits;
         uint8_t next_id;
@@ -193,7 +194,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.store.loop = loop;
         fake.bucket_count = 1;
         fake.buckets[0] = (struct eng_bucket){.id = 1, .created_ms = 1000, .name = "bucket"};
-        fake.hold = fake.slow_reads = false;
+        fake.hold = fake.slow_reads = fake.stall_reads = false;
         fake.open_rv = fake.commit_rv = fake.get_rv = 0;
         fake.room = fake.span = 0;
         fake.break_at = 0;
@@ -337,6 +338,8 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         if (fake.break_at != 0 && get->at >= fake.break_at)
                 return -EIO;
         if (fake.slow_reads && !get->waited) {
+                if (fake.stall_reads)
+                        fake_set_hold();
                 get->posted++;
                 fake_post(fake_later(run_get_wake, get));
                 return -EAGAIN;
