@@ -422,11 +422,11 @@ static void freed_around_running_requests(void **state)
         uint8_t *bytes = pattern(20000);
         int a = dial(), b = dial(), c = dial();
 
+        fake.room = 100;
         send_signed(b, "PUT", "/bucket/half", "Content-Length: 1000\r\n");
         send_text(b, "some");
         send_text(c, "GET /bucket/");
         EVENTUALLY(fake_figure(&fake.puts_open) == 1);
-        fake.room = 100;
         fake_set_hold();
         send_put(a, "/bucket/stuck", bytes, 20000);
         EVENTUALLY(fake_held() == 1);

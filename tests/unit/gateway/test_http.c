@@ -4,6 +4,16 @@
  */
 #include "tests/unit/gateway/gateway_fixture.h"
 
+static unsigned lines_logged(void)
+{
+        unsigned n;
+
+        pthread_mutex_lock(&site.lock);
+        n = site.lines;
+        pthread_mutex_unlock(&site.lock);
+        return n;
+}
+
 /* ---- the plain way ------------------------------------------------------------------------------------- */
 
 static void objects_come_and_go(void **state)
@@ -81,7 +91,7 @@ static void every_answer_is_accounted_for(void **state)
         expect(fd, 200, NULL);
         send_signed(fd, "GET", "/bucket/none", NULL);
         expect(fd, 404, "NoSuchKey");
-        EVENTUALLY(site.lines == 2);
+        EVENTUALLY(lines_logged() == 2);
         pthread_mutex_lock(&site.lock);
         assert_string_equal(site.last_operation, "GetObject");
         assert_string_equal(site.last_error, "NoSuchKey");
