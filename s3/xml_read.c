@@ -129,6 +129,7 @@ int s3_xml_reader_new(const struct s3_xml_events *events, void *arg, size_t body
 
         if (reader == NULL)
                 return -ENOMEM;
+        xmlInitParser(); /* does its work once, whichever thread comes first */
         reader->events = events;
         reader->arg = arg;
         reader->body_max = body_max != 0 ? body_max : S3_XML_BODY_MAX;

@@ -3,6 +3,8 @@
  */
 #include "tests/unit/s3/fixture.h"
 
+#include <pthread.h>
+
 static struct s3_doc *doc;
 
 /* The document stays in doc until the next call. */
@@ -276,6 +278,37 @@ static void test_create_bucket(void **state)
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags><Tag/></Tags>"), S3_ERR_NOT_IMPLEMENTED);
 }
 
+/* Loops read their first documents at the same time. */
+static void *read_many(void *arg)
+{
+        static const char text[] = "<Delete><Object><Key>k&amp;</Key></Object><Quiet>true</Quiet></Delete>";
+
+        for (unsigned i = 0; i < 200; i++) {
+                struct s3_doc *mine;
+
+                if (s3_doc_new(S3_DOC_DELETE, &mine) != 0 || s3_doc_feed(mine, text, sizeof(text) - 1) != S3_OK ||
+                    s3_doc_finish(mine) != S3_OK || mine->object_count != 1)
+                        return arg;
+                s3_doc_free(mine);
+        }
+        return NULL;
+}
+
+static char failed_mark[] = "failed";
+
+static void test_threads(void **state)
+{
+        pthread_t threads[4];
+        void *failed;
+
+        for (size_t i = 0; i < COUNT(threads); i++)
+                assert_int_equal(pthread_create(&threads[i], NULL, read_many, failed_mark), 0);
+        for (size_t i = 0; i < COUNT(threads); i++) {
+                assert_int_equal(pthread_join(threads[i], &failed), 0);
+                assert_null(failed);
+        }
+}
+
 static void test_too_long(void **state)
 {
         size_t len = S3_XML_BODY_MAX + 1;
@@ -295,6 +328,7 @@ static void test_too_long(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_threads), /* first: nobody has used the parser yet */
                 cmocka_unit_test(test_complete),         cmocka_unit_test(test_complete_etags),
                 cmocka_unit_test(test_complete_refused), cmocka_unit_test(test_ten_thousand_parts),
                 cmocka_unit_test(test_delete),           cmocka_unit_test(test_delete_refused),

@@ -167,6 +167,27 @@ static void test_authorization_syntax(void **state)
                 expect_authorization(cases[i].value, cases[i].reason);
 }
 
+/* 128 names are taken, each once. */
+static void test_signed_names(void **state)
+{
+        char value[2048], list[1024], target[2048];
+
+        for (unsigned count = 128; count <= 129; count++) {
+                size_t used = (size_t)snprintf(list, sizeof(list), "host;x-amz-content-sha256;x-amz-date");
+
+                for (unsigned i = 3; i < count; i++)
+                        used += (size_t)snprintf(list + used, sizeof(list) - used, ";h%u", i);
+                snprintf(value, sizeof(value),
+                         "AWS4-HMAC-SHA256 Credential=" CREDENTIAL ",SignedHeaders=%s,Signature=a", list);
+                expect_authorization(value, count == 128 ? S3_AUTH_MISMATCH : S3_AUTH_TOO_LARGE);
+        }
+        expect_authorization("AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED ";Host,Signature=a",
+                             S3_AUTH_BAD_HEADER_FIELD);
+        snprintf(target, sizeof(target), "/?%s%s;host%s", strchr(PRESIGNED, '?') + 1, "%3Bdate", PRESIGNED_SIGNATURE);
+        wire_make(&wire, "GET", target, HOST);
+        expect_reason(wire_verify(&wire, NOW, &auth), S3_AUTH_Q_DUPLICATE);
+}
+
 static void test_long_fields(void **state)
 {
         char value[4096], long_text[3000];
@@ -519,6 +540,7 @@ int main(void)
                 cmocka_unit_test(test_sub_resource_and_list),
                 cmocka_unit_test(test_presigned),
                 cmocka_unit_test(test_authorization_syntax),
+                cmocka_unit_test(test_signed_names),
                 cmocka_unit_test(test_long_fields),
                 cmocka_unit_test(test_dates),
                 cmocka_unit_test(test_payload_header),
