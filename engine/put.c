@@ -14,6 +14,7 @@
 
 #define STALE_RETRY_NS (5ull * 1000 * 1000)
 #define STALE_RETRIES 2000u
+#define GATHER_BYTES (64u << 10)
 
 static void step(struct eng_put *put);
 
@@ -276,15 +277,25 @@ static ssize_t write_striped(struct eng_put *put, const uint8_t *data, size_t le
         return put->error != 0 ? put->error : (ssize_t)taken;
 }
 
-/* ---- inline ---------------------------------------------------------------------------------------------------------- */
+/* ---- before the first stripe ---------------------------------------------------------------------------------------------------------- */
 
-static int grow_inline(struct eng_put *put, size_t need)
+/* Bytes gathered in memory before slots are asked for: a slow upload holds what it has sent, not what it will. */
+static uint64_t gather_limit(const struct eng_put *put)
 {
-        size_t cap = put->params.size != ENG_SIZE_UNKNOWN ? (size_t)put->params.size : put->head_cap * 2 + 4096;
+        return put->striped ? GATHER_BYTES : ENG_INLINE_MAX;
+}
+
+static int grow_head(struct eng_put *put, size_t need)
+{
+        size_t cap = put->head_cap * 2 + 4096;
         uint8_t *grown;
 
         if (need <= put->head_cap)
                 return 0;
+        if (cap > gather_limit(put))
+                cap = gather_limit(put);
+        if (put->params.size < cap)
+                cap = (size_t)put->params.size;
         if (cap < need)
                 cap = need;
         grown = realloc(put->head, cap);
@@ -295,13 +306,27 @@ static int grow_inline(struct eng_put *put, size_t need)
         return 0;
 }
 
-/* An upload of unknown size outgrew the record: what was gathered is the beginning of the first stripe. */
-static int leave_inline(struct eng_put *put)
+static int gather(struct eng_put *put, const void *data, size_t len)
 {
-        int rv = reserve_slots(put);
+        int rv = grow_head(put, put->head_len + len);
 
+        if (rv != 0)
+                return rv;
+        memcpy(put->head + put->head_len, data, len);
+        put->head_len += len;
+        put->taken += len;
+        return 0;
+}
+
+/* Too much to be gathered: what was is the beginning of the first stripe. */
+static int begin_striped(struct eng_put *put)
+{
+        int rv;
+
+        put->striped = true;
+        rv = reserve_slots(put);
         if (rv == 0)
-                put->striped = true;
+                put->reserved = true;
         return rv;
 }
 
@@ -328,16 +353,12 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
                 return put->error;
         if (put->params.size != ENG_SIZE_UNKNOWN && put->taken + len > put->params.size)
                 return put->error = -EINVAL;
-        if (!put->striped && put->taken + len > ENG_INLINE_MAX) {
-                rv = leave_inline(put);
-        } else if (!put->striped) {
-                rv = grow_inline(put, put->head_len + len);
-                if (rv == 0) {
-                        memcpy(put->head + put->head_len, data, len);
-                        put->head_len += len;
-                        put->taken += len;
+        if (!put->reserved && put->taken + len <= gather_limit(put)) {
+                rv = gather(put, data, len);
+                if (rv == 0)
                         return (ssize_t)len;
-                }
+        } else if (!put->reserved) {
+                rv = begin_striped(put);
         }
         if (rv != 0)
                 return put->error = rv;
@@ -390,13 +411,6 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
         eng_new_id(put->el, put->id);
         put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > ENG_INLINE_MAX);
-        if (put->striped) {
-                rv = reserve_slots(put);
-                if (rv != 0) {
-                        free(put);
-                        return rv;
-                }
-        }
         *out = put;
         return 0;
 }
@@ -407,9 +421,9 @@ static void put_free(struct eng_put *put)
 {
         struct lp_loop *loop = put->el->loop;
 
-        if (put->striped && put->granted)
+        if (put->reserved && put->granted)
                 lp_unreserve(loop, LP_SHARE_PUT, put->reserve.count);
-        else if (put->striped)
+        else if (put->reserved)
                 lp_reserve_cancel(loop, &put->reserve);
         free(put->head);
         free(put->drives);
@@ -593,10 +607,14 @@ static int send_syncs(struct eng_put *put)
 /* Last units: what is left of the head, the unfinished unit, the parity of an unfinished stripe. True when all are on their way. */
 static bool flush_rest(struct eng_put *put)
 {
+        if (put->error == 0 && !put->reserved)
+                put->error = begin_striped(put); /* a small part: all of it is in the head */
         if (put->error != 0)
                 return true;
-        if (!put->granted || !drain_head(put))
+        if (!put->granted || !drain_head(put)) {
+                put->waiting = !put->granted;
                 return put->error != 0;
+        }
         if (put->taken == 0 && put->runs == 0 && put->error == 0)
                 put->error = place_run(put, 0);
         if (put->current != NULL && put->fill != 0) {
@@ -683,7 +701,7 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
         put->done_arg = arg;
         put->params.wake = wake_flush; /* slots granted late wake the flush */
         put->params.arg = put;
-        put->waiting = put->striped && !put->granted;
+        put->waiting = put->reserved && !put->granted;
         if (commit->attrs_len > ENG_ATTRS_MAX)
                 put->error = -EINVAL;
         else if (put->params.size != ENG_SIZE_UNKNOWN && put->taken != put->params.size)

@@ -47,7 +47,7 @@ struct eng_put {
         size_t head_len, head_cap, head_at;
 
         struct lp_reserve reserve;
-        bool granted;
+        bool reserved, granted;        /* stands in line or holds slots; holds them */
         unsigned used;                 /* slots drawn from the reservation */
         unsigned k, m, need;           /* need: shards of a run that must be stable */
         const struct era_code *code;

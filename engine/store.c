@@ -24,6 +24,15 @@ struct probe {
         struct eng_identity identity;
 };
 
+static bool same_folder(const char *a, const char *b)
+{
+        struct stat sa, sb;
+
+        if (strcmp(a, b) == 0)
+                return true;
+        return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
 static int probe_all(const struct eng_options *o, struct probe *probes, struct eng_error *error)
 {
         unsigned i, j;
@@ -33,13 +42,15 @@ static int probe_all(const struct eng_options *o, struct probe *probes, struct e
                 return eng_error_set(error, -EINVAL, "between 1 and %u drives must be given", ENG_DRIVES_MAX);
         for (i = 0; i < o->drive_count; i++) {
                 for (j = 0; j < i; j++)
-                        if (strcmp(o->drives[i], o->drives[j]) == 0)
+                        if (same_folder(o->drives[i], o->drives[j]))
                                 return eng_error_set(error, -EINVAL, "%s: given twice", o->drives[i]);
                 if (strlen(o->drives[i]) >= sizeof(((struct eng_member *)0)->path))
                         return eng_error_set(error, -ENAMETOOLONG, "%s: path too long", o->drives[i]);
                 rv = eng_folder_probe(o->drives[i], &probes[i].state, &probes[i].identity, error);
                 if (rv != 0)
                         return rv;
+                if (probes[i].state == ENG_FOLDER_ABSENT && o->format)
+                        return eng_error_set(error, -ENOENT, "%s: is not a folder", o->drives[i]);
                 if (probes[i].state == ENG_FOLDER_FOREIGN)
                         return eng_error_set(error, -ENOTEMPTY, "%s: holds other files and is no drive of a store",
                                              o->drives[i]);
@@ -112,10 +123,7 @@ static int format_all(struct eng_store *store, struct eng_error *error)
         for (i = 0; i < o->drive_count && rv == 0; i++) {
                 identity.slot = i;
                 memcpy(identity.drive_id, store->members[i].id, FMT_ID);
-                if (mkdir(o->drives[i], 0755) != 0 && errno != EEXIST)
-                        rv = eng_error_set(error, -errno, "%s: %s", o->drives[i], strerror(errno));
-                else
-                        rv = eng_folder_format(o->drives[i], &identity, epoch->data, epoch->len, error);
+                rv = eng_folder_format(o->drives[i], &identity, epoch->data, epoch->len, error);
         }
         eng_buf_unref(epoch);
         store->formatted = rv == 0;
