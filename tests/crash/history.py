@@ -16,8 +16,7 @@ ABSENT = None
 SIZES = [0, 1, 100, 4 * KIB, 30 * KIB, 128 * KIB, 128 * KIB + 1, 300 * KIB, MIB + 7, 2 * MIB + 4096, 3 * MIB]
 WEIGHTS = [1, 3, 12, 12, 8, 3, 3, 5, 3, 2, 2]
 # What a client sees of a server that dies: no answer. An answer with an error says that the operation did not happen.
-NO_ANSWER = (botocore.exceptions.HTTPClientError, botocore.exceptions.ResponseStreamingError, botocore.exceptions.IncompleteReadError,
-             urllib3.exceptions.HTTPError, ConnectionError)
+NO_ANSWER = (botocore.exceptions.BotoCoreError, urllib3.exceptions.HTTPError, ConnectionError)
 
 
 class Mismatch(AssertionError):

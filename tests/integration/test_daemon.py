@@ -396,7 +396,7 @@ def test_health_and_metrics(pool, store, s3, bucket):
     assert figures["millrace_ready"] == 1
     body = daemon.admin_get("/metrics")[1].decode()
     for line in body.splitlines():
-        assert re.match(r"^(# (HELP|TYPE) millrace_\w+ .+|millrace_\w+(\{[^{}]*\})? [-+0-9.eEInfNa]+|process_\w+ [-+0-9.e]+)$", line), line
+        assert re.match(r"^(# (HELP|TYPE) (millrace|process)_\w+ .+|millrace_\w+(\{[^{}]*\})? [-+0-9.eEInfNa]+|process_\w+ [-+0-9.e]+)$", line), line
     assert f"{daemon.secret_key}" not in body
 
 
