@@ -172,7 +172,8 @@ static bool add_params(struct text *text, struct s3_str query)
                         return false;
                 params[count++] = (struct s3_header){name, value};
         }
-        qsort(params, count, sizeof(params[0]), compare_params);
+        if (count > 1)
+                qsort(params, count, sizeof(params[0]), compare_params);
         for (size_t i = 0; i < count && !text->full; i++) {
                 int n;
 
@@ -215,7 +216,8 @@ static bool add_amz_headers(struct text *text, const struct s3_request *request)
                         return false;
                 sorted[count++] = &request->headers[i];
         }
-        qsort(sorted, count, sizeof(sorted[0]), compare_names);
+        if (count > 1)
+                qsort(sorted, count, sizeof(sorted[0]), compare_names);
         for (size_t i = 0; i < count; i++) {
                 if (i > 0 && s3_str_eq_nocase(sorted[i]->name, sorted[i - 1]->name)) {
                         text->len--; /* continue the line before */

@@ -165,7 +165,8 @@ static int put_query(struct s3_sink *sink, struct s3_str raw, bool presigned)
                         return -EINVAL;
                 pieces[count++] = (struct piece){name, value};
         }
-        qsort(pieces, count, sizeof(pieces[0]), compare_pieces);
+        if (count > 1)
+                qsort(pieces, count, sizeof(pieces[0]), compare_pieces);
         for (size_t i = 0; i < count && rv == 0; i++) {
                 if (i > 0)
                         put_byte(sink, '&');
