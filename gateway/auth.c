@@ -58,6 +58,24 @@ static const char *mismatch_extra(struct gw_request *req, const struct s3_reques
         return copy;
 }
 
+static const char *access_key_element(struct gw_request *req, const char *access_key)
+{
+        struct s3_xml xml;
+        char *text;
+        const char *copy;
+        size_t len;
+
+        s3_xml_init(&xml, 8 << 10);
+        s3_xml_textz(&xml, "AWSAccessKeyId", access_key);
+        if (s3_xml_take(&xml, &text, &len) != 0) {
+                s3_xml_free(&xml);
+                return NULL;
+        }
+        copy = gw_copy(req, (struct s3_str){text, len});
+        free(text);
+        return copy;
+}
+
 static void refuse(struct gw_request *req, const struct s3_request *signed_request, enum s3_auth_reason reason)
 {
         const struct s3_auth *auth = &req->loop->auth;
@@ -67,7 +85,7 @@ static void refuse(struct gw_request *req, const struct s3_request *signed_reque
 
         if (s3_auth_wants_region(reason))
                 extra = gw_printf(req, "<Region>%s</Region>", region);
-        else if (reason == S3_AUTH_MISMATCH)
+        else if (reason == S3_AUTH_MISMATCH && auth->kind != S3_AUTH_QUERY_V2)
                 extra = mismatch_extra(req, signed_request, auth);
         gw_reply_error_extra(req, s3_auth_error(reason), message, extra);
 }
@@ -92,7 +110,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return false;
         }
-        if (reason == S3_AUTH_OK)
+        if (reason == S3_AUTH_OK && auth->kind != S3_AUTH_QUERY_V2)
                 reason = s3_auth_check(&signed_request, auth, region, now);
         if (reason != S3_AUTH_OK) {
                 refuse(req, &signed_request, reason);
@@ -100,12 +118,16 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
         }
         credential = gw_credentials_find(loop, auth->access_key);
         if (credential == NULL) {
-                gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL,
-                                     gw_printf(req, "<AWSAccessKeyId>%s</AWSAccessKeyId>", auth->access_key));
+                gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL, access_key_element(req, auth->access_key));
                 return false;
         }
-        signing_key(loop, credential, auth->scope_date, key);
-        reason = s3_auth_verify(&signed_request, auth, key, region, now);
+        if (auth->kind == S3_AUTH_QUERY_V2) {
+                reason = s3_auth_verify_v2(&signed_request, auth, s3_str_of(credential->secret_key),
+                                           req->virtual_host ? req->bucket : (struct s3_str){NULL, 0}, now);
+        } else {
+                signing_key(loop, credential, auth->scope_date, key);
+                reason = s3_auth_verify(&signed_request, auth, key, region, now);
+        }
         if (reason != S3_AUTH_OK) {
                 refuse(req, &signed_request, reason);
                 return false;

@@ -185,6 +185,7 @@ static enum s3_error take_address(struct gw_request *req)
                 return error;
         req->bucket = (struct s3_str){gw_copy(req, s3_address_bucket(&address)), address.bucket_len};
         req->key = (struct s3_str){gw_copy(req, s3_address_key(&address)), address.key_len};
+        req->virtual_host = address.virtual_host;
         return req->bucket.data == NULL || req->key.data == NULL ? S3_ERR_SLOW_DOWN : S3_OK;
 }
 
@@ -243,6 +244,21 @@ static int find_bucket(struct gw_request *req)
         return rv;
 }
 
+/* A presigned URL may carry what else would be headers; they are signed with it and count as headers. */
+static enum s3_error take_query_headers(struct gw_request *req)
+{
+        struct s3_header *all = gw_alloc(req, (req->header_count + S3_QUERY_PARAMS_MAX) * sizeof(*all));
+        size_t n;
+
+        if (all == NULL)
+                return S3_ERR_SLOW_DOWN;
+        memcpy(all, req->headers, req->header_count * sizeof(*all));
+        n = s3_query_headers(req->query, all + req->header_count, S3_QUERY_PARAMS_MAX);
+        req->headers = all;
+        req->header_count += (unsigned)(n < S3_QUERY_PARAMS_MAX ? n : S3_QUERY_PARAMS_MAX);
+        return S3_OK;
+}
+
 /* Who names the account that must own a bucket is let through only if that is ours. */
 static bool owner_as_expected(const struct gw_request *req)
 {
@@ -268,6 +284,8 @@ static void accept_named(struct gw_request *req)
                 req->op = &gw_op_none;
         if (!gw_authenticate(req, &key))
                 return;
+        if (req->loop->auth.kind != S3_AUTH_HEADER && routed == S3_OK)
+                routed = take_query_headers(req);
         if (req->bucket.len > 0 && !s3_bucket_name_valid(req->bucket))
                 routed = S3_ERR_INVALID_BUCKET_NAME;
         if (routed != S3_OK) {

@@ -73,6 +73,7 @@ struct gw_request {
         unsigned header_count;
         const struct s3_query *query;   /* made as long as needed */
         struct s3_str bucket, key;
+        bool virtual_host;              /* the bucket was taken from the Host header */
         bool chunked;                   /* Transfer-Encoding: chunked */
         bool expects_continue;
         uint64_t drained;               /* bytes dropped since it was refused */
