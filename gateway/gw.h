@@ -63,6 +63,7 @@ struct gw_conn {
         uint64_t since_ns;              /* opened, or last answer complete */
         int fd;
         bool cut;                       /* shut down by us: nothing more is expected of it */
+        unsigned ended;                 /* sweeps in a row that found the peer's end closed */
         LIST_ENTRY(gw_conn) entry;
 };
 

@@ -252,6 +252,8 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
         struct gw_listener *listener = cls;
         struct gw_conn *conn = *context;
 
+        /* A daemon that was full listens again only when it is run once more. */
+        listener->due = true;
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
                 conn_opened(listener, mhd, context);
         } else if (conn != NULL) {

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #define MS 1000000ull
 #define SLOW_SWEEPS 10u                 /* in a row below the minimum rate */
+#define POLL_BATCH 256u
 #define LINGER_NS (GW_DRAIN_MS * MS)
 
 /* ---- cutting and lingering --------------------------------------------------------------------------- */
@@ -100,12 +102,41 @@ void gw_linger_free_all(struct gw_loop *loop)
 
 /* ---- one connection -------------------------------------------------------------------------------------- */
 
-/* A suspended connection is watched by nobody else. Also where bytes it sent before wait unread. */
-static bool peer_went(const struct gw_conn *conn)
+/* Asks for all of a batch at once whether their peers have closed. */
+static void poll_batch(struct pollfd *fds, struct gw_conn **conns, unsigned count)
 {
-        struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};
+        if (poll(fds, count, 0) < 0)
+                return;
+        for (unsigned i = 0; i < count; i++)
+                conns[i]->ended = (fds[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ? conns[i]->ended + 1 : 0;
+}
 
-        return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+static void poll_peers(struct gw_loop *loop)
+{
+        struct gw_conn *conns[POLL_BATCH], *conn;
+        struct pollfd fds[POLL_BATCH];
+        unsigned count = 0;
+
+        LIST_FOREACH(conn, &loop->conns, entry) {
+                conns[count] = conn;
+                fds[count++] = (struct pollfd){.fd = conn->fd, .events = POLLRDHUP};
+                if (count == POLL_BATCH) {
+                        poll_batch(fds, conns, count);
+                        count = 0;
+                }
+        }
+        poll_batch(fds, conns, count);
+}
+
+/*
+ * The peer has closed, all it sent was read, and yet the library waits for more: it misses an end that comes together with the last bytes
+ * (edge-triggered events, and a short read counts as all there is).
+ */
+static bool end_was_missed(const struct gw_conn *conn)
+{
+        int unread = 0;
+
+        return conn->ended >= 2 && ioctl(conn->fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
 /* Below the minimum rate since several sweeps, while others wait for what this one holds. */
@@ -134,21 +165,23 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
         uint64_t age = now - req->state_ns;
 
         if (req->suspended) {
-                if (age > GW_GONE_MS * MS && !req->peer_gone && peer_went(conn))
-                        gw_conn_cut(conn);
+                if (age > GW_GONE_MS * MS && conn->ended > 0)
+                        gw_conn_cut(conn); /* also where bytes it sent before wait unread */
                 return;
         }
         switch (req->state) {
         case GW_LINE:
-                if (age > limits->request_ms * MS)
+                if (age > limits->request_ms * MS || end_was_missed(conn))
                         gw_conn_cut(conn);
                 break;
         case GW_BODY:
-                if (req->put != NULL && too_slow(req, LP_SHARE_PUT, req->bytes_in))
+                if (end_was_missed(conn))
+                        gw_conn_cut(conn);
+                else if (req->put != NULL && too_slow(req, LP_SHARE_PUT, req->bytes_in))
                         time_out_body(req);
                 break;
         case GW_DRAIN:
-                if (age > GW_DRAIN_MS * MS)
+                if (age > GW_DRAIN_MS * MS || end_was_missed(conn))
                         gw_conn_cut(conn);
                 break;
         case GW_SENDING:
@@ -172,11 +205,12 @@ static void sweep(struct lp_timer *timer)
         struct gw_linger *linger, *next_linger;
         struct gw_conn *conn, *next;
 
+        poll_peers(loop);
         for (conn = LIST_FIRST(&loop->conns); conn != NULL; conn = next) {
                 next = LIST_NEXT(conn, entry);
                 if (conn->request != NULL)
                         sweep_request(conn, conn->request, now);
-                else if (now - conn->since_ns > quiet)
+                else if (now - conn->since_ns > quiet || end_was_missed(conn))
                         gw_conn_cut(conn); /* idle, or a request line that trickles in */
         }
         for (linger = LIST_FIRST(&loop->lingers); linger != NULL; linger = next_linger) {
