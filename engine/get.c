@@ -641,7 +641,8 @@ static int give(struct eng_get *get, const uint8_t *data, size_t n, const uint8_
         *out = data;
         *len = n;
         get->pos += n;
-        get->crc = era_crc32c(get->crc, data, n);
+        if (get->summing)
+                get->crc = era_crc32c(get->crc, data, n);
         return 0;
 }
 
@@ -687,6 +688,11 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         *data = (const uint8_t *)s->slot[u] + LP_SLOT_HEADER + s->at % s->unit;
         s->at += n;
         return give(get, *data, n, data, len);
+}
+
+void eng_get_sum(struct eng_get *get)
+{
+        get->summing = true;
 }
 
 uint32_t eng_get_crc32c(const struct eng_get *get)

@@ -55,6 +55,7 @@ struct eng_get {
         void (*wake)(void *arg);
         void *wake_arg;
         bool waiting, degrading;
+        bool summing;                  /* crc is wanted */
         bool closed;                   /* by the caller */
         bool closing;                  /* the message of that has run: ends with the last I/O */
         struct lp_msg close_msg;

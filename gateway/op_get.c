@@ -265,6 +265,7 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
         if (small) {
                 work->buffer = malloc(work->len + 1);
                 req->release = free_work;
+                eng_get_sum(req->get);
                 if (work->buffer == NULL) {
                         req->answer.header_count = 0;
                         gw_reply_no_memory(req);

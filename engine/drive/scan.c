@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define SLICE_STEPS  2000u      /* names looked at before others get their turn */
+#define UPLOAD_TAIL  (2u + FMT_ID) /* behind the key in the name of an upload */
 #define ANSWER_BYTES (8u << 20) /* an answer this long ends with more = true */
 #define ENTRY_ALIGN  8u
 
@@ -247,7 +248,11 @@ static size_t common_prefix(const struct eng_op *op, const uint8_t *name, size_t
 {
         const uint8_t *found;
 
-        if (op->scan.delimiter == NULL || op->scan.delimiter_len == 0 || len < op->scan.prefix_len)
+        if (op->scan.delimiter == NULL || op->scan.delimiter_len == 0)
+                return 0;
+        if (len >= UPLOAD_TAIL && name[0] == FMT_SPACE_UPLOAD)
+                len -= UPLOAD_TAIL; /* the key only: an id may hold any byte */
+        if (len < op->scan.prefix_len)
                 return 0;
         found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter,
                        op->scan.delimiter_len);

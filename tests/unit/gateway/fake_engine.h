@@ -354,6 +354,10 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         return 0;
 }
 
+void eng_get_sum(struct eng_get *get)
+{
+}
+
 uint32_t eng_get_crc32c(const struct eng_get *get)
 {
         return get->crc;
