@@ -227,7 +227,7 @@ static void test_defaults(void **state)
         assert_int_equal(f->settings.admin.port, 9001);
         assert_false(f->settings.plain_listen.set);
         assert_string_equal(f->settings.region, "us-east-1");
-        assert_int_equal(f->settings.cache, 64ull << 20);
+        assert_int_equal(f->settings.cache, 32ull << 20);
         assert_int_equal(f->settings.idle_timeout, 60000);
         assert_int_equal(f->settings.ec.k, 0);
         assert_int_equal(f->settings.log_level, 2);
