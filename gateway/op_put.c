@@ -32,16 +32,24 @@ static bool acl_fine(struct s3_str acl)
                s3_str_eq(acl, S3_STR("bucket-owner-read"));
 }
 
+static bool is_refused(struct s3_str name)
+{
+        /* There are no tags to be copied or replaced. */
+        if (s3_str_eq_nocase(name, S3_STR("x-amz-tagging-directive")))
+                return false;
+        for (unsigned i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+                if (s3_str_starts_nocase(name, s3_str_of(refused[i])))
+                        return true;
+        return false;
+}
+
 bool gw_write_headers_check(struct gw_request *req)
 {
-        unsigned i, j;
-
-        for (i = 0; i < req->header_count; i++)
-                for (j = 0; j < sizeof(refused) / sizeof(refused[0]); j++)
-                        if (s3_str_starts_nocase(req->headers[i].name, s3_str_of(refused[j]))) {
-                                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
-                                return false;
-                        }
+        for (unsigned i = 0; i < req->header_count; i++)
+                if (is_refused(req->headers[i].name)) {
+                        gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                        return false;
+                }
         if (!acl_fine(gw_header(req, "x-amz-acl"))) {
                 gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
                 return false;
