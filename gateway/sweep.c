@@ -171,7 +171,7 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
         }
         switch (req->state) {
         case GW_LINE:
-                if (age > limits->request_ms * MS || end_was_missed(conn))
+                if (age > limits->request_ms * MS || end_was_missed(conn) || req->loop->draining)
                         gw_conn_cut(conn);
                 break;
         case GW_BODY:
