@@ -180,7 +180,7 @@ static void drain(struct srv_daemon *d)
                         break;
         }
         if (active > 0)
-                srv_log(SRV_LOG_WARNING, "stopped while %u requests were being served", active);
+                srv_log(SRV_LOG_WARNING, "stopped; requests not finished: %u", active);
 }
 
 /* ---- serving -------------------------------------------------------------------------------------- */

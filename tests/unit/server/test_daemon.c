@@ -3,6 +3,8 @@
  */
 #include "daemon_fixture.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -441,6 +443,53 @@ static void test_stop_at_any_time(void **state)
         }
 }
 
+/* A connection on which an upload has begun and does not go on. */
+static int begin_upload(struct daemon_fixture *f)
+{
+        struct fx_request q = {.method = "PUT",
+                               .address = f->listen,
+                               .path = "/bucket/key",
+                               .body = "",
+                               .access_key = f->access_key,
+                               .secret_key = f->secret_key};
+        struct curl_slist *list = fx_sign(&q, NULL), *line;
+        struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        char head[4096];
+        size_t len;
+
+        addr.sin_port = htons((uint16_t)atoi(strrchr(f->listen, ':') + 1));
+        assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+        len = (size_t)snprintf(head, sizeof(head), "PUT /bucket/key HTTP/1.1\r\nHost: %s\r\n", f->listen);
+        for (line = list; line != NULL; line = line->next)
+                len += (size_t)snprintf(head + len, sizeof(head) - len, "%s\r\n", line->data);
+        len += (size_t)snprintf(head + len, sizeof(head) - len, "Content-Length: 1000000\r\n\r\nbegun");
+        assert_int_equal(write(fd, head, len), (ssize_t)len);
+        curl_slist_free_all(list);
+        return fd;
+}
+
+/* SIGTERM waits for an upload that runs; a second one does not. */
+static void test_second_signal(void **state)
+{
+        struct daemon_fixture *f = *state;
+        int fd;
+
+        fx_start(f, ARGS("--format"));
+        assert_int_equal(s3_call(f, "PUT", "/bucket", NULL), 200);
+        fd = begin_upload(f);
+        usleep(200000);
+        kill(f->pid, SIGTERM);
+        assert_true(fx_said(f, "millraced: stopping\n"));
+        assert_int_equal(admin_get(f, "/health/ready"), 503);
+        has("stopping");
+        usleep(200000);
+        assert_int_equal(waitpid(f->pid, NULL, WNOHANG), 0);
+        assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
+        assert_non_null(strstr(f->text, "stopped; requests not finished: 1"));
+        close(fd);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
 
 int main(void)
@@ -457,6 +506,7 @@ int main(void)
                 TEST(test_tls),
                 TEST(test_service_manager),
                 TEST(test_stop_at_any_time),
+                TEST(test_second_signal),
         };
 
         signal(SIGPIPE, SIG_IGN);
