@@ -194,6 +194,8 @@ class Demo:
         print("Killing the daemon (SIGKILL) in the middle of uploads")
         acknowledged, died = {}, threading.Event()
         lock = threading.Lock()
+        size, digest = self.facts[f"shards/{self.shards[0].name}"]
+        sent = 0  # bytes of the shard that is on its way
 
         def small(worker):
             s3 = self.client()
@@ -209,21 +211,29 @@ class Demo:
                     acknowledged[key] = (len(data), hashlib.md5(data).hexdigest())
                 number += 1
 
+        def count(more):
+            nonlocal sent
+            sent += more
+
         def large():
-            try:
-                self.client().upload_file(str(self.shards[0]), BUCKET, "killed/large.tar", Config=TRANSFER)
-                size, digest = self.facts[f"shards/{self.shards[0].name}"]
+            nonlocal sent
+            number = 0
+            while not died.is_set():
+                sent, key = 0, f"killed/large-{number}.tar"
+                try:
+                    self.client().upload_file(str(self.shards[0]), BUCKET, key, Config=TRANSFER, Callback=count)
+                except Exception:  # whatever boto3 makes of a dead server: this upload was not acknowledged
+                    break
                 with lock:
-                    acknowledged["killed/large.tar"] = (size, digest)
-            except Exception:  # whatever boto3 makes of a dead server: the upload was not acknowledged
-                pass
+                    acknowledged[key] = (size, digest)
+                number += 1
 
         threads = [threading.Thread(target=small, args=(n,)) for n in range(6)] + [threading.Thread(target=large)]
         for thread in threads:
             thread.start()
         deadline = time.monotonic() + 30
-        while len(acknowledged) < 200 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        while (len(acknowledged) < 200 or not size * 0.2 < sent < size * 0.8) and time.monotonic() < deadline:
+            time.sleep(0.002)
         self.daemon.kill()
         died.set()
         for thread in threads:
@@ -242,11 +252,13 @@ class Demo:
         for key in found - set(acknowledged):
             s3.delete_object(Bucket=BUCKET, Key=key)
         self.facts.update(acknowledged)
-        self.survived.append(f"SIGKILL under load: {len(acknowledged):,} uploads acknowledged until then, all there; ready again in {ready:.2f} s")
+        self.survived.append(f"SIGKILL with a multipart upload and six small ones under way: {len(acknowledged):,} uploads acknowledged until "
+                             f"then, all there; ready again in {ready:.2f} s")
 
     def lose_a_drive(self):
         print("Moving one drive folder away from under the running daemon")
         self.daemon.drives[1].rename(self.folder / "drive-moved-away")
+        self.daemon.wait_until(lambda: self.daemon.health_json()[1]["drives_in"] == 3, 30, "to notice the missing drive")
         self.read_all("read all, one drive gone")
         s3 = self.client(attempts=8)
         for i in range(20):

@@ -16,20 +16,20 @@ class Progress:
         self.terminal = sys.stdout.isatty()
 
     def __enter__(self):
-        self.show(force=True)
+        if self.terminal:
+            self.show(force=True)
         return self
 
     def __exit__(self, kind, value, traceback):
         if kind is None:
-            self.show(force=True)
-            print(f"  ({time.monotonic() - self.started:.1f} s)" if self.terminal else f"    {time.monotonic() - self.started:.1f} s", flush=True)
+            self.show(force=True, tail=f" ({time.monotonic() - self.started:.1f} s)\n")
 
     def add(self, count=1):
         with self.lock:
             self.done += count
             self.show()
 
-    def show(self, force=False):
+    def show(self, force=False, tail=""):
         now = time.monotonic()
         if not force and now - self.shown < (0.1 if self.terminal else 5):
             return
@@ -37,7 +37,7 @@ class Progress:
         text = f"  {self.title}"
         if self.total:
             text += f": {self.done:,} of {self.total:,} {self.unit}"
-        print(f"\r\033[K{text}" if self.terminal else text, end="" if self.terminal else "\n", flush=True)
+        print(f"\r\033[K{text}{tail}" if self.terminal else text + (tail or "\n"), end="", flush=True)
 
 
 def percentile(values, share):

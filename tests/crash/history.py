@@ -2,6 +2,8 @@
 
 Each worker owns keys of its own, so that it knows what the last acknowledged state of each is. At a kill at most one operation of
 a worker is in flight: its key may then be in the old state or the new one, but must be the same in every read from then on.
+
+A change that was answered 503 has an outcome that nobody knows: it may show itself at any time until a restart has settled it.
 """
 import hashlib
 import os
@@ -36,6 +38,8 @@ class Worker:
         self.bucket = bucket
         self.state = {}       # key -> digest of what was acknowledged last, or ABSENT
         self.doubt = {}       # key -> digests it may have, after an operation without an answer
+        self.late = {}        # key -> what changes answered 503 may still make of it
+        self.settled = {}     # key -> what it might have been, where the last settling decided
         self.uploads = []     # ids of multipart uploads whose Complete was not acknowledged
         self.counts = {}
         self.block = os.urandom(6 * MIB)
@@ -64,11 +68,12 @@ class Worker:
         operation(s3, key)
 
     def intend(self, key, new):
-        self.doubt[key] = self.doubt.get(key, {self.state.get(key, ABSENT)}) | {new}
+        self.doubt[key] = {self.state.get(key, ABSENT), new}
 
     def acknowledge(self, key, new):
         self.state[key] = new
         self.doubt.pop(key, None)
+        self.settled.pop(key, None)
 
     def change(self, key, new, call):
         """Runs a change. An answer of refusal leaves the key as it was; no answer leaves it in doubt."""
@@ -79,7 +84,9 @@ class Worker:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             if status != 503:
                 raise
-            return False  # 503 says nothing of the outcome: the doubt stays until the next change or read
+            self.doubt.pop(key)
+            self.late.setdefault(key, set()).add(new)
+            return False
         self.acknowledge(key, new)
         return True
 
@@ -92,7 +99,7 @@ class Worker:
 
     def copy(self, s3, key):
         source = self.key()
-        if source == key or self.state.get(source, ABSENT) is ABSENT or source in self.doubt:
+        if source == key or self.state.get(source, ABSENT) is ABSENT or source in self.late:
             return
         self.change(key, self.state[source],
                     lambda: s3.copy_object(Bucket=self.bucket, Key=key, CopySource={"Bucket": self.bucket, "Key": source}))
@@ -114,23 +121,28 @@ class Worker:
             self.uploads.remove((key, upload))
 
     def read(self, s3, key):
-        if key not in self.doubt:
-            try:
-                found = fetch(s3, self.bucket, key)
-            except botocore.exceptions.ClientError as error:
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] != 503:
-                    raise
-                return
-            if found != self.state.get(key, ABSENT):
-                raise Mismatch(f"{key}: reads {found}, acknowledged was {self.state.get(key, ABSENT)}")
+        try:
+            found = fetch(s3, self.bucket, key)
+        except botocore.exceptions.ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] != 503:
+                raise
+            return
+        if found not in self.possible(key):
+            raise Mismatch(f"{key}: reads {found}, may be {self.possible(key)}")
+
+    def possible(self, key):
+        return {self.state.get(key, ABSENT)} | self.late.get(key, set())
 
     def settle(self, s3):
         """After a restart: what was in doubt must be in one of its states; that one is the truth from now on."""
-        for key, possible in list(self.doubt.items()):
+        for key in {*self.doubt, *self.late}:
+            possible = self.doubt.get(key, set()) | self.possible(key)
             found = fetch(s3, self.bucket, key)
             if found not in possible:
                 raise Mismatch(f"{key}: is {found}, may be {possible}")
             self.acknowledge(key, found)
+            self.late.pop(key, None)
+            self.settled[key] = possible
 
     def present(self):
         return {key: content for key, content in self.state.items() if content is not ABSENT}
@@ -178,20 +190,23 @@ class History:
         if failures:
             raise Mismatch("; ".join(failures))
 
-    def check(self, s3, twice=True):
+    def check(self, s3, twice=True, restarted=True):
         """Every key by content, and the listing against what is there."""
-        for worker in self.workers:
-            worker.settle(s3)
+        if restarted:
+            for worker in self.workers:
+                worker.settle(s3)
         everything = {key: content for worker in self.workers for key, content in worker.present().items()}
+        unsure = {key for worker in self.workers for key in worker.late}
         for _ in range(2 if twice else 1):
             for worker in self.workers:
-                for key, content in worker.state.items():
+                for key in {*worker.state, *worker.late}:
                     found = fetch(s3, self.bucket, key)
-                    if found != content:
-                        raise Mismatch(f"{key}: is {found}, acknowledged was {content}")
-            names = listed(s3, self.bucket)
-            if set(names) != set(everything):
-                raise Mismatch(f"listing: too many {sorted(set(names) - set(everything))}, missing {sorted(set(everything) - set(names))}")
+                    if found not in worker.possible(key):
+                        raise Mismatch(f"{key}: is {found}, may be {worker.possible(key)}"
+                                       + (f"; settled when it might have been any of {worker.settled[key]}" if key in worker.settled else ""))
+            names = set(listed(s3, self.bucket)) - unsure
+            if names != set(everything) - unsure:
+                raise Mismatch(f"listing: too many {sorted(names - set(everything))}, missing {sorted(set(everything) - unsure - names)}")
         return len(everything)
 
     def operations(self):

@@ -24,7 +24,7 @@ def run_history(faults, seconds=2.0, kill=True, **layout):
         make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=8).create_bucket(Bucket="faulty")
         history.load(client, seconds, lambda: None)
         patient = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=8)
-        count = history.check(patient)
+        count = history.check(patient, restarted=False)
         in_use = daemon.health_json()[1]["drives_in"]
         if kill:
             history.load(client, seconds / 2, daemon.kill)

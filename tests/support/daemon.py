@@ -239,6 +239,7 @@ class Daemon:
 
     def __exit__(self, kind, value, traceback):
         if kind is not None:
+            print(f"---- millraced's health: {self.health() if self.alive else 'not running'}")
             self.kill()
             print(f"---- millraced's log ({self.folder}) ----\n{self.tail()}")
         try:
