@@ -295,7 +295,9 @@ static void listed(void *arg, int rv, const struct eng_list_entry *entries, unsi
 /* Names are bounded: what lies beyond the bound of a longer place decides nothing. */
 static struct eng_str bounded(struct s3_str s)
 {
-        return (struct eng_str){s.data, s.len < ENG_KEY_MAX ? s.len : ENG_KEY_MAX};
+        if (s.len > ENG_KEY_MAX)
+                s.len = ENG_KEY_MAX;
+        return gw_eng_str(s);
 }
 
 static void run_list(struct gw_request *req, enum form form)
@@ -321,7 +323,7 @@ static void run_list(struct gw_request *req, enum form form)
         }
         params.prefix = gw_eng_str(list->prefix);
         /* A delimiter longer than any key divides none. */
-        params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){NULL, 0};
+        params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){"", 0};
         params.after = bounded(list->after);
         params.max = (unsigned)list->max;
         eng_list(req->loop->gw->store, &params, listed, req);

@@ -145,7 +145,7 @@ void gw_run_list_uploads(struct gw_request *req)
                 return;
         }
         params.prefix = gw_eng_str(list->prefix);
-        params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){NULL, 0};
+        params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){"", 0};
         params.after = gw_eng_str(list->key_marker);
         params.max = (unsigned)list->max;
         eng_upload_list(req->loop->gw->store, &params, list->has_after_upload ? list->after_upload : NULL,

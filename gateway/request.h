@@ -132,7 +132,7 @@ bool gw_query_has(const struct gw_request *req, const char *name);
 
 static inline struct eng_str gw_eng_str(struct s3_str s)
 {
-        return (struct eng_str){s.data, s.len};
+        return (struct eng_str){s.data != NULL ? s.data : "", s.len};
 }
 static inline struct s3_str gw_s3_str(struct eng_str s)
 {
