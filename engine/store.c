@@ -49,8 +49,6 @@ static int probe_all(const struct eng_options *o, struct probe *probes, struct e
                 rv = eng_folder_probe(o->drives[i], &probes[i].state, &probes[i].identity, error);
                 if (rv != 0)
                         return rv;
-                if (probes[i].state == ENG_FOLDER_ABSENT && o->format)
-                        return eng_error_set(error, -ENOENT, "%s: is not a folder", o->drives[i]);
                 if (probes[i].state == ENG_FOLDER_FOREIGN)
                         return eng_error_set(error, -ENOTEMPTY, "%s: holds other files and is no drive of a store",
                                              o->drives[i]);
@@ -66,6 +64,17 @@ static bool all_blank(const struct eng_options *o, const struct probe *probes)
                 if (probes[i].state == ENG_FOLDER_DRIVE)
                         return false;
         return true;
+}
+
+/* A new store wants all its folders; an old one may miss some. */
+static int none_absent(const struct eng_options *o, const struct probe *probes, struct eng_error *error)
+{
+        unsigned i;
+
+        for (i = 0; i < o->drive_count; i++)
+                if (probes[i].state == ENG_FOLDER_ABSENT)
+                        return eng_error_set(error, -ENOENT, "%s: is not a folder", o->drives[i]);
+        return 0;
 }
 
 /* ---- formatting --------------------------------------------------------------------------------------------------- */
@@ -173,7 +182,9 @@ static int recognise(struct eng_store *store, struct eng_error *error)
         int rv = probe_all(o, probes, error);
 
         if (rv == 0 && o->format && all_blank(o, probes)) {
-                rv = format_all(store, error);
+                rv = none_absent(o, probes, error);
+                if (rv == 0)
+                        rv = format_all(store, error);
                 if (rv == 0)
                         rv = probe_all(o, probes, error);
         }

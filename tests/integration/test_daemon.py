@@ -151,7 +151,7 @@ def test_damaged_and_newer_format_files():
         daemon.stop()
         path = daemon.drives[0] / "FORMAT"
         good = path.read_bytes()
-        for bad in (b"", b"x" * len(good), good[:-1], good[:10] + bytes([good[10] ^ 1]) + good[11:]):
+        for bad in (b"", b"x" * len(good), good[:-3], good[:10] + bytes([good[10] ^ 1]) + good[11:]):
             path.write_bytes(bad)
             refuses(["--drive", daemon.drives[0], *LISTEN], daemon.drives[0])
             refuses(["--drive", daemon.drives[0], "--format", *LISTEN], daemon.drives[0])
