@@ -27,6 +27,7 @@ struct complete {
         unsigned checked;               /* parts found to be as the client says */
         unsigned small;                 /* index + 1 of the first that is too small, if it is not the last */
         uint64_t small_size, size;
+        enum s3_error gone;             /* the answer, unless another try of this client has completed the upload */
 };
 
 static void release(struct gw_request *req)
@@ -98,7 +99,15 @@ static void completed(void *arg, int rv, const struct eng_object *object)
                 gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
 }
 
-/* The upload is gone: was the key's object made by it? */
+static void reply_invalid_part(struct gw_request *req)
+{
+        const struct complete *c = req->work;
+
+        gw_reply_error_extra(req, S3_ERR_INVALID_PART, NULL,
+                             gw_printf(req, "<PartNumber>%u</PartNumber>", c->doc->parts[c->checked].number));
+}
+
+/* Was the key's object made by the upload? */
 static void earlier_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
@@ -114,8 +123,21 @@ static void earlier_opened(void *arg, int rv, struct eng_get *get)
                 req->get = get; /* closed with the request */
         if (rv == 0 && memcmp(eng_get_object(get)->upload_id, c->upload_id, ENG_ID_LEN) == 0)
                 reply_complete(req, eng_get_object(get));
+        else if (rv != 0 && rv != -ENOENT)
+                gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
+        else if (c->gone == S3_ERR_INVALID_PART)
+                reply_invalid_part(req);
         else
-                gw_reply_errno(req, rv == 0 ? -ENOENT : rv, GW_ABOUT_COMPLETE);
+                gw_reply_error(req, c->gone, NULL);
+}
+
+/* The upload, or a part of it, is not there. Perhaps another try was faster; else the error stands. */
+static void look_for_earlier(struct gw_request *req, enum s3_error gone)
+{
+        struct complete *c = req->work;
+
+        c->gone = gone;
+        eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), earlier_opened, req);
 }
 
 /* ---- what the headers say of the whole ----------------------------------------------------------- */
@@ -276,6 +298,10 @@ static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, 
         if (!gw_back(req))
                 return;
         c = req->work;
+        if (rv == -ENOENT) {
+                look_for_earlier(req, S3_ERR_NO_SUCH_UPLOAD);
+                return;
+        }
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
                 return;
@@ -288,9 +314,10 @@ static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, 
                 make_object(req);
         else if (fine && more)
                 next_page(req);
+        else if (fine)
+                look_for_earlier(req, S3_ERR_INVALID_PART);
         else
-                gw_reply_error_extra(req, S3_ERR_INVALID_PART, NULL,
-                                     gw_printf(req, "<PartNumber>%u</PartNumber>", c->doc->parts[c->checked].number));
+                reply_invalid_part(req);
 }
 
 static void next_page(struct gw_request *req)
@@ -331,7 +358,7 @@ static void upload_found(void *arg, int rv, const struct eng_object *upload)
         if (!gw_back(req))
                 return;
         if (rv == -ENOENT) {
-                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), earlier_opened, req);
+                look_for_earlier(req, S3_ERR_NO_SUCH_UPLOAD);
                 return;
         }
         if (rv == 0)
