@@ -286,7 +286,6 @@ static void free_loop(struct gw_loop *loop)
         struct gw_request *req;
 
         abandon_requests(loop);
-        gw_linger_free_all(loop);
         while ((listener = SLIST_FIRST(&loop->listeners)) != NULL) {
                 SLIST_REMOVE_HEAD(&loop->listeners, next);
                 lp_watch_remove(loop->lp, &listener->watch);
@@ -294,6 +293,7 @@ static void free_loop(struct gw_loop *loop)
                 MHD_stop_daemon(listener->daemon);
                 free(listener);
         }
+        gw_linger_free_all(loop); /* after the daemons, whose closing connections may leave some */
         while ((req = STAILQ_FIRST(&loop->spare)) != NULL) {
                 STAILQ_REMOVE_HEAD(&loop->spare, spare);
                 free(req);

@@ -63,6 +63,7 @@ struct gw_conn {
         uint64_t since_ns;              /* opened, or last answer complete */
         int fd;
         bool cut;                       /* shut down by us: nothing more is expected of it */
+        bool broken;                    /* the library answered a head it could not parse */
         unsigned ended;                 /* sweeps in a row that found the peer's end closed */
         LIST_ENTRY(gw_conn) entry;
 };
@@ -156,6 +157,8 @@ int gw_sweep_start(struct gw_loop *loop);
 void gw_conn_cut(struct gw_conn *conn);
 /* Keeps a copy of the connection's socket and reads it dry after the library has closed its own. */
 void gw_conn_linger(struct gw_conn *conn);
+/* The library is about to close: lingers where its own answer might be lost otherwise. */
+void gw_conn_closing(struct gw_conn *conn);
 void gw_linger_free_all(struct gw_loop *loop);
 
 #endif

@@ -224,6 +224,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum
         *ctx = NULL;
         gw_access_report(req, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
         req->conn->request = NULL;
+        req->conn->broken = req->state == GW_LINE;
         req->conn->since_ns = gw_clock_ns();
         gw_request_free(req);
 }
@@ -257,6 +258,7 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
                 conn_opened(listener, mhd, context);
         } else if (conn != NULL) {
+                gw_conn_closing(conn);
                 LIST_REMOVE(conn, entry);
                 gw_count(&listener->loop->stats.connections_open, (uint64_t)-1);
                 free(conn);

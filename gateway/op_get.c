@@ -13,7 +13,7 @@
 /* What a GET or HEAD wants, between lookup and answer. In the request's arena. */
 struct get_work {
         struct s3_range range;
-        uint64_t part;                  /* partNumber, 0: none */
+        unsigned part;                  /* partNumber, 0: none */
         uint64_t offset, len;
         bool partial;                   /* 206 */
         unsigned parts_count;           /* x-amz-mp-parts-count, 0: none */
@@ -113,11 +113,8 @@ static bool read_wishes(struct gw_request *req, struct get_work *work)
         if (!gw_version_check(req, gw_query(req, "versionId")))
                 return false;
         if (part.data != NULL) {
-                if (s3_parse_uint(part, ENG_PARTS_MAX, &work->part) != 0 || work->part == 0) {
-                        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT,
-                                       "Part number must be an integer between 1 and 10000, inclusive");
+                if (!gw_part_number_of(req, &work->part))
                         return false;
-                }
                 if (range.data != NULL) {
                         gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                        "Cannot specify both Range header and partNumber query parameter");
@@ -129,17 +126,17 @@ static bool read_wishes(struct gw_request *req, struct get_work *work)
         return true;
 }
 
-/* The part of that number; an object not made of parts is its own part 1. */
+/* The part of that number; an object not made of parts is its own part 1. No bytes have no range that could be named: 200 then. */
 static enum s3_error find_part(struct gw_request *req, const struct eng_object *object, struct get_work *work)
 {
         struct eng_part_view view;
         unsigned i;
 
-        work->partial = true;
         work->parts_count = object->part_count;
         if (object->part_count == 0) {
                 work->offset = 0;
                 work->len = object->size;
+                work->partial = work->len > 0;
                 return work->part == 1 ? S3_OK : S3_ERR_INVALID_PART_NUMBER;
         }
         for (i = 0; i < object->part_count; i++) {
@@ -148,6 +145,7 @@ static enum s3_error find_part(struct gw_request *req, const struct eng_object *
                 if (view.number == work->part) {
                         work->offset = view.offset;
                         work->len = view.size;
+                        work->partial = work->len > 0;
                         return S3_OK;
                 }
         }
@@ -287,7 +285,7 @@ static void range_headers(struct gw_request *req, const struct eng_object *objec
 {
         if (work->parts_count != 0)
                 gw_reply_header_uint(req, "x-amz-mp-parts-count", work->parts_count);
-        if (work->partial && work->len > 0)
+        if (work->partial)
                 gw_reply_header(req, "Content-Range",
                                 gw_printf(req, "bytes %llu-%llu/%llu", (unsigned long long)work->offset,
                                           (unsigned long long)(work->offset + work->len - 1),

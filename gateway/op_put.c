@@ -10,11 +10,11 @@
 
 /* owner: the request (arena) */
 struct put_work {
-        struct gw_meta meta;
+        struct gw_meta meta;            /* slices of headers, which stay until the request ends */
         struct eng_condition condition;
         struct gw_checksum upload_sum;  /* what the upload was begun with (parts) */
         uint8_t upload_id[ENG_ID_LEN];
-        uint64_t part;                  /* 0: an object */
+        unsigned part;                  /* 0: an object */
         struct gw_checksum sum;         /* computed, stored and answered */
 };
 
@@ -92,7 +92,7 @@ static bool size_of_body(struct gw_request *req, uint64_t *size)
                 gw_reply_error(req, S3_ERR_MISSING_CONTENT_LENGTH, NULL);
                 return false;
         }
-        *size = req->body != NULL ? req->body->expected : req->content_length;
+        *size = req->body->expected;
         if (*size != S3_LENGTH_UNKNOWN && *size > GW_OBJECT_MAX) {
                 gw_reply_error(req, S3_ERR_ENTITY_TOO_LARGE, NULL);
                 return false;
@@ -114,7 +114,7 @@ static void open_put(struct gw_request *req, struct put_work *work)
                 .bucket = req->bucket_id,
                 .key = gw_eng_str(req->key),
                 .is_part = work->part != 0,
-                .part_number = (unsigned)work->part,
+                .part_number = work->part,
                 .wake = room,
                 .arg = req,
         };
@@ -130,23 +130,6 @@ static void open_put(struct gw_request *req, struct put_work *work)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
         else
                 gw_begin_done(req);
-}
-
-/* Header values are the library's memory and may be gone when the body is in: what is kept is copied. */
-static bool keep_meta(struct gw_request *req, struct gw_meta *meta)
-{
-        unsigned i;
-
-        for (i = 0; i < GW_META_FIELD_COUNT; i++)
-                if (meta->field[i].data != NULL)
-                        meta->field[i].data = gw_copy(req, meta->field[i]);
-        for (i = 0; i < meta->user_count; i++) {
-                meta->user[i].name.data = gw_copy(req, meta->user[i].name);
-                meta->user[i].value.data = gw_copy(req, meta->user[i].value);
-                if (meta->user[i].name.data == NULL || meta->user[i].value.data == NULL)
-                        return false;
-        }
-        return true;
 }
 
 void gw_begin_put(struct gw_request *req)
@@ -165,8 +148,6 @@ void gw_begin_put(struct gw_request *req)
         error = gw_meta_of_headers(req->headers, req->header_count, &work->meta);
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
-        else if (!keep_meta(req, &work->meta))
-                gw_reply_no_memory(req);
         else
                 open_put(req, work);
 }
@@ -177,7 +158,7 @@ static bool part_sum_fits(struct gw_request *req, const struct put_work *work)
 {
         const struct gw_body *body = req->body;
 
-        if (body == NULL || !body->has_kind || !work->upload_sum.has_kind || body->kind == work->upload_sum.kind)
+        if (!body->has_kind || !work->upload_sum.has_kind || body->kind == work->upload_sum.kind)
                 return true;
         gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                        gw_printf(req, "Checksum Type mismatch occurred, expected checksum Type: %s, actual checksum Type: %s",
@@ -198,7 +179,7 @@ static bool compute_kind(struct gw_request *req, enum s3_checksum kind)
         struct gw_body *body = req->body;
         struct s3_sums *sums;
 
-        if (body == NULL || (body->sum_mask & S3_CHECKSUM_BIT(kind)) != 0)
+        if ((body->sum_mask & S3_CHECKSUM_BIT(kind)) != 0)
                 return true;
         if (s3_sums_new(body->sum_mask | S3_CHECKSUM_BIT(kind), &sums) != 0) {
                 gw_reply_no_memory(req);
@@ -239,18 +220,16 @@ void gw_begin_part(struct gw_request *req)
         req->work = work;
         if (!gw_write_headers_check(req) || !gw_upload_id_of(req, work->upload_id))
                 return;
-        if (s3_parse_uint(gw_query(req, "partNumber"), ENG_PARTS_MAX, &work->part) != 0 || work->part == 0) {
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, "Part number must be an integer between 1 and 10000, inclusive");
-                return;
-        }
-        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id, upload_found, req);
+        if (gw_part_number_of(req, &work->part))
+                eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id, upload_found,
+                               req);
 }
 
 /* ---- run -------------------------------------------------------------------------------------------------------- */
 
 static void take_sum(const struct gw_request *req, enum s3_checksum kind, struct gw_checksum *out)
 {
-        const uint8_t *value = req->body != NULL ? gw_body_checksum(req, kind) : NULL;
+        const uint8_t *value = gw_body_checksum(req, kind);
 
         memset(out, 0, sizeof(*out));
         if (value == NULL)
@@ -284,7 +263,6 @@ static void commit(struct gw_request *req, struct put_work *work)
         static _Thread_local uint8_t encoded[ENG_ATTRS_MAX]; /* copied by the engine within the call */
         struct eng_put_commit c = {.condition = work->condition, .attrs = encoded};
         struct eng_put *put = req->put;
-        uint8_t md5[ERA_DIGEST_MAX]; /* of no bytes at all */
         ssize_t len;
 
         len = gw_meta_encode(&work->meta, encoded, sizeof(encoded));
@@ -293,8 +271,7 @@ static void commit(struct gw_request *req, struct put_work *work)
                 return;
         }
         c.attrs_len = (size_t)len;
-        era_digest_of(ERA_MD5, "", 0, md5);
-        memcpy(c.etag, req->body != NULL ? req->body->md5_value : md5, 16);
+        memcpy(c.etag, req->body->md5_value, sizeof(c.etag));
         gw_tag_make(&work->meta, c.tag);
         req->put = NULL;
         eng_put_commit(put, &c, stored, req);
@@ -304,7 +281,7 @@ void gw_run_put(struct gw_request *req)
 {
         struct put_work *work = req->work;
 
-        take_sum(req, req->body != NULL && req->body->has_kind ? req->body->kind : S3_CRC64NVME, &work->meta.sum);
+        take_sum(req, req->body->has_kind ? req->body->kind : S3_CRC64NVME, &work->meta.sum);
         work->sum = work->meta.sum;
         commit(req, work);
 }
@@ -314,6 +291,6 @@ void gw_run_part(struct gw_request *req)
         struct put_work *work = req->work;
 
         take_sum(req, part_kind(work), &work->meta.sum);
-        take_sum(req, req->body != NULL && req->body->has_kind ? req->body->kind : part_kind(work), &work->sum);
+        take_sum(req, req->body->has_kind ? req->body->kind : part_kind(work), &work->sum);
         commit(req, work);
 }

@@ -193,8 +193,6 @@ void gw_request_free(struct gw_request *req)
 
         assert(!req->suspended);
         gw_request_release(req);
-        if (req->orphan)
-                return; /* the engine may still come back to it */
         if (req->orphan) { /* the engine may still call it back: kept to the end of the process */
                 req->spare.stqe_next = orphans;
                 orphans = req;

@@ -94,6 +94,16 @@ void gw_conn_linger(struct gw_conn *conn)
         loop->linger_count++;
 }
 
+void gw_conn_closing(struct gw_conn *conn)
+{
+        int unread = 0;
+
+        if (conn->cut)
+                return;
+        if (conn->broken || (ioctl(conn->fd, FIONREAD, &unread) == 0 && unread > 0))
+                gw_conn_linger(conn);
+}
+
 void gw_linger_free_all(struct gw_loop *loop)
 {
         while (!LIST_EMPTY(&loop->lingers))
