@@ -20,7 +20,7 @@
 static int compare_name(const char *name, struct eng_str s)
 {
         size_t n = strlen(name);
-        int c = memcmp(name, s.data, n < s.len ? n : s.len);
+        int c = s.len == 0 ? 0 : memcmp(name, s.data, n < s.len ? n : s.len);
 
         return c != 0 ? c : (n > s.len) - (n < s.len);
 }

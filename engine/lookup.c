@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+
 #define LOOKUP_OF(m, field) ((struct eng_lookup *)((char *)(m) - offsetof(struct eng_lookup, field)))
 
 static void try_next(struct eng_lookup *lookup, int why);
@@ -58,9 +59,8 @@ static void found(struct eng_op *op)
                 if (lookup->pin && eng_value_has_shards(eng_value_head(lookup->value->data)))
                         rv = pin(lookup);
                 finish(lookup, rv);
-        } else if (rv == -ENOENT) {
-                finish(lookup, rv);
         } else {
+                lookup->absent += rv == -ENOENT;
                 try_next(lookup, rv);
         }
 }
@@ -70,6 +70,10 @@ static void try_next(struct eng_lookup *lookup, int why)
         struct eng_op *op = &lookup->op;
 
         lookup->slot = eng_pg_reader(lookup->at, lookup->pg, lookup->tried);
+        if (lookup->absent >= ENG_ABSENT_SURE || (lookup->absent > 0 && lookup->slot < 0)) {
+                finish(lookup, -ENOENT);
+                return;
+        }
         if (lookup->slot < 0) {
                 finish(lookup, why == -EBADMSG ? -EIO : -EHOSTDOWN);
                 return;
@@ -104,6 +108,7 @@ void eng_lookup_start(struct eng_lookup *lookup)
         }
         lookup->at = eng_primary(lookup->store, lookup->pg);
         lookup->tried = 0;
+        lookup->absent = 0;
         lookup->msg.run = arrive;
         lp_post(lookup->at->loop, &lookup->msg);
 }

@@ -38,12 +38,11 @@ static void take(const struct eng_store *store, unsigned slot, uint64_t *open, u
 }
 
 /* Greedy: the drive that covers most of what is open, until nothing is. */
-static int make_cover(struct eng_loop *el)
+static int make_cover(struct eng_loop *el, eng_mask fit)
 {
         struct eng_store *store = el->store;
         size_t words = store->pg_words;
         uint64_t *open = calloc(words, 8);
-        eng_mask fit = el->view.in & el->view.up;
         unsigned left = store->pg_count, i;
         int rv = -ENOMEM;
 
@@ -79,14 +78,14 @@ out:
         return rv;
 }
 
-int eng_cover(struct eng_loop *el)
+int eng_cover(struct eng_loop *el, eng_mask avoid)
 {
-        eng_mask fit = el->view.in & el->view.up;
+        eng_mask fit = el->view.in & el->view.up & ~avoid;
         int rv;
 
         if (el->cover_valid && el->cover_in == fit)
                 return 0;
-        rv = make_cover(el);
+        rv = make_cover(el, fit);
         el->cover_valid = rv == 0;
         el->cover_in = fit;
         return rv;
@@ -116,6 +115,7 @@ struct eng_merge {
         eng_merge_done done;
         void *arg;
         unsigned source_count, out, retries;
+        eng_mask avoid;                /* drives whose scans failed */
         struct source *sources;
         int rv;
         struct eng_buf **kept;         /* answers the entries point into */
@@ -200,7 +200,8 @@ static void scanned(struct eng_op *op)
                 src->next = op->scan.count == 0 ? NULL : op->scan.entries->data;
                 src->left = op->scan.count;
                 src->more = op->scan.more && op->scan.count > 0;
-        } else if (merge->rv == 0) {
+        } else {
+                merge->avoid |= eng_bit(src->slot); /* others of its PGs' members are asked instead */
                 merge->rv = rv;
         }
         if (merge->out > 0)
@@ -318,7 +319,12 @@ static void begin(struct eng_merge *merge)
         struct eng_loop *el = merge->el;
         size_t words = el->store->pg_words;
         unsigned i;
-        int rv = el->view.ready ? eng_cover(el) : -EHOSTDOWN;
+        int rv = el->view.ready ? eng_cover(el, merge->avoid) : -EHOSTDOWN;
+
+        if (rv == -EHOSTDOWN && merge->avoid != 0 && el->view.ready) {
+                merge->avoid = 0;
+                rv = eng_cover(el, 0);
+        }
 
         if (rv == 0) {
                 merge->sources = calloc(el->cover_count, sizeof(merge->sources[0]));

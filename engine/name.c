@@ -17,7 +17,8 @@ void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket)
 
 static void add(struct eng_name *out, const void *bytes, size_t len)
 {
-        memcpy(out->data + out->len, bytes, len);
+        if (len != 0)
+                memcpy(out->data + out->len, bytes, len);
         out->len = (uint16_t)(out->len + len);
 }
 

@@ -63,7 +63,10 @@ static void opened(struct lp_msg *msg)
         struct eng_store *store = o->store;
         struct recovery *r = store->coord->recovery;
 
+        if (o->joined)
+                return; /* the store is being closed */
         pthread_join(o->thread, NULL);
+        o->joined = true;
         if (o->result != 0)
                 snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
         if (--r->opening_left == 0)
@@ -376,6 +379,19 @@ static void choose(struct eng_store *store)
                 begin_epoch(store);
         else
                 eng_settle(store, choose);
+}
+
+void eng_recover_stop(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+        unsigned i;
+
+        for (i = 0; r != NULL && i < store->unplaced_count; i++) {
+                if (r->opening[i].store == NULL || r->opening[i].joined)
+                        continue;
+                pthread_join(r->opening[i].thread, NULL);
+                r->opening[i].joined = true;
+        }
 }
 
 void eng_recover_free(struct eng_store *store)

@@ -12,6 +12,7 @@ struct opening {
         struct eng_store *store;
         struct eng_member *member;
         pthread_t thread;
+        bool joined;
         int result;
         struct eng_error error;
 };

@@ -318,6 +318,7 @@ void eng_store_close(struct eng_store *store)
 {
         if (store == NULL)
                 return;
+        eng_recover_stop(store);
         drain_loops(store);
         eng_recover_free(store);
         free_store(store);

@@ -33,6 +33,9 @@
 #define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
 #define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
 
+/* Members that must say so before a name is not there: an index may have lost it to rot (LMDB's pages have no checksum). */
+#define ENG_ABSENT_SURE 2u
+
 typedef uint64_t eng_mask;             /* a set of drive slots */
 
 /* ---- placement (place.c): functions over values --------------------------------------------------- */
@@ -342,6 +345,7 @@ struct eng_txn {
         struct eng_op lookup;
         unsigned lookup_slot;
         eng_mask lookup_tried;
+        unsigned absent;               /* members that do not have it */
         struct eng_name name;
         void (*looked_up)(struct eng_txn *txn, int rv);
         struct eng_buf *old;           /* answer of the last lookup */
@@ -394,6 +398,7 @@ struct eng_lookup {
         struct eng_loop *at;
         struct eng_op op;
         int slot;
+        unsigned absent;               /* members that do not have it */
         eng_mask tried;
 };
 void eng_lookup_start(struct eng_lookup *lookup);
@@ -442,6 +447,8 @@ void eng_drive_failed(struct eng_store *store, unsigned slot, const char *text);
 
 /* Recovery from the beginning (recover.c). Coordinator. */
 void eng_recover(struct eng_store *store);
+/* After the loops: waits for threads that still open drives; what they say is not acted on. */
+void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
 /* Encodes an epoch record body of these members. NULL: no memory. */
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
@@ -459,8 +466,8 @@ void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_sta
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 
-/* The smallest set of drives that covers all PGs in this loop's view; 0 or -EHOSTDOWN. */
-int eng_cover(struct eng_loop *el);
+/* The smallest set of drives that covers all PGs in this loop's view, without those to be avoided; 0 or -EHOSTDOWN. */
+int eng_cover(struct eng_loop *el, eng_mask avoid);
 
 /* A merged scan over the cover: entries come in order, as pointers into answers that live until the scan is freed. */
 struct eng_merge;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 /* Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so that no member refuses what another has. */
+
 #define APPEND_BYTES (64ull << 20)
 
 static void arrive(struct lp_msg *msg);
@@ -184,8 +185,8 @@ static void lookup_done(struct eng_op *op)
                 txn->old = op->lookup.value;
                 txn->old_bytes = op->lookup.bytes;
         }
-        if (op->result == 0 || op->result == -ENOENT)
-                txn->looked_up(txn, op->result);
+        if (op->result == 0)
+                txn->looked_up(txn, 0);
         else
                 lookup_next(txn, op->result);
 }
@@ -196,6 +197,11 @@ static void lookup_next(struct eng_txn *txn, int why)
         struct eng_op *op = &txn->lookup;
         unsigned flags = op->flags;
 
+        txn->absent += why == -ENOENT;
+        if (txn->absent >= ENG_ABSENT_SURE || (txn->absent > 0 && slot < 0)) {
+                txn->looked_up(txn, -ENOENT);
+                return;
+        }
         if (slot < 0) {
                 txn->looked_up(txn, why == -EBADMSG ? -EIO : -EHOSTDOWN);
                 return;
@@ -215,6 +221,7 @@ void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struc
 {
         txn->looked_up = looked_up;
         txn->lookup_tried = 0;
+        txn->absent = 0;
         txn->lookup.flags = flags;
         lookup_next(txn, 0);
 }

@@ -285,6 +285,7 @@ static void free_loop(struct gw_loop *loop)
         struct gw_listener *listener;
         struct gw_request *req;
 
+        lp_timer_stop(loop->lp, &loop->sweep);
         abandon_requests(loop);
         while ((listener = SLIST_FIRST(&loop->listeners)) != NULL) {
                 SLIST_REMOVE_HEAD(&loop->listeners, next);
