@@ -112,7 +112,7 @@ char *gw_printf(struct gw_request *req, const char *format, ...)
         return p;
 }
 
-static void arena_free(struct gw_arena *arena)
+void gw_arena_free(struct gw_arena *arena)
 {
         struct gw_arena_block *block;
 
@@ -201,7 +201,7 @@ void gw_request_free(struct gw_request *req)
         free(req->answer.buffer);
         if (req->streaming)
                 loop->streams--;
-        arena_free(&req->arena);
+        gw_arena_free(&req->arena);
         gw_count(&loop->stats.requests_active, (uint64_t)-1);
         if (loop->spare_count < GW_REQUESTS_KEPT) {
                 STAILQ_INSERT_HEAD(&loop->spare, req, spare);

@@ -122,6 +122,8 @@ const char *gw_state_name(enum gw_state state);
 void *gw_alloc(struct gw_request *req, size_t size); /* zeroed */
 char *gw_copy(struct gw_request *req, struct s3_str text); /* with NUL */
 char *gw_printf(struct gw_request *req, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Frees what lies beyond the inline part. */
+void gw_arena_free(struct gw_arena *arena);
 
 /* ---- head ---- */
 /* Value of a header without spaces around it; absent if there is none. */
