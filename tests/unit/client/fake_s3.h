@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -198,6 +199,7 @@ static inline void fake_start(struct fake_s3 *fake,
                               void (*serve)(void *arg, const struct fake_request *request, struct fake_reply *reply),
                               void *arg)
 {
+        signal(SIGPIPE, SIG_IGN); /* as the programs do: a peer that hangs up is an error of the write */
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t len = sizeof(address);
 
