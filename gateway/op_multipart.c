@@ -153,6 +153,10 @@ void gw_run_upload_abort(struct gw_request *req)
 {
         uint8_t id[ENG_ID_LEN];
 
+        if (gw_header(req, "x-amz-if-match-initiated-time").data != NULL) {
+                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                return;
+        }
         if (gw_upload_id_of(req, id))
                 eng_upload_abort(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), id, aborted, req);
 }

@@ -65,6 +65,17 @@ static struct {
         uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
         bool slow_reads;                /* each span has to be waited for */
         bool stall_reads;               /* and the first such wait sets hold */
+        /* what the calls at the end of this file answer */
+        int bucket_rv, list_rv, upload_rv, parts_rv, complete_rv, update_rv, delete_rv;
+        struct eng_list_entry entries[4];
+        struct eng_upload_entry uploads[4];
+        unsigned entry_count;           /* of either */
+        bool more;
+        uint8_t upload_attrs[ENG_ATTRS_MAX];
+        struct eng_object upload;       /* attrs: upload_attrs */
+        struct eng_part_entry parts[4]; /* one a page */
+        unsigned part_count;
+        struct eng_complete_params completed; /* as asked for last; its pointers are stale */
         /* figures */
         unsigned puts_open, gets_open, aborts, commits;
         uint8_t next_id;
@@ -198,6 +209,10 @@ static void fake_reset(struct lp_loop *loop)
         fake.open_rv = fake.commit_rv = fake.get_rv = 0;
         fake.room = fake.span = 0;
         fake.break_at = 0;
+        fake.bucket_rv = fake.list_rv = fake.parts_rv = fake.complete_rv = fake.update_rv = fake.delete_rv = 0;
+        fake.upload_rv = -ENOENT;
+        fake.entry_count = fake.part_count = 0;
+        fake.more = false;
         fake.puts_open = fake.gets_open = fake.aborts = fake.commits = 0;
 }
 
@@ -205,6 +220,8 @@ static void fake_reset(struct lp_loop *loop)
 
 int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct eng_bucket **out)
 {
+        if (fake.bucket_rv != 0)
+                return fake.bucket_rv;
         for (unsigned i = 0; i < fake.bucket_count; i++) {
                 if (strlen(fake.buckets[i].name) == name.len && memcmp(fake.buckets[i].name, name.data, name.len) == 0) {
                         *out = &fake.buckets[i];
@@ -498,7 +515,7 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
 static void run_delete(struct fake_later *later)
 {
         struct fake_object *o = fake_find(later->bucket, later->key, later->key_len);
-        int rv = fake_condition(&later->condition, o);
+        int rv = fake.delete_rv != 0 ? fake.delete_rv : fake_condition(&later->condition, o);
 
         if (rv == 0 && o != NULL) {
                 free(o->bytes);
@@ -521,89 +538,108 @@ void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, co
         fake_post(later);
 }
 
-/* ---- what this engine does not do ---- */
+/* ---- what this engine does not do: scripted ---- */
 
-static void run_put_done(struct fake_later *later)
-{
-        ((eng_put_done)later->fn)(later->arg, later->rv, NULL);
-}
-
-static void post_refusal(void (*run)(struct fake_later *later), void (*fn)(void), void *arg)
+static void post_scripted(void (*run)(struct fake_later *later), void (*fn)(void), void *arg, int rv)
 {
         struct fake_later *later = fake_later(run, arg);
 
         later->fn = fn;
-        later->rv = -ENOENT;
+        later->rv = rv;
         fake_post(later);
+}
+
+static void run_put_done(struct fake_later *later)
+{
+        ((eng_put_done)later->fn)(later->arg, later->rv, later->rv == 0 ? &fake.upload : NULL);
 }
 
 void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
                 const void *attrs, size_t attrs_len, const uint8_t tag[8], eng_put_done done, void *arg)
 {
-        post_refusal(run_put_done, (void (*)(void))done, arg);
+        post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
 }
 
 static void run_list(struct fake_later *later)
 {
-        ((eng_list_done)later->fn)(later->arg, 0, NULL, 0, false);
+        bool fine = later->rv == 0;
+
+        ((eng_list_done)later->fn)(later->arg, later->rv, fake.entries, fine ? fake.entry_count : 0, fine && fake.more);
 }
 
 void eng_list(struct eng_store *store, const struct eng_list_params *params, eng_list_done done, void *arg)
 {
-        post_refusal(run_list, (void (*)(void))done, arg);
+        post_scripted(run_list, (void (*)(void))done, arg, fake.list_rv);
 }
 
 static void run_upload_done(struct fake_later *later)
 {
-        ((eng_upload_done)later->fn)(later->arg, later->rv, NULL);
+        ((eng_upload_done)later->fn)(later->arg, later->rv, later->rv == 0 ? fake.upload.upload_id : NULL);
 }
 
 void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str key, const void *attrs, size_t attrs_len,
                        const uint8_t tag[8], eng_upload_done done, void *arg)
 {
-        post_refusal(run_upload_done, (void (*)(void))done, arg);
+        if (fake.upload_rv == 0)
+                memcpy(fake.upload_attrs, attrs, attrs_len);
+        fake.upload.attrs = (struct eng_str){(const char *)fake.upload_attrs, attrs_len};
+        post_scripted(run_upload_done, (void (*)(void))done, arg, fake.upload_rv);
 }
 
 static void run_object_done(struct fake_later *later)
 {
-        ((eng_object_done)later->fn)(later->arg, later->rv, NULL);
+        ((eng_object_done)later->fn)(later->arg, later->rv, later->rv == 0 ? &fake.upload : NULL);
 }
 
 void eng_upload_get(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
                     eng_object_done done, void *arg)
 {
-        post_refusal(run_object_done, (void (*)(void))done, arg);
+        post_scripted(run_object_done, (void (*)(void))done, arg, fake.upload_rv);
 }
 
 void eng_upload_abort(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
                       eng_done done, void *arg)
 {
-        post_done(done, arg, -ENOENT);
+        post_done(done, arg, fake.upload_rv);
 }
 
 static void run_uploads_done(struct fake_later *later)
 {
-        ((eng_uploads_done)later->fn)(later->arg, 0, NULL, 0, false);
+        bool fine = later->rv == 0;
+
+        ((eng_uploads_done)later->fn)(later->arg, later->rv, fake.uploads, fine ? fake.entry_count : 0,
+                                      fine && fake.more);
 }
 
 void eng_upload_list(struct eng_store *store, const struct eng_list_params *params, const uint8_t *after_upload,
                      eng_uploads_done done, void *arg)
 {
-        post_refusal(run_uploads_done, (void (*)(void))done, arg);
+        post_scripted(run_uploads_done, (void (*)(void))done, arg, fake.list_rv);
 }
 
 static void run_parts_done(struct fake_later *later)
 {
-        ((eng_parts_done)later->fn)(later->arg, later->rv, NULL, 0, false);
+        unsigned i = 0;
+
+        while (i < fake.part_count && fake.parts[i].number <= later->bucket) /* the marker */
+                i++;
+        ((eng_parts_done)later->fn)(later->arg, later->rv, &fake.parts[i], later->rv == 0 && i < fake.part_count,
+                                    later->rv == 0 && i + 1 < fake.part_count);
 }
 
 void eng_part_list(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
                    unsigned after, unsigned max, eng_parts_done done, void *arg)
 {
-        post_refusal(run_parts_done, (void (*)(void))done, arg);
+        struct fake_later *later = fake_later(run_parts_done, arg);
+
+        later->fn = (void (*)(void))done;
+        later->rv = fake.parts_rv;
+        later->bucket = after;
+        fake_post(later);
 }
 
 void eng_complete(struct eng_store *store, const struct eng_complete_params *params, eng_put_done done, void *arg)
 {
-        post_refusal(run_put_done, (void (*)(void))done, arg);
+        fake.completed = *params;
+        post_scripted(run_put_done, (void (*)(void))done, arg, fake.complete_rv);
 }
