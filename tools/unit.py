@@ -3,7 +3,8 @@
 
     unit.py [--timeout S] [--counts FILE] [--wrap COMMAND] PROGRAM|FOLDER ...
 
-Prints one line a program and the whole output of those that fail. --counts appends 'passed failed skipped name' to FILE for
+Prints one line a program and the whole output of those that fail. A program that fails is run once more; if it passes then, a line
+beginning with FLAKY names it. --counts appends 'passed failed skipped name' to FILE for
 tools/check.sh. Exits 1 if a test failed or a program ended badly.
 """
 import argparse
@@ -85,7 +86,12 @@ def main():
     args = parser.parse_args()
     total = [0, 0, 0]
     for program in programs(args.paths):
-        for i, n in enumerate(run(program, args.timeout, shlex.split(args.wrap))):
+        result = run(program, args.timeout, shlex.split(args.wrap))
+        if result[1]:  # once more: what passes then is not counted as failed, but it is named
+            result = run(program, args.timeout, shlex.split(args.wrap))
+            if not result[1]:
+                print(f"FLAKY {program}: failed once, passed when run again", flush=True)
+        for i, n in enumerate(result):
             total[i] += n
     if args.counts:
         with open(args.counts, "a") as counts:
