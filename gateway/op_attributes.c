@@ -78,14 +78,14 @@ static void write_part(struct s3_xml *xml, const struct eng_part_view *view)
 
 static void write_parts(struct gw_request *req, struct s3_xml *xml, const struct attributes *a)
 {
-        unsigned count = eng_get_object(req->get)->part_count, i, given = 0, last = 0;
+        unsigned count = eng_get_object(req->get)->part_count, i, given = 0, last = (unsigned)a->marker;
         struct eng_part_view view;
         bool more = false;
 
         if (count == 0)
                 return;
         s3_xml_open(xml, "ObjectParts");
-        s3_xml_uint(xml, "TotalPartsCount", count);
+        s3_xml_uint(xml, "PartsCount", count); /* TotalPartsCount in the SDKs */
         s3_xml_uint(xml, "PartNumberMarker", a->marker);
         s3_xml_uint(xml, "MaxParts", a->max_parts);
         for (i = 0; i < count && !more && eng_get_part(req->get, i, &view) == 0; i++) {
@@ -99,8 +99,7 @@ static void write_parts(struct gw_request *req, struct s3_xml *xml, const struct
                 last = view.number;
         }
         s3_xml_bool(xml, "IsTruncated", more);
-        if (more)
-                s3_xml_uint(xml, "NextPartNumberMarker", last);
+        s3_xml_uint(xml, "NextPartNumberMarker", last);
         s3_xml_close(xml, "ObjectParts");
 }
 
@@ -122,6 +121,7 @@ static void answer(struct gw_request *req, const struct gw_meta *meta)
         if (a->checksum && meta->sum.has) {
                 s3_xml_open(&xml, "Checksum");
                 gw_checksum_xml(&xml, &meta->sum);
+                s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(meta->sum.type));
                 s3_xml_close(&xml, "Checksum");
         }
         if (a->parts)
