@@ -1,8 +1,10 @@
 /*
- * copy.c - what CopyObject and UploadPartCopy have in common: finding the source, and pumping its bytes into a new object.
+ * copy.c - what CopyObject and UploadPartCopy have in common: finding the source, and pumping its bytes into a new
+ * object.
  *
- * Called by op_copy.c. The pump runs on the request's loop whenever the source has bytes or the target has room; it holds one span of the
- * source at a time (I9). ETag and checksum are computed only where the source's own do not hold for the copy.
+ * Called by op_copy.c. The pump runs on the request's loop whenever the source has bytes or the target has room; it
+ * holds one span of the source at a time (I9). ETag and checksum are computed only where the source's own do not
+ * hold for the copy.
  */
 #include "copy.h"
 
@@ -251,8 +253,12 @@ static int prepare_sums(struct gw_request *req, struct gw_copying *copy)
 void gw_copy_run(struct gw_request *req)
 {
         struct gw_copying *copy = req->work;
-        struct eng_put_params params = {.bucket = req->bucket_id, .key = gw_eng_str(req->key), .size = copy->len,
-                                        .is_part = copy->is_part, .part_number = copy->part_number, .wake = pump,
+        struct eng_put_params params = {.bucket = req->bucket_id,
+                                        .key = gw_eng_str(req->key),
+                                        .size = copy->len,
+                                        .is_part = copy->is_part,
+                                        .part_number = copy->part_number,
+                                        .wake = pump,
                                         .arg = req};
         int rv;
 

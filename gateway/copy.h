@@ -11,19 +11,19 @@
 struct gw_copying {
         struct s3_copy_source source;
         uint64_t source_bucket;
-        struct eng_condition condition;         /* on the target */
-        struct gw_meta meta;                    /* of the target: slices of headers, or of the source's attrs */
-        bool has_kind;                          /* the checksum the client (or the upload) wants */
+        struct eng_condition condition; /* on the target */
+        struct gw_meta meta;            /* of the target: slices of headers, or of the source's attrs */
+        bool has_kind;                  /* the checksum the client (or the upload) wants */
         enum s3_checksum kind;
         bool is_part;
         unsigned part_number;
         uint8_t upload_id[ENG_ID_LEN];
-        struct s3_range range;                  /* of the source; parts only */
+        struct s3_range range; /* of the source; parts only */
         uint64_t offset, len;
         uint8_t md5_value[16];
-        struct era_digest *md5;                 /* running; NULL: the source's ETag is it */
-        struct s3_sums *sums;                   /* running; NULL: the source's checksum is it */
-        const uint8_t *span;                    /* read and not yet taken by the target */
+        struct era_digest *md5; /* running; NULL: the source's ETag is it */
+        struct s3_sums *sums;   /* running; NULL: the source's checksum is it */
+        const uint8_t *span;    /* read and not yet taken by the target */
         size_t span_len;
         bool committing;
         void (*opened)(struct gw_request *req); /* the source is open and its conditions hold */

@@ -1,8 +1,9 @@
 /*
- * list_token.c - places in listings as opaque text, and numbers of listings' parameters. Called by the listings, on their loops.
+ * list_token.c - places in listings as opaque text, and numbers of listings' parameters. Called by the listings, on
+ * their loops.
  *
- * A token is hex: it survives every client's idea of escaping. The check in front of it is against mistakes, not against attackers: a
- * forged token is no more than a name to start after, which any client may ask for anyway.
+ * A token is hex: it survives every client's idea of escaping. The check in front of it is against mistakes, not
+ * against attackers: a forged token is no more than a name to start after, which any client may ask for anyway.
  */
 #include <errno.h>
 
@@ -53,8 +54,8 @@ bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint6
         *out = fallback;
         if (text.len == 0 || s3_parse_uint(text, max, out) == 0)
                 return true;
-        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT,
-                       gw_printf(req, "Argument %s must be an integer between 0 and %llu", name,
-                                 (unsigned long long)max));
+        gw_reply_error(
+                req, S3_ERR_INVALID_ARGUMENT,
+                gw_printf(req, "Argument %s must be an integer between 0 and %llu", name, (unsigned long long)max));
         return false;
 }

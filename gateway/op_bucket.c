@@ -1,23 +1,24 @@
 /*
  * op_bucket.c - buckets: list, create, head, delete, location. On the request's loop.
  *
- * The engine holds every bucket's configuration in each loop's memory, so all but creating and deleting answers at once.
+ * The engine holds every bucket's configuration in each loop's memory, so all but creating and deleting answers at
+ * once.
  */
 #include <errno.h>
 
 #include "ops.h"
 
-#define BUCKETS_MAX 10000u      /* of one page */
-#define BATCH 128u              /* asked of the engine at a time */
-#define LIST_LIMIT (8u << 20)   /* bytes of the answer */
+#define BUCKETS_MAX 10000u     /* of one page */
+#define BATCH       128u       /* asked of the engine at a time */
+#define LIST_LIMIT  (8u << 20) /* bytes of the answer */
 
 /* ---- ListBuckets --------------------------------------------------------------------------------- */
 
 struct bucket_list {
         struct s3_str prefix;
-        struct s3_str after;            /* names greater than this; absent: all */
+        struct s3_str after; /* names greater than this; absent: all */
         uint64_t max;
-        bool none;                      /* asked for another region's */
+        bool none; /* asked for another region's */
 };
 
 static bool bucket_list_read(struct gw_request *req, struct bucket_list *list)
@@ -57,7 +58,7 @@ static void bucket_xml(struct gw_request *req, struct s3_xml *xml, const struct 
         s3_xml_close(xml, "Bucket");
 }
 
-/* Copies from batch what belongs to the page; false when the page is over. *last is the last name written, *more: others follow. */
+/* Copies from batch what belongs to the page; false when the page is over. *more: others follow. */
 static bool bucket_batch(struct gw_request *req, struct s3_xml *xml, struct bucket_list *list,
                          const struct eng_bucket *const *batch, unsigned count, bool *more)
 {

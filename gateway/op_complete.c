@@ -1,9 +1,10 @@
 /*
  * op_complete.c - CompleteMultipartUpload. On the request's loop.
  *
- * The upload is looked up, then its parts page by page beside the client's list; what was checked is named to the engine by its id,
- * so that a part that changes meanwhile ends in InvalidPart and not in another object. An upload that is gone may have been completed by an
- * earlier try of the same client: if the key's object was made by it, the same answer is given again. No data is copied.
+ * The upload is looked up, then its parts page by page beside the client's list; what was checked is named to the
+ * engine by its id, so that a part that changes meanwhile ends in InvalidPart and not in another object. An upload
+ * that is gone may have been completed by an earlier try of the same client: if the key's object was made by it, the
+ * same answer is given again. No data is copied.
  */
 #include <errno.h>
 
@@ -11,8 +12,8 @@
 #include "ops.h"
 
 #define PART_MIN (5u << 20)
-#define PAGE 1000u
-#define DOC_MAX (64u << 10)
+#define PAGE     1000u
+#define DOC_MAX  (64u << 10)
 
 /* owner: its request */
 struct complete {
@@ -23,11 +24,11 @@ struct complete {
         struct gw_checksum sum;         /* as the object will have it */
         struct s3_parts_sum *parts_sum; /* running; NULL: a part had no checksum */
         struct eng_complete_part *parts;
-        uint8_t (*md5)[16];             /* of the parts */
-        unsigned checked;               /* parts found to be as the client says */
-        unsigned small;                 /* index + 1 of the first that is too small, if it is not the last */
+        uint8_t (*md5)[16]; /* of the parts */
+        unsigned checked;   /* parts found to be as the client says */
+        unsigned small;     /* index + 1 of the first that is too small, if it is not the last */
         uint64_t small_size, size;
-        enum s3_error gone;             /* the answer, unless another try of this client has completed the upload */
+        enum s3_error gone; /* the answer, unless another try of this client has completed the upload */
 };
 
 static void release(struct gw_request *req)
@@ -152,9 +153,10 @@ static bool check_header_sum(struct gw_request *req, const struct complete *c, e
         if (text.data == NULL)
                 return true;
         if (kind != c->sum.kind) {
-                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
-                               gw_printf(req, "The upload was created using the %s checksum algorithm, the request names %s.",
-                                         s3_checksum_info(c->sum.kind)->algorithm, s3_checksum_info(kind)->algorithm));
+                gw_reply_error(
+                        req, S3_ERR_INVALID_REQUEST,
+                        gw_printf(req, "The upload was created using the %s checksum algorithm, the request names %s.",
+                                  s3_checksum_info(c->sum.kind)->algorithm, s3_checksum_info(kind)->algorithm));
                 return false;
         }
         if (s3_checksum_parse_composite(kind, text, value, &parts) != 0) {
@@ -178,9 +180,11 @@ static bool check_headers(struct gw_request *req, const struct complete *c)
         uint64_t want;
 
         if (size.data != NULL && (s3_parse_uint(size, INT64_MAX, &want) != 0 || want != c->size)) {
-                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
-                               gw_printf(req, "The provided 'x-amz-mp-object-size' header does not match what was computed: %llu",
-                                         (unsigned long long)c->size));
+                gw_reply_error(
+                        req, S3_ERR_INVALID_REQUEST,
+                        gw_printf(req,
+                                  "The provided 'x-amz-mp-object-size' header does not match what was computed: %llu",
+                                  (unsigned long long)c->size));
                 return false;
         }
         if (type.data != NULL && (s3_checksum_type_parse(type, &wanted) != 0 || wanted != c->sum.type)) {
@@ -201,15 +205,16 @@ static bool check_headers(struct gw_request *req, const struct complete *c)
 static void make_object(struct gw_request *req)
 {
         struct complete *c = req->work;
-        struct eng_complete_params params = {.bucket = req->bucket_id, .key = gw_eng_str(req->key),
-                                             .parts = c->parts, .count = c->checked};
+        struct eng_complete_params params = {
+                .bucket = req->bucket_id, .key = gw_eng_str(req->key), .parts = c->parts, .count = c->checked};
         uint8_t attrs[ENG_ATTRS_MAX], md5[ERA_DIGEST_MAX];
         ssize_t len;
 
         if (c->small != 0) {
                 gw_reply_error_extra(req, S3_ERR_ENTITY_TOO_SMALL, NULL,
-                                     gw_printf(req, "<ProposedSize>%llu</ProposedSize><MinSizeAllowed>%u</MinSizeAllowed>"
-                                                    "<PartNumber>%u</PartNumber>",
+                                     gw_printf(req,
+                                               "<ProposedSize>%llu</ProposedSize><MinSizeAllowed>%u</MinSizeAllowed>"
+                                               "<PartNumber>%u</PartNumber>",
                                                (unsigned long long)c->small_size, PART_MIN,
                                                c->doc->parts[c->small - 1].number));
                 return;

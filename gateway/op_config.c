@@ -1,7 +1,9 @@
 /*
- * op_config.c - configurations of buckets and objects that are never set here: S3's "not configured" answers. On the request's loop.
+ * op_config.c - configurations of buckets and objects that are never set here: S3's "not configured" answers. On the
+ * request's loop.
  *
- * Setting one has no operation and so is refused as not implemented; taking one away that cannot be there succeeds, as in S3.
+ * Setting one has no operation and so is refused as not implemented; taking one away that cannot be there succeeds,
+ * as in S3.
  */
 #include <errno.h>
 

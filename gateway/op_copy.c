@@ -1,5 +1,6 @@
 /*
- * op_copy.c - CopyObject and UploadPartCopy: what they make of the source; copy.c moves the bytes. On the request's loop.
+ * op_copy.c - CopyObject and UploadPartCopy: what they make of the source; copy.c moves the bytes. On the request's
+ * loop.
  *
  * A copy onto itself only changes what is kept beside the bytes, and touches none of them.
  */
@@ -72,8 +73,8 @@ static bool holds(const struct eng_condition *condition, const struct eng_object
 {
         if (condition->if_absent)
                 return false;
-        return !condition->if_etag || (condition->etag_parts == object->etag_parts &&
-                                       memcmp(condition->etag, object->etag, 16) == 0);
+        return !condition->if_etag ||
+               (condition->etag_parts == object->etag_parts && memcmp(condition->etag, object->etag, 16) == 0);
 }
 
 static void update_self(struct gw_request *req)
@@ -208,9 +209,10 @@ void gw_run_part_copy(struct gw_request *req)
         if (!gw_upload_id_of(req, copy->upload_id) || !gw_part_number_of(req, &copy->part_number))
                 return;
         if (range.data != NULL && s3_copy_range_parse(range, &copy->range) != S3_OK) {
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT,
-                               "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last "
-                               "are the zero-based offsets of the first and last bytes to copy");
+                gw_reply_error(
+                        req, S3_ERR_INVALID_ARGUMENT,
+                        "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last "
+                        "are the zero-based offsets of the first and last bytes to copy");
                 return;
         }
         eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), copy->upload_id, upload_found, req);

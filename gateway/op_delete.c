@@ -1,14 +1,14 @@
 /*
  * op_delete.c - DeleteObject and DeleteObjects. On the request's loop.
  *
- * A request of many keys keeps at most AT_ONCE of them under way (I9), and answers in the order of its document. Each key stands for
- * itself: one that fails does not stop the others.
+ * A request of many keys keeps at most AT_ONCE of them under way (I9), and answers in the order of its document.
+ * Each key stands for itself: one that fails does not stop the others.
  */
 #include <errno.h>
 
 #include "ops.h"
 
-#define AT_ONCE 32u
+#define AT_ONCE      32u
 #define ANSWER_LIMIT (24u << 20)
 
 /* ---- DeleteObject -------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ struct item {
 struct many {
         const struct s3_doc *doc;
         struct item *items;
-        unsigned next;                  /* first not begun */
+        unsigned next; /* first not begun */
         unsigned under_way;
 };
 
@@ -142,8 +142,10 @@ static bool item_condition(struct item *item, const struct s3_delete_object *obj
 {
         unsigned parts = 0;
 
-        *out = (struct eng_condition){.if_mtime = object->has_time, .mtime_s = object->time_ms / 1000,
-                                      .if_size = object->has_size, .size = object->size};
+        *out = (struct eng_condition){.if_mtime = object->has_time,
+                                      .mtime_s = object->time_ms / 1000,
+                                      .if_size = object->has_size,
+                                      .size = object->size};
         if (object->key.len > S3_KEY_MAX)
                 item->error = S3_ERR_KEY_TOO_LONG;
         else if (object->version_id.data != NULL && !s3_str_eq(object->version_id, S3_STR("null")))

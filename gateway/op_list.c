@@ -1,18 +1,19 @@
 /*
  * op_list.c - ListObjects, ListObjectsV2 and ListObjectVersions (of buckets without versions). On the request's loop.
  *
- * One listing of the engine, three forms of document. What an entry says beside its key is put together in one small buffer: a page has a
- * thousand of them, and listing is measured in pages per second. I9: an answer is bounded by LIST_LIMIT.
+ * One listing of the engine, three forms of document. What an entry says beside its key is put together in one small
+ * buffer: a page has a thousand of them, and listing is measured in pages per second. I9: an answer is bounded by
+ * LIST_LIMIT.
  */
 #include <errno.h>
 #include <stdio.h>
 
 #include "ops.h"
 
-#define PAGE_MAX 1000u
+#define PAGE_MAX       1000u
 #define KEYS_ASKED_MAX 2147483647u
-#define LIST_LIMIT (16u << 20)
-#define TAIL_MAX 768u   /* an entry without its key */
+#define LIST_LIMIT     (16u << 20)
+#define TAIL_MAX       768u /* an entry without its key */
 
 enum form { V1, V2, VERSIONS };
 
@@ -28,13 +29,13 @@ static const struct {
 struct list {
         enum form form;
         struct s3_str prefix, delimiter, marker;
-        struct s3_str token;            /* V2: as given */
-        struct s3_str after;            /* where it begins */
+        struct s3_str token; /* V2: as given */
+        struct s3_str after; /* where it begins */
         uint64_t max;
         bool url, owner;
         char owner_xml[256];
         size_t owner_len;
-        int64_t second;                 /* what second_text is of */
+        int64_t second; /* what second_text is of */
         char second_text[S3_DATE_ISO_SIZE];
 };
 
@@ -314,9 +315,9 @@ static void run_list(struct gw_request *req, enum form form)
         list->second = -1;
         if (!read_list(req, list))
                 return;
-        list->owner_len = (size_t)snprintf(list->owner_xml, sizeof(list->owner_xml),
-                                           "<Owner><ID>%s</ID><DisplayName>root</DisplayName></Owner>",
-                                           req->loop->gw->owner_id);
+        list->owner_len =
+                (size_t)snprintf(list->owner_xml, sizeof(list->owner_xml),
+                                 "<Owner><ID>%s</ID><DisplayName>root</DisplayName></Owner>", req->loop->gw->owner_id);
         if (list->max == 0 || list->prefix.len > ENG_KEY_MAX) {
                 reply_list(req, NULL, 0, false);
                 return;

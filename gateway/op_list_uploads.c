@@ -3,8 +3,8 @@
  */
 #include "ops.h"
 
-#define PAGE_MAX 1000u
-#define ASKED_MAX 2147483647u
+#define PAGE_MAX   1000u
+#define ASKED_MAX  2147483647u
 #define LIST_LIMIT (24u << 20)
 
 /* ---- ListMultipartUploads ------------------------------------------------------------------------ */
@@ -158,7 +158,7 @@ void gw_run_list_uploads(struct gw_request *req)
 struct parts {
         uint8_t upload_id[ENG_ID_LEN];
         uint64_t max, after;
-        struct gw_tag tag;              /* of the upload */
+        struct gw_tag tag; /* of the upload */
 };
 
 static void put_part(struct s3_xml *xml, const struct parts *list, const struct eng_part_entry *part)

@@ -1,5 +1,6 @@
 /*
- * op_multipart.c - CreateMultipartUpload, AbortMultipartUpload, and what names an upload and its parts. On the request's loop.
+ * op_multipart.c - CreateMultipartUpload, AbortMultipartUpload, and what names an upload and its parts. On the
+ * request's loop.
  */
 #include <errno.h>
 
@@ -48,18 +49,21 @@ static bool refuse(struct gw_request *req, enum s3_error error, const char *mess
 /* Algorithm and type of the checksum, where the client names one; else what AWS does now is done without telling. */
 static bool read_checksum(struct gw_request *req, struct gw_checksum *sum)
 {
-        struct s3_str algorithm = gw_header(req, "x-amz-checksum-algorithm"), type = gw_header(req, "x-amz-checksum-type");
+        struct s3_str algorithm = gw_header(req, "x-amz-checksum-algorithm"),
+                      type = gw_header(req, "x-amz-checksum-type");
 
         if (algorithm.data == NULL) {
                 if (type.data != NULL)
                         return refuse(req, S3_ERR_INVALID_REQUEST,
-                                      "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.");
+                                      "The x-amz-checksum-type header can only be used with the "
+                                      "x-amz-checksum-algorithm header.");
                 return true;
         }
         if (s3_checksum_by_algorithm(algorithm, &sum->kind) != 0)
-                return refuse(req, S3_ERR_INVALID_REQUEST,
-                              "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
-                              "[CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
+                return refuse(
+                        req, S3_ERR_INVALID_REQUEST,
+                        "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
+                        "[CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
         sum->has_kind = true;
         sum->type = s3_checksum_type_default(sum->kind);
         if (type.data != NULL && s3_checksum_type_parse(type, &sum->type) != 0)

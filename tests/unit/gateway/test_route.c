@@ -1,5 +1,6 @@
 /*
- * gateway/route.c: which operation a request is, and that none falls through to a plainer one which would store or delete.
+ * gateway/route.c: which operation a request is, and that none falls through to a plainer one which would store or
+ * delete.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +76,8 @@ static void each_operation_is_found(void **state)
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
                 enum s3_error error;
-                const struct gw_op *op = route(cases[i].method, cases[i].scope, cases[i].query, cases[i].copies, &error);
+                const struct gw_op *op =
+                        route(cases[i].method, cases[i].scope, cases[i].query, cases[i].copies, &error);
 
                 if (op == NULL)
                         fail_msg("%s ?%s: %s", cases[i].method, cases[i].query, s3_error_info(error)->code);
@@ -121,12 +123,44 @@ static void what_is_none_says_why(void **state)
 static void sub_resources_never_fall_through(void **state)
 {
         static const char *const subs[] = {
-                "abac", "accelerate", "acl", "analytics", "attributes", "cors", "delete", "encryption",
-                "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "location", "logging",
-                "metadataConfiguration", "metadataInventoryTable", "metadataJournalTable", "metadataTable", "metrics",
-                "notification", "object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock",
-                "renameObject", "replication", "requestPayment", "restore", "retention", "select", "session", "tagging",
-                "torrent", "uploads", "versioning", "versions", "website",
+                "abac",
+                "accelerate",
+                "acl",
+                "analytics",
+                "attributes",
+                "cors",
+                "delete",
+                "encryption",
+                "intelligent-tiering",
+                "inventory",
+                "legal-hold",
+                "lifecycle",
+                "location",
+                "logging",
+                "metadataConfiguration",
+                "metadataInventoryTable",
+                "metadataJournalTable",
+                "metadataTable",
+                "metrics",
+                "notification",
+                "object-lock",
+                "ownershipControls",
+                "policy",
+                "policyStatus",
+                "publicAccessBlock",
+                "renameObject",
+                "replication",
+                "requestPayment",
+                "restore",
+                "retention",
+                "select",
+                "session",
+                "tagging",
+                "torrent",
+                "uploads",
+                "versioning",
+                "versions",
+                "website",
         };
         static const char *const methods[] = {"GET", "PUT", "POST", "DELETE"};
 
