@@ -3,6 +3,7 @@
  *
  *   DRIVE/FORMAT           text, written once (see drive/identity.c)
  *   DRIVE/LOCK             flock'ed while a daemon uses the drive
+ *   DRIVE/CREDENTIALS      root credentials (and .new while being written): the server's, see server/credentials.c
  *   DRIVE/log/%016x.log    header block, then records in batches            <- the truth
  *   DRIVE/data/%016x.seg   frames                                            <- shards of large objects
  *   DRIVE/index/           LMDB; derived
