@@ -371,35 +371,31 @@ static enum s3_error feed_chunked(struct gw_request *req, struct s3_str *in)
         return S3_OK;
 }
 
+static enum s3_error feed_plain(struct gw_request *req, struct s3_str *in)
+{
+        size_t taken;
+        enum s3_error error = consume(req, in->data, in->len, &taken);
+
+        if (error == S3_OK) {
+                in->data += taken;
+                in->len -= taken;
+        }
+        return error;
+}
+
 enum s3_error gw_body_feed(struct gw_request *req, const char *data, size_t *len)
 {
         struct s3_str in = {data, *len};
         struct gw_body *body = req->body;
         enum s3_error error = S3_OK;
-        size_t taken;
 
-        if (body == NULL) {
-                *len = 0;
-                return S3_OK;
-        }
-        if (body->pending > 0) {
+        if (body->chunked == NULL)
+                error = feed_plain(req, &in);
+        else if (body->pending > 0)
                 error = feed_pending(req, &in);
-                if (error != S3_OK || body->pending > 0) {
-                        *len = in.len;
-                        return error;
-                }
-        }
-        if (body->chunked != NULL) {
+        if (error == S3_OK && body->chunked != NULL && body->pending == 0)
                 error = feed_chunked(req, &in);
-                *len = in.len;
-                return error;
-        }
-        if (in.len > 0) {
-                error = consume(req, in.data, in.len, &taken);
-                *len = error == S3_OK ? in.len - taken : 0;
-        } else {
-                *len = 0;
-        }
+        *len = in.len;
         return error;
 }
 

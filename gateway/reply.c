@@ -254,16 +254,28 @@ bool gw_reply_queue(struct gw_request *req)
         return ok;
 }
 
+/* All of it or a cut: nothing was sent on this request yet, so there is room in an empty socket buffer. */
+static bool send_tls(struct gw_request *req, const struct iovec *iov)
+{
+        const union MHD_ConnectionInfo *info =
+                MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+        for (unsigned i = 0; i < 2; i++)
+                if (info == NULL || (iov[i].iov_len > 0 && gnutls_record_send(info->tls_session, iov[i].iov_base,
+                                                                              iov[i].iov_len) <= 0))
+                        return false;
+        return true;
+}
+
 void gw_reply_raw(struct gw_request *req)
 {
         struct gw_answer *a = &req->answer;
         char head[1024];
         struct iovec iov[2];
         struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+        bool sent;
         int n;
 
-        if (req->conn->listener->tls || a->body == GW_ANSWER_STREAM)
-                return;
         n = snprintf(head, sizeof(head),
                      "HTTP/1.1 %u %s\r\nServer: " SERVER_NAME "\r\nx-amz-request-id: %s\r\nx-amz-id-2: %s\r\n"
                      "Content-Type: application/xml\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
@@ -273,9 +285,13 @@ void gw_reply_raw(struct gw_request *req)
                 return;
         iov[0] = (struct iovec){head, (size_t)n};
         iov[1] = (struct iovec){a->buffer, a->buffer != NULL ? a->size : 0};
-        /* Nothing was sent on this request yet, so an empty socket buffer takes it whole; if not, the client sees a cut. */
-        if (sendmsg(req->conn->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
-                req->answered_ns = gw_clock_ns();
-                gw_conn_linger(req->conn);
-        }
+        if (req->conn->listener->tls)
+                sent = send_tls(req, iov);
+        else
+                sent = sendmsg(req->conn->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+        if (!sent)
+                return;
+        req->answered_ns = gw_clock_ns();
+        req->bytes_out = iov[1].iov_len;
+        gw_conn_linger(req->conn);
 }

@@ -54,7 +54,7 @@ bool gw_answered(const struct gw_request *req);
 
 /* Library side: makes a response of the answer and queues it. False: the connection must be closed. */
 bool gw_reply_queue(struct gw_request *req);
-/* Writes an error answer past the library, in the middle of a request body, on a connection without TLS. */
+/* Writes an error answer past the library, in the middle of a request body. */
 void gw_reply_raw(struct gw_request *req);
 
 #endif

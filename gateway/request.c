@@ -27,17 +27,6 @@ uint64_t gw_clock_ns(void)
         return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-const char *gw_state_name(enum gw_state state)
-{
-        static const char *const names[] = {
-#define GW_STATE_NAME(name) #name,
-                GW_STATES(GW_STATE_NAME)
-#undef GW_STATE_NAME
-        };
-
-        return names[state];
-}
-
 /* ---- arena --------------------------------------------------------------------------------------- */
 
 static void *arena_more(struct gw_arena *arena, size_t size)

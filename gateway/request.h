@@ -19,21 +19,16 @@
  *     |       |----> BODY -------^        ^
  *     |-------|-------|-------> DRAIN ----|        any -> GONE
  */
-#define GW_STATES(X)                                                                                                   \
-        X(LINE)    /* the request line is in, headers are coming */                                                    \
-        X(BEGIN)   /* the head is accepted, the operation looks before the body is asked for */                        \
-        X(CHECKED) /* there is no body: the operation runs at the library's second call */                             \
-        X(BODY)    /* the body is coming in */                                                                         \
-        X(DRAIN)   /* refused: the answer is ready, the rest of the body is read and dropped */                        \
-        X(RUN)     /* all is in, the operation is at work */                                                           \
-        X(ANSWER)  /* the answer is ready to be queued */                                                              \
-        X(SENDING) /* the answer is queued */                                                                          \
-        X(GONE)    /* the connection is to be closed without (another) answer */
-
 enum gw_state {
-#define GW_STATE_ENUM(name) GW_##name,
-        GW_STATES(GW_STATE_ENUM)
-#undef GW_STATE_ENUM
+        GW_LINE,    /* the request line is in, headers are coming */
+        GW_BEGIN,   /* the head is accepted, the operation looks before the body is asked for */
+        GW_CHECKED, /* there is no body: the operation runs at the library's second call */
+        GW_BODY,    /* the body is coming in */
+        GW_DRAIN,   /* refused: the answer is ready, the rest of the body is read and dropped */
+        GW_RUN,     /* all is in, the operation is at work */
+        GW_ANSWER,  /* the answer is ready to be queued */
+        GW_SENDING, /* the answer is queued */
+        GW_GONE     /* the connection is to be closed without (another) answer */
 };
 
 #define GW_ARENA_INLINE 4096u
@@ -115,8 +110,6 @@ void gw_request_wake(struct gw_request *req);
 void gw_begin_done(struct gw_request *req);
 /* Closes what is open towards the engine: get, put, and what release() knows. */
 void gw_request_release(struct gw_request *req);
-/* Name of a state, for logs. */
-const char *gw_state_name(enum gw_state state);
 
 /* ---- arena: NULL when out of memory ---- */
 void *gw_alloc(struct gw_request *req, size_t size); /* zeroed */
