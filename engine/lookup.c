@@ -60,6 +60,8 @@ static void found(struct eng_op *op)
                         rv = pin(lookup);
                 finish(lookup, rv);
         } else {
+                eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
+                eng_buf_unref(op->lookup.bytes);
                 lookup->absent += rv == -ENOENT;
                 try_next(lookup, rv);
         }

@@ -185,10 +185,13 @@ static void lookup_done(struct eng_op *op)
                 txn->old = op->lookup.value;
                 txn->old_bytes = op->lookup.bytes;
         }
-        if (op->result == 0)
+        if (op->result == 0) {
                 txn->looked_up(txn, 0);
-        else
-                lookup_next(txn, op->result);
+                return;
+        }
+        eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
+        eng_buf_unref(op->lookup.bytes);
+        lookup_next(txn, op->result);
 }
 
 static void lookup_next(struct eng_txn *txn, int why)

@@ -170,8 +170,8 @@ static void looked_up(struct eng_op *op)
         struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, lookup));
         struct fmt_value head;
 
-        eng_buf_unref(op->result == 0 ? op->lookup.value : NULL);
-        eng_buf_unref(op->result == 0 ? op->lookup.bytes : NULL);
+        eng_buf_unref(op->lookup.value);
+        eng_buf_unref(op->lookup.bytes);
         if (op->result == -EBADMSG)
                 v->report.damaged_shards++;
         memcpy(&head, v->value, sizeof(head));

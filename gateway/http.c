@@ -247,6 +247,18 @@ static void conn_opened(struct gw_listener *listener, struct MHD_Connection *mhd
         *context = conn;
 }
 
+/* A request that the library refused by itself before its head was in: it never says that this is over. */
+static void drop_unfinished(struct gw_conn *conn)
+{
+        struct gw_request *req = conn->request;
+
+        if (req == NULL)
+                return;
+        conn->request = NULL;
+        gw_access_report(req, false);
+        gw_request_free(req);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -258,6 +270,7 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
                 conn_opened(listener, mhd, context);
         } else if (conn != NULL) {
+                drop_unfinished(conn);
                 gw_conn_closing(conn);
                 LIST_REMOVE(conn, entry);
                 gw_count(&listener->loop->stats.connections_open, (uint64_t)-1);
