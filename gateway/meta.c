@@ -15,6 +15,7 @@
 #define TAG_USER 0x20
 #define RECORD_HEAD 3u
 #define CHECKSUM_HEAD 5u /* kind, type, has value, parts (2) */
+#define USER_HEAD     2u /* length of the name */
 
 static const char user_prefix[] = "x-amz-meta-";
 
@@ -75,6 +76,12 @@ static bool add_field(struct gw_meta *meta, const struct s3_header *header)
         return false;
 }
 
+static bool redirect_fine(struct s3_str location)
+{
+        return location.data == NULL || s3_str_starts(location, S3_STR("/")) ||
+               s3_str_starts(location, S3_STR("http://")) || s3_str_starts(location, S3_STR("https://"));
+}
+
 enum s3_error gw_meta_of_headers(const struct s3_header *headers, unsigned count, struct gw_meta *out)
 {
         size_t bytes = 0;
@@ -95,6 +102,8 @@ enum s3_error gw_meta_of_headers(const struct s3_header *headers, unsigned count
                         add_field(out, &headers[i]);
                 }
         }
+        if (!redirect_fine(out->field[GW_META_REDIRECT]))
+                return S3_ERR_INVALID_REDIRECT;
         if (out->field[GW_META_CONTENT_TYPE].len == 0)
                 out->field[GW_META_CONTENT_TYPE] = S3_STR("binary/octet-stream");
         return S3_OK;
@@ -172,7 +181,8 @@ static void put_encoding(struct writer *w, struct s3_str value)
 static void put_user(struct writer *w, const struct gw_meta *meta, unsigned i)
 {
         const struct s3_header *first = &meta->user[i];
-        size_t len = 1 + first->name.len + first->value.len;
+        size_t len = USER_HEAD + first->name.len + first->value.len;
+        uint8_t name_len[USER_HEAD] = {(uint8_t)first->name.len, (uint8_t)(first->name.len >> 8)};
 
         for (unsigned j = 0; j < i; j++) {
                 if (s3_str_eq_nocase(meta->user[j].name, first->name))
@@ -182,12 +192,8 @@ static void put_user(struct writer *w, const struct gw_meta *meta, unsigned i)
                 if (s3_str_eq_nocase(meta->user[j].name, first->name))
                         len += 1 + meta->user[j].value.len;
         }
-        if (first->name.len > UINT8_MAX) {
-                w->full = true;
-                return;
-        }
         put_head(w, TAG_USER, len);
-        put_bytes(w, &(uint8_t){(uint8_t)first->name.len}, 1);
+        put_bytes(w, name_len, sizeof(name_len));
         put_lower(w, first->name);
         put_bytes(w, first->value.data, first->value.len);
         for (unsigned j = i + 1; j < meta->user_count; j++) {
@@ -254,11 +260,17 @@ static int read_checksum(const uint8_t *data, size_t len, struct gw_checksum *ou
 
 static int read_user(const uint8_t *data, size_t len, struct gw_meta *out)
 {
-        if (len < 1 || len - 1 < data[0] || out->user_count == GW_META_USER_MAX)
+        const char *name = (const char *)data + USER_HEAD;
+        size_t name_len;
+
+        if (len < USER_HEAD || out->user_count == GW_META_USER_MAX)
+                return -EINVAL;
+        name_len = data[0] | (size_t)data[1] << 8;
+        if (len - USER_HEAD < name_len)
                 return -EINVAL;
         out->user[out->user_count++] = (struct s3_header){
-                {(const char *)data + 1, data[0]},
-                {(const char *)data + 1 + data[0], len - 1 - data[0]},
+                {name, name_len},
+                {name + name_len, len - USER_HEAD - name_len},
         };
         return 0;
 }

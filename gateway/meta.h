@@ -56,7 +56,7 @@ const char *gw_meta_header(enum gw_meta_field field);
 const char *gw_storage_name(enum gw_storage_class storage);
 int gw_storage_parse(struct s3_str name, enum gw_storage_class *out);
 
-/* From request headers. METADATA_TOO_LARGE, INVALID_STORAGE_CLASS. Content-Encoding still holds aws-chunked: gw_meta_encode() leaves it
+/* From request headers. METADATA_TOO_LARGE, INVALID_STORAGE_CLASS, INVALID_REDIRECT. Content-Encoding still holds aws-chunked: gw_meta_encode() leaves it
  * out. */
 enum s3_error gw_meta_of_headers(const struct s3_header *headers, unsigned count, struct gw_meta *out);
 /* Length, or -ENOBUFS. */

@@ -26,6 +26,7 @@ struct complete {
         struct eng_complete_part *parts;
         uint8_t (*md5)[16]; /* of the parts */
         unsigned checked;   /* parts found to be as the client says */
+        unsigned unsummed;  /* number of a part whose checksum the client must name and does not */
         unsigned small;     /* index + 1 of the first that is too small, if it is not the last */
         uint64_t small_size, size;
         enum s3_error gone; /* the answer, unless another try of this client has completed the upload */
@@ -200,6 +201,15 @@ static bool check_headers(struct gw_request *req, const struct complete *c)
         return true;
 }
 
+static void reply_unsummed(struct gw_request *req, const struct complete *c)
+{
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                       gw_printf(req,
+                                 "The upload was created using a %s checksum. The complete request must include the "
+                                 "checksum for each part. It was missing for part %u in the request.",
+                                 s3_checksum_info(c->sum.kind)->algorithm, c->unsummed));
+}
+
 /* ---- making the object --------------------------------------------------------------------------- */
 
 static void make_object(struct gw_request *req)
@@ -210,6 +220,10 @@ static void make_object(struct gw_request *req)
         uint8_t attrs[ENG_ATTRS_MAX], md5[ERA_DIGEST_MAX];
         ssize_t len;
 
+        if (c->unsummed != 0) {
+                reply_unsummed(req, c);
+                return;
+        }
         if (c->small != 0) {
                 gw_reply_error_extra(req, S3_ERR_ENTITY_TOO_SMALL, NULL,
                                      gw_printf(req,
@@ -279,6 +293,8 @@ static bool take_part(struct complete *c, const struct eng_part_entry *part)
         if (part->number != named->number || !named->etag_known || memcmp(named->md5, object->etag, 16) != 0 ||
             gw_meta_decode_checksum(object->attrs, &stored) != 0 || !part_sums_match(c, named, &stored))
                 return false;
+        if (c->sum.type == S3_COMPOSITE && named->checksum[c->sum.kind] == NULL && c->unsummed == 0)
+                c->unsummed = part->number;
         add_sum(c, &stored, object->size);
         if (object->size < PART_MIN && c->small == 0 && c->checked + 1 < c->doc->part_count) {
                 c->small = c->checked + 1;

@@ -35,10 +35,11 @@ static bool read_algorithm(struct gw_request *req, struct gw_copying *copy)
                refuse(req, S3_ERR_INVALID_REQUEST, "Checksum algorithm provided is unsupported.");
 }
 
-/* Metadata of the target: the source's or the request's; its storage class is always the request's. False: answered. */
+/* Metadata of the target: the source's or the request's; storage class and redirect are always the request's. False: answered. */
 static bool read_meta(struct gw_request *req, struct gw_copying *copy, bool replace)
 {
         enum gw_storage_class storage;
+        struct s3_str redirect;
         enum s3_error error = gw_meta_of_headers(req->headers, req->header_count, &copy->meta);
 
         if (error != S3_OK)
@@ -46,11 +47,13 @@ static bool read_meta(struct gw_request *req, struct gw_copying *copy, bool repl
         if (replace)
                 return true;
         storage = copy->meta.storage;
+        redirect = copy->meta.field[GW_META_REDIRECT];
         if (gw_meta_decode(eng_get_object(req->get)->attrs, &copy->meta) != 0) {
                 gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
                 return false;
         }
         copy->meta.storage = storage;
+        copy->meta.field[GW_META_REDIRECT] = redirect;
         return true;
 }
 
@@ -112,7 +115,8 @@ static void copy_self(struct gw_request *req, bool replace)
                 return;
         }
         gw_tag_read(eng_get_object(req->get)->tag, &tag);
-        if (!replace && copy->meta.storage == tag.storage && !copy->has_kind) {
+        if (!replace && copy->meta.storage == tag.storage && !copy->has_kind &&
+            copy->meta.field[GW_META_REDIRECT].len == 0) {
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                "This copy request is illegal because it is trying to copy an object to itself without "
                                "changing the object's metadata, storage class, website redirect location or encryption "

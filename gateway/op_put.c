@@ -32,6 +32,21 @@ static bool acl_fine(struct s3_str acl)
                s3_str_eq(acl, S3_STR("bucket-owner-read"));
 }
 
+/* A checksum of a kind not computed here: taking it would say that it was compared. */
+static bool is_unknown_checksum(struct s3_str name)
+{
+        static const char *const known[] = {"x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"};
+        enum s3_checksum kind;
+
+        if (!s3_str_starts_nocase(name, S3_STR("x-amz-checksum-")) || s3_checksum_by_header(name, &kind) == 0)
+                return false;
+        for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+                if (s3_str_eq_nocase(name, s3_str_of(known[i])))
+                        return false;
+        }
+        return true;
+}
+
 static bool is_refused(struct s3_str name)
 {
         /* There are no tags to be copied or replaced. */
@@ -40,7 +55,7 @@ static bool is_refused(struct s3_str name)
         for (unsigned i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
                 if (s3_str_starts_nocase(name, s3_str_of(refused[i])))
                         return true;
-        return false;
+        return is_unknown_checksum(name);
 }
 
 bool gw_write_headers_check(struct gw_request *req)

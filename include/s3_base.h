@@ -92,6 +92,8 @@ struct s3_header {
         X(INVALID_PART_ORDER, "InvalidPartOrder", 400,                                                                 \
           "The list of parts was not in ascending order. Parts must be ordered by part number.")                       \
         X(INVALID_RANGE, "InvalidRange", 416, "The requested range is not satisfiable")                                \
+        X(INVALID_REDIRECT, "InvalidRedirectLocation", 400,                                                            \
+          "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.")                       \
         X(INVALID_REQUEST, "InvalidRequest", 400, "Invalid Request")                                                   \
         X(INVALID_STORAGE_CLASS, "InvalidStorageClass", 400, "The storage class you specified is not valid")           \
         X(INVALID_TAG, "InvalidTag", 400, "The tag provided was not a valid tag.")                                     \

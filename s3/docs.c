@@ -381,12 +381,13 @@ enum s3_error s3_doc_finish(struct s3_doc *doc)
 
         if (!doc->priv->any_input && doc->kind == S3_DOC_CREATE_BUCKET)
                 return S3_OK;
+        if (!doc->priv->any_input && doc->kind == S3_DOC_COMPLETE_UPLOAD)
+                return refuse(doc, S3_ERR_INVALID_REQUEST, "You must specify at least one part");
         error = s3_xml_reader_finish(doc->priv->reader);
         if (error != S3_OK)
                 return error;
-        if (doc->kind == S3_DOC_COMPLETE_UPLOAD && doc->part_count == 0)
-                return refuse(doc, S3_ERR_INVALID_REQUEST, "You must specify at least one part");
-        if (doc->kind == S3_DOC_DELETE && doc->object_count == 0)
+        if ((doc->kind == S3_DOC_COMPLETE_UPLOAD && doc->part_count == 0) ||
+            (doc->kind == S3_DOC_DELETE && doc->object_count == 0))
                 return S3_ERR_MALFORMED_XML;
         return S3_OK;
 }

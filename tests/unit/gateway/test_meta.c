@@ -133,6 +133,43 @@ static void user_metadata_is_limited(void **state)
         assert_int_equal(gw_meta_of_headers(&h, 1, &meta), S3_ERR_METADATA_TOO_LARGE);
 }
 
+static void long_names_are_kept(void **state)
+{
+        char name[600] = "x-amz-meta-";
+        uint8_t bytes[ENG_ATTRS_MAX];
+        struct gw_meta in, out;
+        struct s3_header h;
+
+        memset(name + strlen(name), 'n', 500);
+        h = header(name, "value");
+        assert_int_equal(gw_meta_of_headers(&h, 1, &in), S3_OK);
+        assert_int_equal(gw_meta_decode(encode(&in, bytes), &out), 0);
+        assert_text(out.user[0].name, name + strlen("x-amz-meta-"));
+        assert_text(out.user[0].value, "value");
+}
+
+static void redirects_lead_somewhere(void **state)
+{
+        static const struct {
+                const char *location;
+                enum s3_error error;
+        } cases[] = {
+                {"/other", S3_OK},
+                {"http://example.org/", S3_OK},
+                {"https://example.org/", S3_OK},
+                {"", S3_ERR_INVALID_REDIRECT},
+                {"other", S3_ERR_INVALID_REDIRECT},
+                {"ftp://example.org/", S3_ERR_INVALID_REDIRECT},
+        };
+
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct s3_header h = header("x-amz-website-redirect-location", cases[i].location);
+                struct gw_meta meta;
+
+                assert_int_equal(gw_meta_of_headers(&h, 1, &meta), cases[i].error);
+        }
+}
+
 static void storage_classes_not_kept_are_refused(void **state)
 {
         struct s3_header h = header("x-amz-storage-class", "GLACIER");
@@ -260,6 +297,8 @@ int main(void)
                 cmocka_unit_test(aws_chunked_is_not_kept),
                 cmocka_unit_test(repeated_user_metadata_is_joined),
                 cmocka_unit_test(user_metadata_is_limited),
+                cmocka_unit_test(long_names_are_kept),
+                cmocka_unit_test(redirects_lead_somewhere),
                 cmocka_unit_test(storage_classes_not_kept_are_refused),
                 cmocka_unit_test(checksums_come_back),
                 cmocka_unit_test(too_much_is_refused),

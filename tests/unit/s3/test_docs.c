@@ -82,8 +82,8 @@ static void test_complete_refused(void **state)
                 const char *text;
                 enum s3_error error;
         } cases[] = {
-                {"", S3_ERR_MALFORMED_XML},
-                {COMPLETE(""), S3_ERR_INVALID_REQUEST},
+                {"", S3_ERR_INVALID_REQUEST},
+                {COMPLETE(""), S3_ERR_MALFORMED_XML},
                 {"<Other/>", S3_ERR_MALFORMED_XML},
                 {"<Delete>" GOOD("1") "</Delete>", S3_ERR_MALFORMED_XML},
                 {COMPLETE(GOOD("2") GOOD("1")), S3_ERR_INVALID_PART_ORDER},
@@ -118,7 +118,8 @@ static void test_complete_refused(void **state)
 
         for (size_t i = 0; i < COUNT(cases); i++)
                 expect_error(S3_DOC_COMPLETE_UPLOAD, cases[i].text, cases[i].error);
-        expect_error(S3_DOC_COMPLETE_UPLOAD, COMPLETE(""), S3_ERR_INVALID_REQUEST);
+        expect_error(S3_DOC_COMPLETE_UPLOAD, COMPLETE(""), S3_ERR_MALFORMED_XML);
+        expect_error(S3_DOC_COMPLETE_UPLOAD, "", S3_ERR_INVALID_REQUEST);
         assert_string_equal(doc->message, "You must specify at least one part");
 }
 
