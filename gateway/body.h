@@ -46,8 +46,9 @@ struct gw_body {
 };
 
 /*
- * Reads the headers that speak of the body and makes req->body. auth is that of this request. S3_OK or why it is refused
- * (message in *message, or NULL there).
+ * Reads the headers that speak of the body and makes req->body, be it one of no bytes (an operation that wants none has
+ * one only if bytes come). auth is that of this request. S3_OK or why it is refused (message in *message, or NULL
+ * there).
  */
 enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, const struct s3_signing_key *key,
                           const char **message);

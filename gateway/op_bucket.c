@@ -150,13 +150,9 @@ static bool create_headers_check(struct gw_request *req)
 
 void gw_begin_bucket_create(struct gw_request *req)
 {
-        if (!s3_bucket_name_valid(req->bucket)) {
-                gw_reply_error(req, S3_ERR_INVALID_BUCKET_NAME, NULL);
-                return;
-        }
         if (!create_headers_check(req))
                 return;
-        if (req->body != NULL && s3_doc_new(S3_DOC_CREATE_BUCKET, &req->body->doc) != 0) {
+        if (s3_doc_new(S3_DOC_CREATE_BUCKET, &req->body->doc) != 0) {
                 gw_reply_no_memory(req);
                 return;
         }
@@ -184,9 +180,9 @@ static void created(void *arg, int rv)
 
 void gw_run_bucket_create(struct gw_request *req)
 {
-        const struct s3_doc *doc = req->body != NULL ? req->body->doc : NULL;
+        struct s3_str location = req->body->doc->location;
 
-        if (doc != NULL && doc->location.len > 0 && !s3_str_eq(doc->location, s3_str_of(req->loop->gw->region))) {
+        if (location.len > 0 && !s3_str_eq(location, s3_str_of(req->loop->gw->region))) {
                 gw_reply_error(req, S3_ERR_INVALID_LOCATION, NULL);
                 return;
         }

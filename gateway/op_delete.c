@@ -82,10 +82,6 @@ struct many {
 
 void gw_begin_delete_many(struct gw_request *req)
 {
-        if (req->body == NULL) {
-                gw_begin_done(req);
-                return;
-        }
         if (!req->body->check_md5 && !req->body->has_kind) {
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                "Missing required header for this request: Content-MD5 OR x-amz-checksum-*");
@@ -146,9 +142,7 @@ static bool item_condition(struct item *item, const struct s3_delete_object *obj
                                       .mtime_s = object->time_ms / 1000,
                                       .if_size = object->has_size,
                                       .size = object->size};
-        if (object->key.len > S3_KEY_MAX)
-                item->error = S3_ERR_KEY_TOO_LONG;
-        else if (object->version_id.data != NULL && !s3_str_eq(object->version_id, S3_STR("null")))
+        if (object->version_id.data != NULL && !s3_str_eq(object->version_id, S3_STR("null")))
                 item->error = S3_ERR_NO_SUCH_VERSION;
         if (object->etag.data == NULL || item->error != S3_OK)
                 return item->error == S3_OK;
@@ -201,10 +195,6 @@ void gw_run_delete_many(struct gw_request *req)
 {
         struct many *many = gw_alloc(req, sizeof(*many));
 
-        if (req->body == NULL || req->body->doc == NULL) {
-                gw_reply_error(req, S3_ERR_MALFORMED_XML, NULL);
-                return;
-        }
         if (many != NULL)
                 many->items = gw_alloc(req, req->body->doc->object_count * sizeof(many->items[0]));
         if (many == NULL || many->items == NULL) {

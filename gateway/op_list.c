@@ -102,10 +102,7 @@ static bool read_list(struct gw_request *req, struct list *list)
 
 static char *put_text(char *p, const char *text)
 {
-        size_t len = strlen(text);
-
-        memcpy(p, text, len);
-        return p + len;
+        return stpcpy(p, text);
 }
 
 static char *put_uint(char *p, uint64_t value)

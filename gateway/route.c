@@ -87,7 +87,6 @@ const struct gw_op gw_ops[] = {
          .method = "GET",
          .scope = GW_BUCKET,
          .sub = "list-type",
-         .sub_value = "2",
          .permission = "s3:ListBucket",
          .run = gw_run_list_objects_v2},
         {.name = "ListObjects",
@@ -316,8 +315,6 @@ static bool op_fits(const struct gw_op *op, struct s3_str method, enum gw_scope 
         if (op->scope != scope || !s3_str_eq(method, s3_str_of(op->method)))
                 return false;
         if (op->sub == NULL ? sub != NULL : sub == NULL || !s3_str_eq(sub->name, s3_str_of(op->sub)))
-                return false;
-        if (op->sub_value != NULL && !s3_str_eq(sub->value, s3_str_of(op->sub_value)))
                 return false;
         return op->header == NULL || has_header(headers, header_count, op->header);
 }

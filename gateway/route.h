@@ -23,7 +23,6 @@ struct gw_op {
         const char *method;
         enum gw_scope scope;
         const char *sub;                /* query parameter that selects it, or NULL */
-        const char *sub_value;          /* and its value, NULL: any */
         const char *header;             /* header that selects it, or NULL */
         enum gw_body_kind body;
         bool no_bucket;                 /* the bucket need not exist */

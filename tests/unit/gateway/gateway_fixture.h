@@ -33,6 +33,8 @@ static struct {
         unsigned lines;
 } site = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static const char *site_region = "us-east-1"; /* of the next site_open(), and of what is signed */
+
 static void note_access(void *arg, const struct gw_access *line)
 {
         pthread_mutex_lock(&site.lock);
@@ -67,7 +69,7 @@ static void site_open(const struct gw_limits *limits)
 {
         const struct gw_credential root = {ACCESS_KEY, SECRET_KEY};
         struct lp_config config = {.slots = 8};
-        struct gw_options options = {.store = &fake.store, .loops = &site.loop, .loop_count = 1, .region = "us-east-1",
+        struct gw_options options = {.store = &fake.store, .loops = &site.loop, .loop_count = 1, .region = site_region,
                                      .domains = "s3.example.org", .access = note_access};
 
         if (limits != NULL)
@@ -200,7 +202,7 @@ static size_t signed_head(char *out, size_t cap, const char *method, const char 
                 else
                         headers[request.header_count++] = amz[i];
         }
-        s3_signer_init(&signer, S3_STR(ACCESS_KEY), S3_STR(SECRET_KEY), "us-east-1", now);
+        s3_signer_init(&signer, S3_STR(ACCESS_KEY), S3_STR(SECRET_KEY), site_region, now);
         assert_true(s3_sign_headers(&request, &signer, authorization, sizeof(authorization), NULL) > 0);
         len = (size_t)snprintf(out, cap, "%s %s HTTP/1.1\r\n", method, target);
         for (size_t i = 0; i < request.header_count; i++)

@@ -40,6 +40,36 @@ static void headers_that_would_make_another_bucket(void **state)
         close(fd);
 }
 
+#define LOCATION(region) "<CreateBucketConfiguration><LocationConstraint>" region "</LocationConstraint></CreateBucketConfiguration>"
+
+/* Only us-east-1 lets its owner create a bucket again, and only it has no name. */
+static void a_region_that_has_a_name(void **state)
+{
+        struct answer a;
+        int fd;
+
+        site_region = "eu-west-3";
+        site_open(NULL);
+        fd = dial();
+        refused(fd, "PUT", "/bucket", NULL, 409, "BucketAlreadyOwnedByYou");
+        refused(fd, "PUT", "/another", LOCATION("us-west-1"), 400, "InvalidLocationConstraint");
+        ask(fd, "PUT", "/another", NULL, 0, NULL, LOCATION("eu-west-3"));
+        expect(fd, 200, NULL);
+        ask(fd, "GET", "/bucket?location", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        has(&a, ">eu-west-3</LocationConstraint>");
+        answer_free(&a);
+        refused(fd, "GET", "/?continuation-token=x", NULL, 400, "InvalidArgument");
+        refused(fd, "GET", "/?max-buckets=0", NULL, 400, "InvalidArgument");
+        ask(fd, "GET", "/?bucket-region=us-east-1", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        has(&a, "<Buckets></Buckets>");
+        answer_free(&a);
+        close(fd);
+        site_close();
+        site_region = "us-east-1";
+}
+
 /* ---- listings ----------------------------------------------------------------------------------------- */
 
 static void set_entry(unsigned i, const char *name, bool is_prefix, uint8_t kind)
@@ -168,8 +198,13 @@ static void pages_of_uploads(void **state)
         answer_free(&a);
         refused(fd, "GET", "/bucket?uploads&key-marker=k&upload-id-marker=x", NULL, 400, "InvalidArgument");
         refused(fd, "GET", "/bucket?uploads&encoding-type=x", NULL, 400, "InvalidArgument");
+        refused(fd, "GET", "/bucket?uploads&max-uploads=x", NULL, 400, "InvalidArgument");
         ask(fd, "GET", "/bucket?uploads&upload-id-marker=x&max-uploads=0", NULL, 0, NULL, NULL);
         expect(fd, 200, NULL);
+        ask(fd, "GET", "/bucket?uploads&max-uploads=5000&encoding-type=url", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        has(&a, "<EncodingType>url</EncodingType><MaxUploads>1000</MaxUploads>");
+        answer_free(&a);
         close(fd);
 }
 
@@ -287,6 +322,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 ONE(an_engine_that_is_not_ready_does_not_look_empty),
                 ONE(headers_that_would_make_another_bucket),
+                cmocka_unit_test(a_region_that_has_a_name),
                 ONE(pages_of_objects),
                 ONE(listings_that_fail),
                 ONE(overlong_places),
