@@ -39,7 +39,7 @@ static void try_body(const uint8_t *data, size_t size)
                         at = 0;
                         while (mut.kind == FMT_MUT_PUT &&
                                eng_value_next_part(mut.value, mut.value_len, &at, &part) == 1)
-                                eng_part_drive(&part, eng_part_stripes(&part) - 1, 0);
+                                eng_part_drive(&part, eng_part_stripes(&part.head) - 1, 0);
                 }
         }
         eng_value_check(body, size);
