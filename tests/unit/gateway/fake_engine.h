@@ -60,6 +60,7 @@ static struct {
         bool hold;                      /* completions wait */
         struct fake_later *held;
         int open_rv, commit_rv, get_rv; /* what the next calls answer, 0: the truth */
+        int write_rv;                   /* what eng_put_write answers once it has taken some bytes, 0: the truth */
         size_t room;                    /* bytes one eng_put_write takes before the engine asks to wait; 0: all */
         size_t span;                    /* longest span of a read; 0: all */
         uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
@@ -208,6 +209,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.hold = fake.slow_reads = fake.stall_reads = false;
         fake.open_rv = fake.commit_rv = fake.get_rv = 0;
         fake.room = fake.span = 0;
+        fake.write_rv = 0;
         fake.break_at = 0;
         fake.bucket_rv = fake.list_rv = fake.parts_rv = fake.complete_rv = fake.update_rv = fake.delete_rv = 0;
         fake.upload_rv = -ENOENT;
@@ -428,6 +430,8 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
 {
         if (put->full)
                 return 0;
+        if (fake.write_rv != 0 && put->len > 0)
+                return fake.write_rv;
         if (put->params.size != ENG_SIZE_UNKNOWN && put->len + len > put->params.size)
                 return -EINVAL;
         if (fake.room != 0 && len > fake.room) {
