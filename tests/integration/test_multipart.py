@@ -106,7 +106,7 @@ def test_complete_refusals(s3, bucket):
     refused("InvalidPartOrder", 400, complete, s3, bucket, upload, [(1, small), (1, small)])
     refused("InvalidPart", 400, complete, s3, bucket, upload, [(1, small), (3, last)])
     refused("InvalidPart", 400, complete, s3, bucket, upload, [(1, last)])
-    refused("InvalidRequest", 400, complete, s3, bucket, upload, [])
+    refused("MalformedXML", 400, complete, s3, bucket, upload, [])
     refused("NoSuchUpload", 404, complete, s3, bucket, FAKE, [(1, small)])
     refused("NoSuchUpload", 404, complete, s3, bucket, upload, [(1, small)], key="other-key")
     assert keys_of(s3, bucket) == []
