@@ -16,6 +16,7 @@
 
 #define HEADERS_FIRST 24u
 #define ERROR_DOC_MAX (64u << 10)
+#define NO_VALUE " " /* the library refuses ""; who reads takes blanks off */
 #define SERVER_NAME "millrace"
 
 bool gw_answered(const struct gw_request *req)
@@ -235,7 +236,8 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
                 ok = ok && MHD_add_response_header(response, "Connection", "close") == MHD_YES;
         /* A value the library refuses (none should be left) is not worth the answer. */
         for (unsigned i = 0; i < a->header_count; i++)
-                MHD_add_response_header(response, a->headers[i].name, a->headers[i].value);
+                MHD_add_response_header(response, a->headers[i].name,
+                                        a->headers[i].value[0] != '\0' ? a->headers[i].value : NO_VALUE);
         return ok;
 }
 

@@ -56,6 +56,26 @@ static void objects_come_and_go(void **state)
         close(fd);
 }
 
+static void metadata_comes_back_also_when_empty(void **state)
+{
+        const struct s3_header amz[] = {
+                {S3_STR("x-amz-meta-empty"), S3_STR("")},
+                {S3_STR("x-amz-meta-Full"), S3_STR("a  b")},
+        };
+        char head[8192], value[512];
+        struct answer a;
+        int fd = dial();
+
+        send_all(fd, head, signed_head(head, sizeof(head), "PUT", "/bucket/meta", amz, 2, "Content-Length: 0\r\n"));
+        expect(fd, 200, NULL);
+        send_signed(fd, "HEAD", "/bucket/meta", NULL);
+        read_answer(fd, &a, true);
+        assert_non_null(answer_header(&a, "x-amz-meta-empty", value));
+        assert_int_equal(strspn(value, " "), strlen(value));
+        assert_string_equal(answer_header(&a, "x-amz-meta-full", value), "a  b");
+        close(fd);
+}
+
 static void requests_in_a_row_are_answered_in_order(void **state)
 {
         char text[3 * 2048];
@@ -417,6 +437,7 @@ int main(void)
 #define ONE(name) cmocka_unit_test_setup_teardown(name, site_setup, site_teardown)
         const struct CMUnitTest tests[] = {
                 ONE(objects_come_and_go),
+                ONE(metadata_comes_back_also_when_empty),
                 ONE(requests_in_a_row_are_answered_in_order),
                 ONE(every_answer_is_accounted_for),
                 ONE(continue_is_sent_when_the_body_is_wanted),
