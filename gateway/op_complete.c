@@ -42,7 +42,7 @@ static void release(struct gw_request *req)
 
 void gw_begin_complete(struct gw_request *req)
 {
-        if (req->body != NULL && s3_doc_new(S3_DOC_COMPLETE_UPLOAD, &req->body->doc) != 0)
+        if (s3_doc_new(S3_DOC_COMPLETE_UPLOAD, &req->body->doc) != 0)
                 gw_reply_no_memory(req);
         else
                 gw_begin_done(req);
@@ -395,10 +395,6 @@ void gw_run_complete(struct gw_request *req)
         struct complete *c = gw_alloc(req, sizeof(*c));
         bool never;
 
-        if (req->body == NULL || req->body->doc == NULL) {
-                gw_reply_error(req, S3_ERR_MALFORMED_XML, NULL);
-                return;
-        }
         if (c == NULL) {
                 gw_reply_no_memory(req);
                 return;

@@ -64,6 +64,7 @@ static struct {
         size_t room;                    /* bytes one eng_put_write takes before the engine asks to wait; 0: all */
         size_t span;                    /* longest span of a read; 0: all */
         uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
+        uint64_t claimed_size;          /* of objects opened, 0: the truth */
         bool slow_reads;                /* each span has to be waited for */
         bool stall_reads;               /* and the first such wait sets hold */
         /* what the calls at the end of this file answer */
@@ -210,7 +211,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.open_rv = fake.commit_rv = fake.get_rv = 0;
         fake.room = fake.span = 0;
         fake.write_rv = 0;
-        fake.break_at = 0;
+        fake.break_at = fake.claimed_size = 0;
         fake.bucket_rv = fake.list_rv = fake.parts_rv = fake.complete_rv = fake.update_rv = fake.delete_rv = 0;
         fake.upload_rv = -ENOENT;
         fake.entry_count = fake.part_count = 0;
@@ -291,6 +292,8 @@ static void run_open(struct fake_later *later)
                 get->copy.bytes = malloc(o->object.size + 1);
                 memcpy(get->copy.bytes, o->bytes, o->object.size);
                 get->copy.object.attrs.data = (const char *)get->copy.attrs;
+                if (fake.claimed_size != 0)
+                        get->copy.object.size = fake.claimed_size;
                 fake_count(&fake.gets_open, 1);
         }
         ((eng_get_opened)later->fn)(later->arg, rv, get);

@@ -23,13 +23,13 @@ static size_t sum_attrs(uint8_t *out, size_t cap, enum s3_checksum kind, enum s3
 }
 
 /* An upload with parts 1.. of 5 MiB, each with a CRC-32; parts come one a page. */
-static void set_upload(unsigned part_count)
+static void set_upload(unsigned part_count, enum s3_checksum_type type)
 {
         fake.upload_rv = 0;
         fake.upload = (struct eng_object){.mtime_ms = 1700000000000, .etag = {1}};
-        fake.upload.attrs = (struct eng_str){
-                (const char *)fake.upload_attrs,
-                sum_attrs(fake.upload_attrs, sizeof(fake.upload_attrs), S3_CRC32, S3_COMPOSITE, false)};
+        fake.upload.attrs =
+                (struct eng_str){(const char *)fake.upload_attrs,
+                                 sum_attrs(fake.upload_attrs, sizeof(fake.upload_attrs), S3_CRC32, type, false)};
         fake.part_count = part_count;
         for (unsigned i = 0; i < part_count; i++) {
                 fake.parts[i] = (struct eng_part_entry){
@@ -51,7 +51,7 @@ static void a_complete_names_what_was_checked(void **state)
         struct answer a;
         int fd = dial();
 
-        set_upload(2);
+        set_upload(2, S3_FULL_OBJECT);
         ask(fd, "POST", target, NULL, 0, NULL, TWO);
         read_answer(fd, &a, false);
         assert_int_equal(a.status, 200);
@@ -65,7 +65,7 @@ static void completes_that_fail(void **state)
 {
         int fd = dial();
 
-        set_upload(2);
+        set_upload(2, S3_FULL_OBJECT);
         for (size_t i = 0; i < FAILURES; i++) {
                 fake.upload_rv = failures[i].rv;
                 refused(fd, "POST", target, TWO, failures[i].status, failures[i].code);
@@ -95,7 +95,7 @@ static void an_upload_that_ends_meanwhile(void **state)
 {
         int fd = dial();
 
-        set_upload(2);
+        set_upload(2, S3_FULL_OBJECT);
         fake.parts_rv = -ENOENT;
         refused(fd, "POST", target, TWO, 404, "NoSuchUpload");
         fake.get_rv = -EAGAIN; /* perhaps it was completed: the key must be asked for, and cannot */
@@ -126,8 +126,8 @@ static void completes_that_say_something_else(void **state)
                 {"x-amz-mp-object-size", "10485760", 200, NULL},
                 {"x-amz-mp-object-size", "10485761", 400, "InvalidRequest"},
                 {"x-amz-mp-object-size", "x", 400, "InvalidRequest"},
-                {"x-amz-checksum-type", "COMPOSITE", 200, NULL},
-                {"x-amz-checksum-type", "FULL_OBJECT", 400, "InvalidRequest"},
+                {"x-amz-checksum-type", "FULL_OBJECT", 200, NULL},
+                {"x-amz-checksum-type", "COMPOSITE", 400, "InvalidRequest"},
                 {"x-amz-checksum-type", "x", 400, "InvalidRequest"},
                 {"x-amz-checksum-crc32", "AAAAAA==", 400, "BadDigest"},
                 {"x-amz-checksum-crc32", "AAAAAA==-2", 400, "BadDigest"},
@@ -136,7 +136,7 @@ static void completes_that_say_something_else(void **state)
         };
         int fd = dial();
 
-        set_upload(2);
+        set_upload(2, S3_FULL_OBJECT);
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
                 struct s3_header header = {s3_str_of(cases[i].name), s3_str_of(cases[i].value)};
 
@@ -150,7 +150,7 @@ static void parts_that_are_not_what_was_named(void **state)
 {
         int fd = dial();
 
-        set_upload(3);
+        set_upload(3, S3_FULL_OBJECT);
         refused(fd, "POST", target, COMPLETE(PART(1, "ff000000000000000000000000000000")), 400, "InvalidPart");
         refused(fd, "POST", target, COMPLETE(PART(1, "no etag")), 400, "InvalidPart");
         refused(fd, "POST", target, COMPLETE(PART(4, "00000000000000000000000000000000")), 400, "InvalidPart");
@@ -180,12 +180,47 @@ static void parts_that_are_not_what_was_named(void **state)
         close(fd);
 }
 
+#define SUMMED(n, etag)                                                                                                \
+        "<Part><PartNumber>" #n "</PartNumber><ETag>" etag "</ETag><ChecksumCRC32>BwAAAA==</ChecksumCRC32></Part>"
+
+/* The checksum of checksums: the client must say what it means each part to be. */
+static void a_composite_upload_is_completed_with_the_sums_of_its_parts(void **state)
+{
+        static const char both[] =
+                COMPLETE(SUMMED(1, "00000000000000000000000000000000") SUMMED(2, "01000000000000000000000000000000"));
+        struct s3_header sum = {S3_STR("x-amz-checksum-crc32"), S3_STR("AAAAAA==")};
+        const uint8_t crcs[8] = {7, 0, 0, 0, 7};
+        char text[S3_CHECKSUM_TEXT];
+        uint8_t value[S3_CHECKSUM_MAX];
+        int fd = dial();
+
+        set_upload(2, S3_COMPOSITE);
+        refused(fd, "POST", target, TWO, 400, "InvalidRequest");
+        ask(fd, "POST", target, NULL, 0, NULL, both);
+        expect(fd, 200, NULL);
+        ask(fd, "POST", target, &sum, 1, NULL, both);
+        expect(fd, 400, "BadDigest");
+        s3_checksum_from_crc(S3_CRC32, era_crc32(0, crcs, sizeof(crcs)), value);
+        sum.value = (struct s3_str){text, s3_checksum_format(S3_CRC32, value, 2, text)};
+        ask(fd, "POST", target, &sum, 1, NULL, both);
+        expect(fd, 200, NULL);
+        sum.value = (struct s3_str){text, s3_checksum_format(S3_CRC32, value, 3, text)};
+        ask(fd, "POST", target, &sum, 1, NULL, both);
+        expect(fd, 400, "BadDigest");
+        close(fd);
+}
+
 static void uploads_that_fail(void **state)
 {
         static const struct s3_header refusals[] = {
                 {S3_STR("x-amz-checksum-algorithm"), S3_STR("MD4")},
                 {S3_STR("x-amz-checksum-type"), S3_STR("COMPOSITE")},
         };
+        static const struct s3_header bad_type[] = {
+                {S3_STR("x-amz-checksum-algorithm"), S3_STR("CRC32")},
+                {S3_STR("x-amz-checksum-type"), S3_STR("HALF_OBJECT")},
+        };
+        const struct s3_header storage = {S3_STR("x-amz-storage-class"), S3_STR("GLACIER")};
         const struct s3_header initiated = {S3_STR("x-amz-if-match-initiated-time"),
                                             S3_STR("Fri, 24 May 2013 00:00:00 GMT")};
         int fd = dial();
@@ -200,12 +235,45 @@ static void uploads_that_fail(void **state)
                 ask(fd, "POST", "/bucket/key?uploads", &refusals[i], 1, NULL, NULL);
                 expect(fd, 400, "InvalidRequest");
         }
+        ask(fd, "POST", "/bucket/key?uploads", bad_type, 2, NULL, NULL);
+        expect(fd, 400, "InvalidRequest");
+        ask(fd, "POST", "/bucket/key?uploads", &storage, 1, NULL, NULL);
+        expect(fd, 400, "InvalidStorageClass");
         ask(fd, "DELETE", target, &initiated, 1, NULL, NULL);
         expect(fd, 501, "NotImplemented");
         fake.upload_rv = 0;
         fake.parts_rv = -ENOENT;
         refused(fd, "GET", target, NULL, 404, "NoSuchUpload");
         refused(fd, "GET", "/bucket/key?uploadId=x", NULL, 404, "NoSuchUpload");
+        close(fd);
+}
+
+static void pages_of_parts(void **state)
+{
+        struct answer a;
+        int fd = dial();
+
+        set_upload(2, S3_FULL_OBJECT);
+        fake.upload.tag[0] = 1 + S3_CRC32;
+        fake.parts[0].object.attrs.len = 2; /* stored attrs that nobody wrote */
+        ask(fd, "GET", "/bucket/key?uploadId=" ID "&max-parts=5000", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 200);
+        has(&a, "<NextPartNumberMarker>1</NextPartNumberMarker><MaxParts>1000</MaxParts>");
+        has(&a, "<IsTruncated>true</IsTruncated>");
+        has_not(&a, "<ChecksumCRC32>");
+        answer_free(&a);
+        ask(fd, "GET", "/bucket/key?uploadId=" ID "&part-number-marker=1", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        has(&a, "<PartNumber>2</PartNumber>");
+        has(&a, "<ChecksumCRC32>BwAAAA==</ChecksumCRC32>");
+        answer_free(&a);
+        ask(fd, "GET", "/bucket/key?uploadId=" ID "&part-number-marker=10000", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 200);
+        has_not(&a, "<Part>");
+        answer_free(&a);
+        refused(fd, "GET", "/bucket/key?uploadId=" ID "&max-parts=x", NULL, 400, "InvalidArgument");
         close(fd);
 }
 
@@ -324,7 +392,7 @@ static void copies_onto_themselves(void **state)
 
         put_source(fd);
         commits = fake_figure(&fake.commits);
-        set_upload(0); /* what eng_update gives back */
+        set_upload(0, S3_FULL_OBJECT); /* what eng_update gives back */
         ask_copy(fd, "/bucket/source", NULL, NULL);
         expect(fd, 400, "InvalidRequest");
         ask_copy(fd, "/bucket/source", "x-amz-metadata-directive", "REPLACE");
@@ -342,6 +410,36 @@ static void copies_onto_themselves(void **state)
         ask_copy(fd, "/bucket/source", "x-amz-checksum-algorithm", "SHA256"); /* read and written anew */
         expect(fd, 200, NULL);
         assert_int_equal(fake_figure(&fake.commits), commits + 1);
+        close(fd);
+}
+
+static void sources_that_are_not_what_they_should_be(void **state)
+{
+        struct s3_header headers[2] = {from_source, {S3_STR("x-amz-metadata-directive"), S3_STR("REPLACE")}};
+        int fd = dial();
+
+        put_source(fd);
+        /* Conditions on the target, which is the source. */
+        ask(fd, "PUT", "/bucket/source", headers, 2, "If-None-Match: *\r\n", NULL);
+        expect(fd, 412, "PreconditionFailed");
+        ask(fd, "PUT", "/bucket/source", headers, 2, "If-Match: \"" ID "\"\r\n", NULL);
+        expect(fd, 412, "PreconditionFailed");
+        fake.span = 3000;
+        fake.write_rv = -EIO;
+        ask_copy(fd, "/bucket/copy", NULL, NULL);
+        expect(fd, 500, "InternalError");
+        fake.write_rv = 0;
+        fake.claimed_size = (5ull << 30) + 1;
+        ask_copy(fd, "/bucket/copy", NULL, NULL);
+        expect(fd, 400, "InvalidRequest");
+        fake.claimed_size = 0;
+        fake.objects[0].attrs[0] = 99; /* stored attrs that nobody wrote */
+        ask_copy(fd, "/bucket/copy", NULL, NULL);
+        expect(fd, 500, "InternalError");
+        ask(fd, "PUT", "/bucket/source", headers, 2, NULL, NULL);
+        expect(fd, 500, "InternalError");
+        EVENTUALLY(fake_figure(&fake.gets_open) == 0 && fake_figure(&fake.puts_open) == 0);
+        refused(fd, "GET", "/bucket/copy", NULL, 404, "NoSuchKey");
         close(fd);
 }
 
@@ -373,7 +471,7 @@ static void copies_of_parts(void **state)
         put_source(fd);
         ask_copy(fd, part, NULL, NULL);
         expect(fd, 404, "NoSuchUpload");
-        set_upload(0);
+        set_upload(0, S3_FULL_OBJECT);
         for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
                 ask_copy(fd, part, "x-amz-copy-source-range", ranges[i]);
                 expect(fd, 400, "InvalidArgument");
@@ -397,12 +495,21 @@ int main(void)
 {
 #define ONE(name) cmocka_unit_test_setup_teardown(name, site_setup, site_teardown)
         const struct CMUnitTest tests[] = {
-                ONE(a_complete_names_what_was_checked), ONE(completes_that_fail),
-                ONE(an_upload_that_ends_meanwhile),     ONE(completes_that_say_something_else),
-                ONE(parts_that_are_not_what_was_named), ONE(uploads_that_fail),
-                ONE(a_copy_waits_for_both_ends),        ONE(copies_that_fail),
-                ONE(copies_that_are_refused),           ONE(copies_onto_themselves),
-                ONE(a_client_that_leaves_its_copy),     ONE(copies_of_parts),
+                ONE(a_complete_names_what_was_checked),
+                ONE(completes_that_fail),
+                ONE(an_upload_that_ends_meanwhile),
+                ONE(completes_that_say_something_else),
+                ONE(parts_that_are_not_what_was_named),
+                ONE(a_composite_upload_is_completed_with_the_sums_of_its_parts),
+                ONE(uploads_that_fail),
+                ONE(pages_of_parts),
+                ONE(a_copy_waits_for_both_ends),
+                ONE(copies_that_fail),
+                ONE(copies_that_are_refused),
+                ONE(copies_onto_themselves),
+                ONE(sources_that_are_not_what_they_should_be),
+                ONE(a_client_that_leaves_its_copy),
+                ONE(copies_of_parts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
