@@ -21,7 +21,11 @@
 #include "body.h"
 #include "stats.h"
 
-#define GW_POOL_BYTES (32u << 10)       /* the library's memory per connection; holds the head of a request */
+/*
+ * The library's memory per connection; holds the head of a request. One page more than 32 KiB: the library maps pools beyond that
+ * instead of taking them from the heap, so that what thousands of connections needed is given back when they close.
+ */
+#define GW_POOL_BYTES ((32u << 10) + 4096u)
 #define GW_HEADERS_MAX 100u             /* header fields of one request */
 #define GW_DOMAINS_MAX 16u
 #define GW_KEYS_CACHED 16u              /* signing keys per loop */
