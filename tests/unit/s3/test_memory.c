@@ -106,6 +106,8 @@ static void xml_free(void *ptr)
 
 /* ---- the sweep ------------------------------------------------------------------------------------ */
 
+static bool xml_allocates; /* the work reads XML */
+
 /* Runs work with the first, second, ... allocation failing until it needs no more of them. It returns 0 when it succeeded,
  * -ENOMEM when it reported the failure. */
 static void sweep(int (*work)(void))
@@ -129,7 +131,8 @@ static void sweep(int (*work)(void))
                 if (allocations < n)
                         break;
                 if (rv != 0) {
-                        assert_int_equal(rv, -ENOMEM);
+                        /* libxml2 calls some of its own failed allocations a malformed document: refused all the same */
+                        assert_true(rv == -ENOMEM || (xml_allocates && rv == -EINVAL));
                         failed++;
                 }
         }
@@ -184,6 +187,8 @@ static int work_chunked(void)
 
 static int work_doc(enum s3_doc_kind kind, const char *text, unsigned count)
 {
+        xml_allocates = true;
+
         struct s3_doc *doc;
         int rv;
 
