@@ -147,6 +147,33 @@ static void open_put(struct gw_request *req, struct put_work *work)
                 gw_begin_done(req);
 }
 
+/*
+ * A condition that does not hold now is refused before the body is sent. What holds now is checked once more with the commit, which is the check
+ * that counts.
+ */
+static void present_found(void *arg, int rv, struct eng_get *get)
+{
+        struct gw_request *req = arg;
+        struct put_work *work = req->work;
+        const struct eng_condition *c = &work->condition;
+        bool same = false;
+
+        if (rv == 0) {
+                const struct eng_object *object = eng_get_object(get);
+
+                same = memcmp(object->etag, c->etag, 16) == 0 && object->etag_parts == c->etag_parts;
+                eng_get_close(get);
+        }
+        if (!gw_back(req))
+                return;
+        if (rv == 0 && (c->if_absent || (c->if_etag && !same)))
+                gw_reply_error(req, S3_ERR_PRECONDITION_FAILED, NULL);
+        else if (rv != 0 && !(rv == -ENOENT && c->if_absent))
+                gw_reply_errno(req, rv, GW_ABOUT_WRITE);
+        else
+                open_put(req, work);
+}
+
 void gw_begin_put(struct gw_request *req)
 {
         struct put_work *work = gw_alloc(req, sizeof(*work));
@@ -163,6 +190,8 @@ void gw_begin_put(struct gw_request *req)
         error = gw_meta_of_headers(req->headers, req->header_count, &work->meta);
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
+        else if (work->condition.if_absent || work->condition.if_present || work->condition.if_etag)
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), present_found, req);
         else
                 open_put(req, work);
 }

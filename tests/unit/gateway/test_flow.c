@@ -203,6 +203,47 @@ static void what_the_engine_says_becomes_the_answer(void **state)
         EVENTUALLY(fake_figure(&fake.puts_open) == 0);
 }
 
+/* No byte of a body is asked for where its condition can't hold. */
+static void conditions_are_looked_at_before_the_body(void **state)
+{
+        static const struct {
+                const char *target, *condition;
+                unsigned status;
+                const char *code;
+        } cases[] = {
+                {"/bucket/there", "If-None-Match: *", 412, "PreconditionFailed"},
+                {"/bucket/there", "If-Match: \"5d41402abc4b2a76b9719d911017c593\"", 412, "PreconditionFailed"},
+                {"/bucket/none", "If-Match: \"5d41402abc4b2a76b9719d911017c592\"", 404, "NoSuchKey"},
+                {"/bucket/none", "If-Match: *", 404, "NoSuchKey"},
+        };
+        int fd = dial();
+
+        send_put(fd, "/bucket/there", "hello", 5);
+        expect(fd, 200, NULL);
+        close(fd);
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                char more[256];
+
+                fd = dial();
+                snprintf(more, sizeof(more), "%s\r\nExpect: 100-continue\r\nContent-Length: 5\r\n", cases[i].condition);
+                send_signed(fd, "PUT", cases[i].target, more);
+                expect(fd, cases[i].status, cases[i].code);
+                close(fd);
+        }
+        fd = dial();
+        send_signed(fd, "PUT", "/bucket/there",
+                    "If-Match: \"5d41402abc4b2a76b9719d911017c592\"\r\nExpect: 100-continue\r\nContent-Length: 5\r\n");
+        expect(fd, 100, NULL);
+        send_text(fd, "other");
+        expect(fd, 200, NULL);
+        fake.get_rv = -EHOSTDOWN;
+        send_signed(fd, "PUT", "/bucket/new", "If-None-Match: *\r\nContent-Length: 5\r\n");
+        send_text(fd, "other");
+        expect(fd, 503, "ServiceUnavailable");
+        close(fd);
+        EVENTUALLY(fake_figure(&fake.gets_open) == 0 && fake_figure(&fake.puts_open) == 0);
+}
+
 /* ---- clients that go away --------------------------------------------------------------------------------------- */
 
 static void a_client_that_leaves_in_its_body_stores_nothing(void **state)
@@ -449,6 +490,7 @@ int main(void)
                 ONE(a_broken_read_ends_the_connection),
                 ONE(a_broken_small_read_is_an_error),
                 ONE(what_the_engine_says_becomes_the_answer),
+                ONE(conditions_are_looked_at_before_the_body),
                 ONE(a_client_that_leaves_in_its_body_stores_nothing),
                 ONE(a_client_that_leaves_while_its_upload_waits_for_room),
                 ONE(a_client_that_leaves_while_its_object_is_stored),
