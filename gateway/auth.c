@@ -90,6 +90,71 @@ static void refuse(struct gw_request *req, const struct s3_request *signed_reque
         gw_reply_error_extra(req, s3_auth_error(reason), message, extra);
 }
 
+/* ---- headers in the URL ------------------------------------------------------------------------------ */
+
+static bool has_header(const struct gw_request *req, struct s3_str name)
+{
+        unsigned i;
+
+        for (i = 0; i < req->header_count; i++)
+                if (s3_str_eq_nocase(req->headers[i].name, name))
+                        return true;
+        return false;
+}
+
+static bool is_text(struct s3_str value)
+{
+        size_t i;
+
+        for (i = 0; i < value.len; i++)
+                if ((unsigned char)value.data[i] < ' ' || value.data[i] == 0x7f)
+                        return false;
+        return true;
+}
+
+/* Version 2 covers these two as well; see s3_auth_verify_v2(). */
+static size_t v2_headers(const struct gw_request *req, struct s3_header *out)
+{
+        static const char *const names[] = {"content-type", "content-md5"};
+        size_t i, n = 0;
+
+        for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                const struct s3_query_param *param = s3_query_find(req->query, names[i]);
+
+                if (param != NULL)
+                        out[n++] = (struct s3_header){param->name, param->value};
+        }
+        return n;
+}
+
+/* A presigned URL may carry what else would be headers; they are signed with it and count as headers where there is none of that name. */
+static enum s3_error take_query_headers(struct gw_request *req)
+{
+        struct s3_header found[S3_QUERY_PARAMS_MAX + 2], *all;
+        size_t n = s3_query_headers(req->query, found, S3_QUERY_PARAMS_MAX), i;
+        unsigned count = req->header_count;
+
+        if (req->loop->auth.kind == S3_AUTH_QUERY_V2)
+                n += v2_headers(req, found + n);
+        if (n == 0)
+                return S3_OK;
+        all = gw_alloc(req, (req->header_count + n) * sizeof(*all));
+        if (all == NULL)
+                return S3_ERR_SLOW_DOWN;
+        memcpy(all, req->headers, req->header_count * sizeof(*all));
+        for (i = 0; i < n; i++) {
+                if (!is_text(found[i].value))
+                        return S3_ERR_INVALID_ARGUMENT;
+                if (!has_header(req, found[i].name))
+                        all[count++] = found[i];
+        }
+        req->headers = all;
+        req->header_count = count;
+        return S3_OK;
+}
+
+/* ---- the signature ------------------------------------------------------------------------------------- */
+
 bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
 {
         struct gw_loop *loop = req->loop;
@@ -105,6 +170,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
         const struct gw_credential *credential;
         enum s3_auth_reason reason = s3_auth_parse(&signed_request, auth);
         int64_t now = lp_wall_ms();
+        enum s3_error error;
 
         if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS) {
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
@@ -133,5 +199,8 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
                 return false;
         }
         req->access_key = gw_copy(req, s3_str_of(auth->access_key));
-        return true;
+        error = auth->kind != S3_AUTH_HEADER ? take_query_headers(req) : S3_OK;
+        if (error != S3_OK)
+                gw_reply_error(req, error, NULL);
+        return error == S3_OK;
 }

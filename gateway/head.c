@@ -216,6 +216,16 @@ static enum gw_scope scope_of(const struct gw_request *req)
         return req->bucket.len > 0 ? GW_BUCKET : GW_SERVICE;
 }
 
+static enum s3_error route(struct gw_request *req)
+{
+        enum s3_error error =
+                gw_route(req->method, scope_of(req), req->query, req->headers, req->header_count, &req->op);
+
+        if (error != S3_OK)
+                req->op = &gw_op_none;
+        return error;
+}
+
 static enum s3_error take_names(struct gw_request *req)
 {
         static const struct s3_query no_query;
@@ -244,21 +254,6 @@ static int find_bucket(struct gw_request *req)
         return rv;
 }
 
-/* A presigned URL may carry what else would be headers; they are signed with it and count as headers. */
-static enum s3_error take_query_headers(struct gw_request *req)
-{
-        struct s3_header *all = gw_alloc(req, (req->header_count + S3_QUERY_PARAMS_MAX) * sizeof(*all));
-        size_t n;
-
-        if (all == NULL)
-                return S3_ERR_SLOW_DOWN;
-        memcpy(all, req->headers, req->header_count * sizeof(*all));
-        n = s3_query_headers(req->query, all + req->header_count, S3_QUERY_PARAMS_MAX);
-        req->headers = all;
-        req->header_count += (unsigned)(n < S3_QUERY_PARAMS_MAX ? n : S3_QUERY_PARAMS_MAX);
-        return S3_OK;
-}
-
 /* Who names the account that must own a bucket is let through only if that is ours. */
 static bool owner_as_expected(const struct gw_request *req)
 {
@@ -276,16 +271,15 @@ static void accept_named(struct gw_request *req)
 {
         struct s3_signing_key key;
         const char *message = NULL;
+        unsigned in_head = req->header_count;
         enum s3_error routed, error;
         int rv;
 
-        routed = gw_route(req->method, scope_of(req), req->query, req->headers, req->header_count, &req->op);
-        if (routed != S3_OK)
-                req->op = &gw_op_none;
+        routed = route(req);
         if (!gw_authenticate(req, &key))
                 return;
-        if (req->loop->auth.kind != S3_AUTH_HEADER && routed == S3_OK)
-                routed = take_query_headers(req);
+        if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
+                routed = route(req);
         if (req->bucket.len > 0 && !s3_bucket_name_valid(req->bucket))
                 routed = S3_ERR_INVALID_BUCKET_NAME;
         if (routed != S3_OK) {

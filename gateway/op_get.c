@@ -327,7 +327,7 @@ static void answer(struct gw_request *req)
                 gw_reply_error(req, error, NULL);
                 return;
         }
-        if (!gw_object_headers(req, object, work->partial))
+        if (!gw_object_headers(req, object, work->partial || work->len != object->size))
                 return;
         range_headers(req, object, work);
         if (req->is_head)

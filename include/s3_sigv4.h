@@ -176,7 +176,9 @@ enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct
 
 /*
  * Verifies a QUERY_V2. bucket: the one taken from the Host header, absent for path-style requests. Parameters that this
- * signature does not cover are refused, so a listing cannot be asked for this way: UNSUPPORTED_VERSION.
+ * signature does not cover are refused, so a listing cannot be asked for this way: UNSUPPORTED_VERSION. Covered are also
+ * "content-type", "content-md5" and "x-amz-..." (in lower case) as the headers they were when the URL was signed; the caller must
+ * heed them only where the request has no header of that name, and of the first two only the first of that name.
  */
 enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth,
                                       struct s3_str secret, struct s3_str bucket, int64_t now_ms);

@@ -124,6 +124,25 @@ static bool is_one_of(struct s3_str name, const char *const *names, size_t count
         return false;
 }
 
+static bool has_header(const struct s3_request *request, struct s3_str name)
+{
+        for (size_t i = 0; i < request->header_count; i++)
+                if (s3_str_eq_nocase(request->headers[i].name, name))
+                        return true;
+        return false;
+}
+
+/*
+ * botocore signs headers and moves them into the URL. Such a parameter is signed as the header it was; where there is a header of
+ * that name too, the header counts and the parameter means nothing.
+ */
+static bool was_header(struct s3_str name)
+{
+        return s3_str_eq(name, S3_STR("content-type")) || s3_str_eq(name, S3_STR("content-md5")) ||
+               (s3_str_starts(name, S3_STR("x-amz-")) && memchr(name.data, '%', name.len) == NULL &&
+                memchr(name.data, '+', name.len) == NULL);
+}
+
 /* A bounded text; once it did not fit nothing more is added. */
 struct text {
         char *out;
@@ -140,6 +159,33 @@ static void add(struct text *text, struct s3_str s)
         if (s.len > 0)
                 memcpy(text->out + text->len, s.data, s.len);
         text->len += s.len;
+}
+
+/* Adds what a parameter means. False: it does not decode. */
+static bool add_decoded(struct text *text, struct s3_str raw, bool plus)
+{
+        int n = text->full ? 0 : s3_percent_decode(raw, plus, text->out + text->len, TEXT_MAX - text->len);
+
+        if (n == -ENOBUFS)
+                text->full = true;
+        else if (n < 0)
+                return false;
+        else
+                text->len += (size_t)n;
+        return true;
+}
+
+/* The same for one that was a header. False also where it could not have been: a line's end in it would be another line. */
+static bool add_moved(struct text *text, struct s3_str raw)
+{
+        size_t from = text->len;
+
+        if (!add_decoded(text, raw, true))
+                return false;
+        for (; from < text->len; from++)
+                if ((unsigned char)text->out[from] < ' ')
+                        return false;
+        return true;
 }
 
 static int compare_str(struct s3_str a, struct s3_str b)
@@ -166,7 +212,7 @@ static bool add_params(struct text *text, struct s3_str query)
         while (query.len > 0) {
                 struct s3_str value, piece = s3_str_cut(query, '&', &query), name = s3_str_cut(piece, '=', &value);
 
-                if (piece.len == 0 || is_one_of(name, v2_names, V2_FIELDS))
+                if (piece.len == 0 || is_one_of(name, v2_names, V2_FIELDS) || was_header(name))
                         continue;
                 if (count == S3_QUERY_PARAMS_MAX || !is_one_of(name, covered, sizeof(covered) / sizeof(covered[0])))
                         return false;
@@ -174,92 +220,131 @@ static bool add_params(struct text *text, struct s3_str query)
         }
         if (count > 1)
                 qsort(params, count, sizeof(params[0]), compare_params);
-        for (size_t i = 0; i < count && !text->full; i++) {
-                int n;
-
+        for (size_t i = 0; i < count; i++) {
                 add(text, i == 0 ? S3_STR("?") : S3_STR("&"));
                 add(text, params[i].name);
                 if (params[i].value.data == NULL)
                         continue;
                 add(text, S3_STR("="));
-                n = s3_percent_decode(params[i].value, false, text->out + text->len, TEXT_MAX - text->len);
-                if (n < 0)
+                if (!add_decoded(text, params[i].value, false))
                         return false;
-                text->len += (size_t)n;
         }
         return true;
 }
 
+/* An x-amz- header, or a parameter that was one. */
+struct amz {
+        struct s3_str name, value;
+        bool encoded;
+};
+
 static int compare_names(const void *a, const void *b)
 {
-        const struct s3_header *const *x = a, *const *y = b;
-        size_t n = (*x)->name.len < (*y)->name.len ? (*x)->name.len : (*y)->name.len;
+        const struct amz *x = a, *y = b;
+        size_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
 
         for (size_t i = 0; i < n; i++)
-                if (s3_lower((*x)->name.data[i]) != s3_lower((*y)->name.data[i]))
-                        return s3_lower((*x)->name.data[i]) - s3_lower((*y)->name.data[i]);
-        if ((*x)->name.len != (*y)->name.len)
-                return (*x)->name.len < (*y)->name.len ? -1 : 1;
-        return *x < *y ? -1 : *x > *y; /* fields of one name in the order received */
+                if (s3_lower(x->name.data[i]) != s3_lower(y->name.data[i]))
+                        return s3_lower(x->name.data[i]) - s3_lower(y->name.data[i]);
+        if (x->name.len != y->name.len)
+                return x->name.len < y->name.len ? -1 : 1;
+        return x->value.data < y->value.data ? -1 : x->value.data > y->value.data; /* in the order received */
 }
 
-/* "x-amz-name:value,value\n" of all x-amz- headers, sorted. False: too many. */
-static bool add_amz_headers(struct text *text, const struct s3_request *request)
+/* Number of them, or -1: too many. */
+static int collect_amz(const struct s3_request *request, struct amz all[AMZ_HEADERS_MAX])
 {
-        const struct s3_header *sorted[AMZ_HEADERS_MAX];
-        size_t count = 0;
+        struct s3_str query = request->query;
+        int count = 0;
 
         for (size_t i = 0; i < request->header_count; i++) {
                 if (!s3_str_starts_nocase(request->headers[i].name, S3_STR("x-amz-")))
                         continue;
                 if (count == AMZ_HEADERS_MAX)
-                        return false;
-                sorted[count++] = &request->headers[i];
+                        return -1;
+                all[count++] = (struct amz){request->headers[i].name, s3_str_trim(request->headers[i].value), false};
         }
+        while (query.len > 0) {
+                struct s3_str value, name = s3_str_cut(s3_str_cut(query, '&', &query), '=', &value);
+
+                if (!s3_str_starts(name, S3_STR("x-amz-")) || !was_header(name) || has_header(request, name))
+                        continue;
+                if (count == AMZ_HEADERS_MAX)
+                        return -1;
+                all[count++] = (struct amz){name, value, true};
+        }
+        return count;
+}
+
+/* "x-amz-name:value,value\n" of all x-amz- headers, sorted. */
+static enum s3_auth_reason add_amz_headers(struct text *text, const struct s3_request *request)
+{
+        struct amz all[AMZ_HEADERS_MAX];
+        int count = collect_amz(request, all);
+
+        if (count < 0)
+                return S3_AUTH_TOO_LARGE;
         if (count > 1)
-                qsort(sorted, count, sizeof(sorted[0]), compare_names);
-        for (size_t i = 0; i < count; i++) {
-                if (i > 0 && s3_str_eq_nocase(sorted[i]->name, sorted[i - 1]->name)) {
+                qsort(all, (size_t)count, sizeof(all[0]), compare_names);
+        for (int i = 0; i < count; i++) {
+                if (i > 0 && s3_str_eq_nocase(all[i].name, all[i - 1].name)) {
                         text->len--; /* continue the line before */
                         add(text, S3_STR(","));
                 } else {
-                        for (size_t j = 0; j < sorted[i]->name.len; j++) {
-                                char c = s3_lower(sorted[i]->name.data[j]);
+                        for (size_t j = 0; j < all[i].name.len; j++) {
+                                char c = s3_lower(all[i].name.data[j]);
 
                                 add(text, (struct s3_str){&c, 1});
                         }
                         add(text, S3_STR(":"));
                 }
-                add(text, s3_str_trim(sorted[i]->value));
+                if (!all[i].encoded)
+                        add(text, all[i].value);
+                else if (!add_moved(text, all[i].value))
+                        return S3_AUTH_UNSUPPORTED_VERSION;
                 add(text, S3_STR("\n"));
         }
-        return true;
+        return S3_AUTH_OK;
 }
 
-/* Value of Expires as it stands in the URL: digits, which need no decoding. */
-static struct s3_str raw_expires(struct s3_str query)
+/* Value of the first parameter of that name as it stands in the URL. */
+static struct s3_str raw_param(struct s3_str query, struct s3_str wanted)
 {
         while (query.len > 0) {
                 struct s3_str value, name = s3_str_cut(s3_str_cut(query, '&', &query), '=', &value);
 
-                if (s3_str_eq(name, s3_str_of(v2_names[V2_EXPIRES])))
+                if (s3_str_eq(name, wanted))
                         return value;
         }
         return (struct s3_str){NULL, 0};
 }
 
+/* One of the two headers that have a line of their own. */
+static bool add_header(struct text *text, const struct s3_request *request, const char *name)
+{
+        bool fine = true;
+
+        if (has_header(request, s3_str_of(name)))
+                add(text, s3_str_trim(s3_request_header(request, name)));
+        else
+                fine = add_moved(text, raw_param(request->query, s3_str_of(name)));
+        add(text, S3_STR("\n"));
+        return fine;
+}
+
 static enum s3_auth_reason write_text(struct text *text, const struct s3_request *request, struct s3_str bucket)
 {
+        enum s3_auth_reason reason;
+
         add(text, request->method);
         add(text, S3_STR("\n"));
-        add(text, s3_str_trim(s3_request_header(request, "content-md5")));
+        if (!add_header(text, request, "content-md5") || !add_header(text, request, "content-type"))
+                return S3_AUTH_UNSUPPORTED_VERSION;
+        add(text, raw_param(request->query, s3_str_of(v2_names[V2_EXPIRES]))); /* digits, which need no decoding */
         add(text, S3_STR("\n"));
-        add(text, s3_str_trim(s3_request_header(request, "content-type")));
-        add(text, S3_STR("\n"));
-        add(text, raw_expires(request->query));
-        add(text, S3_STR("\n"));
-        if (!add_amz_headers(text, request))
-                return S3_AUTH_TOO_LARGE;
+        reason = add_amz_headers(text, request);
+        if (reason != S3_AUTH_OK)
+                return reason;
         if (bucket.len > 0) {
                 add(text, S3_STR("/"));
                 add(text, bucket);

@@ -125,6 +125,50 @@ static void test_amz_headers(void **state)
                       S3_AUTH_OK);
 }
 
+/* botocore signs headers and moves them into the URL. */
+static void test_moved_headers(void **state)
+{
+#define MOVED "/bucket/k?" KEY_ID "&Signature=Ff4xTPXjkb%2BQxRbOqm9e8iGg8e4%3D&content-type=a%2Fb%3B%20c%3D%22d%20e%22"
+        static const struct {
+                const char *target, *headers;
+                enum s3_auth_reason reason;
+        } cases[] = {
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&content-md5=bQ%3D%3D&" EXPIRES, HOST, S3_AUTH_OK},
+                {MOVED "&x-amz-meta-a=1&x-amz-meta-b=2+%2B~&content-md5=bQ%3D%3D&" EXPIRES, HOST, S3_AUTH_OK},
+                {"/bucket/k?" KEY_ID "&Signature=GXmKAa6sA8h6ZI%2B%2BdTja1BaSoB8%3D&x-amz-copy-source=%2Fb%2Fk%2520l&" EXPIRES,
+                 HOST, S3_AUTH_OK},
+                /* a header of the same name counts */
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&content-md5=bQ%3D%3D&" EXPIRES,
+                 HOST "Content-Type: a/b; c=\"d e\"\nX-Amz-Meta-A: 1\n", S3_AUTH_OK},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=9&content-md5=bQ%3D%3D&" EXPIRES, HOST "X-Amz-Meta-A: 1\n",
+                 S3_AUTH_OK},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&content-md5=bQ%3D%3D&" EXPIRES, HOST "Content-Type: a/c\n",
+                 S3_AUTH_MISMATCH},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&content-md5=bQ%3D%3D&" EXPIRES, HOST "X-Amz-Meta-A: 2\n",
+                 S3_AUTH_MISMATCH},
+                /* altered, added, taken away */
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=2&content-md5=bQ%3D%3D&" EXPIRES, HOST, S3_AUTH_MISMATCH},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&x-amz-meta-a=1&content-md5=bQ%3D%3D&" EXPIRES, HOST,
+                 S3_AUTH_MISMATCH},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&x-amz-acl=private&content-md5=bQ%3D%3D&" EXPIRES, HOST,
+                 S3_AUTH_MISMATCH},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&" EXPIRES, HOST, S3_AUTH_MISMATCH},
+                /* one that would be two lines, and names that need decoding or are in capitals */
+                {MOVED "&x-amz-meta-a=1%0ax-amz-meta-b:2%20%2B~&content-md5=bQ%3D%3D&" EXPIRES, HOST,
+                 S3_AUTH_UNSUPPORTED_VERSION},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-a=1&content-md5=%0a&" EXPIRES, HOST, S3_AUTH_UNSUPPORTED_VERSION},
+                {MOVED "&x-amz-meta-b=%zz&" EXPIRES, HOST, S3_AUTH_UNSUPPORTED_VERSION},
+                {MOVED "&x-amz-meta-b=2%20%2B~&x-amz-meta-%61=1&content-md5=bQ%3D%3D&" EXPIRES, HOST,
+                 S3_AUTH_UNSUPPORTED_VERSION},
+                {MOVED "&x-amz-meta-b=2%20%2B~&X-Amz-Meta-A=1&content-md5=bQ%3D%3D&" EXPIRES, HOST,
+                 S3_AUTH_UNSUPPORTED_VERSION},
+                {MOVED "&Content-Type=x&" EXPIRES, HOST, S3_AUTH_UNSUPPORTED_VERSION},
+        };
+
+        for (size_t i = 0; i < COUNT(cases); i++)
+                expect_reason(verify("PUT", cases[i].target, cases[i].headers, NULL, EXPIRES_MS - 1), cases[i].reason);
+}
+
 static void test_bounds(void **state)
 {
         static char target[S3_TARGET_MAX + 1], headers[6000];
@@ -162,7 +206,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_botocore),    cmocka_unit_test(test_refused), cmocka_unit_test(test_kept_apart),
-                cmocka_unit_test(test_amz_headers), cmocka_unit_test(test_bounds),
+                cmocka_unit_test(test_amz_headers), cmocka_unit_test(test_bounds),  cmocka_unit_test(test_moved_headers),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
