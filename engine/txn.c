@@ -13,7 +13,6 @@
 #include <string.h>
 
 /* Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so that no member refuses what another has. */
-
 #define APPEND_BYTES (64ull << 20)
 
 static void arrive(struct lp_msg *msg);
@@ -302,7 +301,8 @@ static void appended(struct eng_op *op)
 
         if (op->result != 0) {
                 eng_drive_failed(el->store, fo->slot, "a record could not be appended");
-        } else if (txn != NULL && txn->state == ENG_TXN_APPEND) {
+        } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot))) {
+                /* a drive that is out may still answer; to commit on its word would send the old epoch to drives that have the new one */
                 txn->waiting &= ~eng_bit(fo->slot);
                 progress(el, &el->store->pgs[txn->pg]);
                 tell_quiet(el);

@@ -122,7 +122,7 @@ typedef void (*eng_done)(void *arg, int rv);
 /* -EEXIST if there is one of that name. */
 void eng_bucket_create(struct eng_store *store, struct eng_str name, const void *attrs, size_t attrs_len, eng_done done,
                        void *arg);
-/* -EBUSY if it holds an object or an unfinished upload. */
+/* -EBUSY if it holds an object. Unfinished uploads do not keep it: they are ended with it, as AWS does. */
 void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg);
 
 /* ---- objects ------------------------------------------------------------------------------------- */

@@ -73,6 +73,7 @@ class Worker:
     def acknowledge(self, key, new):
         self.state[key] = new
         self.doubt.pop(key, None)
+        self.late.pop(key, None)
         self.settled.pop(key, None)
 
     def change(self, key, new, call):

@@ -47,7 +47,8 @@ def test_no_drive_is_lost(faults):
 
 
 COSTS_A_DRIVE = ["fail:slot=0,after=300", "fail:op=append,slot=1,after=50", "fail:op=write,slot=2,after=20", "fail:op=sync,slot=3,after=3",
-                 "drop:slot=0,after=300,ms=300", "drop:op=append,slot=2,after=40,ms=500", "serialise;duplicate;fail:slot=1,after=400"]
+                 "drop:slot=0,after=300,ms=300", "drop:op=append,slot=2,after=40,ms=500", "serialise;duplicate;fail:slot=1,after=400",
+                 "delay:op=append,ms=80,slot=0;delay:op=append,ms=50,slot=2;fail:slot=0,after=300"]  # it answers while the epoch changes
 
 
 @pytest.mark.parametrize("faults", COSTS_A_DRIVE)
