@@ -69,7 +69,7 @@ int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls)
         if (listener == NULL)
                 return -ENOMEM;
         listener->loop = &gw->loops[loop];
-        listener->fd = fd;
+        listener->accept.fd = fd;
         listener->tls = tls;
         listener->daemon = gw_http_daemon(listener);
         if (listener->daemon == NULL) {
@@ -81,6 +81,8 @@ int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls)
         listener->watch.ready = daemon_ready;
         listener->due = true;
         rv = lp_watch_add(listener->loop->lp, &listener->watch, EPOLLIN);
+        if (rv == 0)
+                rv = gw_accept_resume(listener);
         if (rv == 0 && !listener->loop->sweep_armed)
                 rv = gw_sweep_start(listener->loop);
         if (rv != 0) {
@@ -103,10 +105,7 @@ static void drain_loop(struct lp_msg *msg)
         loop->draining = true;
         SLIST_FOREACH(listener, &loop->listeners, next)
         {
-                MHD_socket fd = MHD_quiesce_daemon(listener->daemon);
-
-                if (fd != MHD_INVALID_SOCKET)
-                        close(fd);
+                gw_accept_end(listener);
                 listener->due = true;
         }
         LIST_FOREACH(conn, &loop->conns, entry)
@@ -289,6 +288,7 @@ static void free_loop(struct gw_loop *loop)
         abandon_requests(loop);
         while ((listener = SLIST_FIRST(&loop->listeners)) != NULL) {
                 SLIST_REMOVE_HEAD(&loop->listeners, next);
+                gw_accept_end(listener);
                 lp_watch_remove(loop->lp, &listener->watch);
                 MHD_run(listener->daemon); /* what was woken leaves the library's list of the suspended */
                 MHD_stop_daemon(listener->daemon);

@@ -47,12 +47,13 @@ struct gw_credentials {
         struct gw_credential list[];
 };
 
-/* One listening socket of one loop, and the library's daemon on it. owner: loop */
+/* One listening socket of one loop, and the library's daemon for such connections. owner: loop */
 struct gw_listener {
         struct MHD_Daemon *daemon;
         struct gw_loop *loop;
         struct lp_watch watch;          /* on the daemon's epoll descriptor */
-        int fd;                         /* the daemon's until quiesced */
+        struct lp_watch accept;         /* on the listening socket; fd -1 once it is closed */
+        bool accepting;                 /* it is watched */
         bool tls;
         bool due;                       /* the daemon has something to do */
         uint64_t timeout_ns;            /* gw_clock_ns() at which it wants to be run; 0: none */
@@ -101,6 +102,7 @@ struct gw_loop {
         struct gw_conn_list conns;
         struct gw_linger_list lingers;
         unsigned linger_count;
+        atomic_uint taken;                      /* connections it has or is about to get; other loops add to it */
         unsigned streams;                       /* answers being sent block by block */
         struct gw_request_list spare;           /* request structures to be used again */
         unsigned spare_count;
@@ -151,6 +153,12 @@ int gw_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *ca, int ca_c
 
 /* The loop's credentials as last set. owner: loop */
 const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char *access_key);
+
+/* accept.c */
+/* Takes connections (again); called when there may be room, harmless where it does already. owner: loop */
+int gw_accept_resume(struct gw_listener *listener);
+/* Closes the listening socket. */
+void gw_accept_end(struct gw_listener *listener);
 
 /* http.c */
 struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener);

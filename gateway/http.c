@@ -265,11 +265,15 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
         struct gw_listener *listener = cls;
         struct gw_conn *conn = *context;
 
-        /* A daemon that was full listens again only when it is run once more. */
         listener->due = true;
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+                atomic_fetch_add(&listener->loop->taken, 1);
                 conn_opened(listener, mhd, context);
-        } else if (conn != NULL) {
+                return;
+        }
+        atomic_fetch_sub(&listener->loop->taken, 1);
+        gw_accept_resume(listener);
+        if (conn != NULL) {
                 drop_unfinished(conn);
                 gw_conn_closing(conn);
                 LIST_REMOVE(conn, entry);
@@ -293,7 +297,8 @@ static void no_log(void *cls, const char *format, va_list args)
 struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener)
 {
         const struct gw_limits *limits = &listener->loop->gw->limits;
-        unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (listener->tls ? MHD_USE_TLS : 0);
+        unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
+                         (listener->tls ? MHD_USE_TLS : 0);
         struct MHD_OptionItem tls[] = {
                 {MHD_OPTION_HTTPS_CERT_CALLBACK, (intptr_t)0, (void *)(intptr_t)gw_tls_retrieve},
                 {MHD_OPTION_END, 0, NULL},
@@ -301,8 +306,8 @@ struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener)
         struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
 
         return MHD_start_daemon(flags, 0, NULL, NULL, on_request, listener, MHD_OPTION_EXTERNAL_LOGGER, no_log, NULL,
-                                MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                (size_t)GW_POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT, limits->connections,
+                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)GW_POOL_BYTES,
+                                MHD_OPTION_CONNECTION_LIMIT, limits->connections,
                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
                                 MHD_OPTION_URI_LOG_CALLBACK, on_line, listener, MHD_OPTION_UNESCAPE_CALLBACK,
                                 keep_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,

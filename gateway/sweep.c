@@ -214,8 +214,11 @@ static void sweep(struct lp_timer *timer)
         uint64_t now = gw_clock_ns(), quiet = (limits->idle_ms + limits->request_ms) * MS;
         struct gw_linger *linger, *next_linger;
         struct gw_conn *conn, *next;
+        struct gw_listener *listener;
 
         poll_peers(loop);
+        SLIST_FOREACH(listener, &loop->listeners, next)
+                gw_accept_resume(listener);
         for (conn = LIST_FIRST(&loop->conns); conn != NULL; conn = next) {
                 next = LIST_NEXT(conn, entry);
                 if (conn->request != NULL)

@@ -60,7 +60,7 @@ int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, 
 /* Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new handshakes use the new pair).
  * -EINVAL if they don't parse or don't match. */
 int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem);
-/* Before the loops run. Takes over a bound, listening, non-blocking socket. May be called more than once per loop (several listeners). */
+/* Before the loops run. Takes over a bound, listening, non-blocking socket if it answers 0. May be called more than once per loop (several listeners). */
 int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls);
 /* Any thread: stop accepting, answer what runs with Connection: close. */
 void gw_drain(struct gw_gateway *gw);

@@ -43,7 +43,7 @@ HARMLESS = ["serialise", "duplicate", "delay:ms=3,every=5", "serialise;duplicate
 
 @pytest.mark.parametrize("faults", HARMLESS)
 def test_no_drive_is_lost(faults):
-    run_history(faults)
+    assert run_history(faults) == 4
 
 
 COSTS_A_DRIVE = ["fail:slot=0,after=300", "fail:op=append,slot=1,after=50", "fail:op=write,slot=2,after=20", "fail:op=sync,slot=3,after=3",
