@@ -55,7 +55,10 @@ enum fmt_record_type {
         FMT_RECORD_PG = 1,             /* mutations of one placement group */
         FMT_RECORD_EPOCH = 2,          /* body: fmt_epoch */
         FMT_RECORD_FENCE = 3,          /* object ids of epochs before this record's, not named by a record, are void */
-        FMT_RECORD_FREED = 4           /* drive's own: body is fmt_freed x n: all log files freed between the oldest and this one */
+        FMT_RECORD_FREED = 4,          /* drive's own: body is fmt_freed x n: all log files freed between the oldest and this one */
+        FMT_RECORD_COPY = 5,           /* mutations (no END_UPLOAD) as current members have them, for a drive that catches up: they count at once, with
+                                          this record's seq, which is the highest the PG had given then */
+        FMT_RECORD_VOID = 6            /* no body: all PG records of this drive before it that were not applied are void */
 };
 
 struct fmt_record {
@@ -183,9 +186,15 @@ struct fmt_frame {
 
 /* ---- epochs --------------------------------------------------------------------------------------- */
 
+enum fmt_epoch_in {
+        FMT_EPOCH_OUT = 0,
+        FMT_EPOCH_IN = 1,
+        FMT_EPOCH_JOINING = 2          /* is written to and catches up; counts for nothing yet: to be brought up to date anew after a restart */
+};
+
 struct fmt_epoch_drive {
         uint8_t drive_id[FMT_ID];
-        uint8_t in;                    /* 1: member */
+        uint8_t in;                    /* enum fmt_epoch_in */
         uint8_t pad[7];
 };
 

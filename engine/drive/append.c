@@ -148,6 +148,17 @@ int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
         return rv;
 }
 
+int eng_apply_copy(struct eng_local *l, const struct eng_append *append)
+{
+        return apply(l, append, true);
+}
+
+void eng_apply_void(struct eng_local *l, const struct eng_append *append)
+{
+        count_tombstone(l, append); /* it must not go before the records that it speaks of */
+        eng_pgs_void(&l->pgs);
+}
+
 void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out)
 {
         const struct eng_append *oldest = TAILQ_FIRST(&l->pgs.order);
@@ -195,6 +206,23 @@ static void durable_pg(void *arg, struct eng_append *append)
                 eng_append_free(append); /* the same record once more: the first one counts */
 }
 
+static void durable_copy(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+        int rv = 0;
+
+        if (append->rec.type == FMT_RECORD_COPY)
+                rv = eng_apply_copy(l, append);
+        else
+                eng_apply_void(l, append);
+        if (rv != 0)
+                eng_local_fail(l, rv, "applying a copied record");
+        answer(append, rv != 0 ? -EIO : 0);
+        eng_append_free(append);
+        if (rv == 0 && eng_batch_due(l))
+                eng_batch_start(l);
+}
+
 void eng_append_epoch_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
@@ -230,6 +258,10 @@ static int check_append(const struct eng_op *op)
                 return body != NULL && eng_rec_check_body(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
         case FMT_RECORD_EPOCH:
                 return body != NULL && eng_rec_check_epoch(body->data, len) == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_COPY:
+                return body != NULL && eng_rec_check_copy(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_VOID:
+                return len == 0 ? 0 : -EINVAL;
         case FMT_RECORD_FENCE:
                 return op->append.inline_len == 0 ? 0 : -EINVAL;
         }
@@ -241,7 +273,7 @@ static bool have_already(struct eng_local *l, const struct eng_op *op)
 {
         const struct eng_log_pg *pg;
 
-        if (op->append.type == FMT_RECORD_EPOCH)
+        if (op->append.type != FMT_RECORD_PG && op->append.type != FMT_RECORD_FENCE)
                 return false;
         pg = eng_pgs_find(&l->pgs, op->append.pg);
         return pg != NULL &&
@@ -263,6 +295,19 @@ static int admit(struct eng_local *l, const struct eng_op *op)
         if (l->log.queue_bytes + l->pgs.pending_bytes + len > bound)
                 return -EAGAIN;
         return 0;
+}
+
+static void (*durable_of(uint16_t type))(void *arg, struct eng_append *append)
+{
+        switch (type) {
+        case FMT_RECORD_EPOCH:
+                return eng_append_epoch_durable;
+        case FMT_RECORD_COPY:
+        case FMT_RECORD_VOID:
+                return durable_copy;
+        default:
+                return durable_pg;
+        }
 }
 
 void eng_append_op(struct eng_local *l, struct eng_op *op)
@@ -287,7 +332,7 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
         append->rec.committed = op->append.committed;
         append->rec.time_ms = op->append.time_ms;
         append->op = op;
-        append->durable = op->append.type == FMT_RECORD_EPOCH ? eng_append_epoch_durable : durable_pg;
+        append->durable = durable_of(op->append.type);
         eng_log_append(l, append);
         eng_log_kick(l);
 }

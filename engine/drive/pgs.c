@@ -152,6 +152,22 @@ bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq)
         return false;
 }
 
+void eng_pgs_void(struct eng_pgs *pgs)
+{
+        struct eng_append *append;
+        struct eng_log_pg *pg;
+
+        while ((append = TAILQ_FIRST(&pgs->order)) != NULL) {
+                pg = eng_pgs_find(pgs, append->rec.pg);
+                TAILQ_REMOVE(&pg->pending, append, link);
+                TAILQ_REMOVE(&pgs->order, append, order);
+                pg->seen = pg->applied;
+                eng_append_free(append);
+        }
+        pgs->pending_count = 0;
+        pgs->pending_bytes = 0;
+}
+
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed)
 {
         if (committed <= pg->committed)

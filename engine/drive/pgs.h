@@ -63,6 +63,8 @@ bool eng_pgs_add(struct eng_pgs *pgs, struct eng_log_pg *pg, struct eng_append *
 struct eng_append *eng_pgs_take(struct eng_pgs *pgs, struct eng_log_pg *pg, uint64_t up_to);
 struct eng_append *eng_pgs_find_pending(const struct eng_log_pg *pg, uint64_t seq);
 bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq);
+/* Drops all pending records: they are void. */
+void eng_pgs_void(struct eng_pgs *pgs);
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed);
 /* Entries of a TAIL answer: per pg the pending ones, then its mark. NULL: no memory. */
 struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count);

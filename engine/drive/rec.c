@@ -67,7 +67,7 @@ bool eng_rec_ok(const struct fmt_record *rec, const struct eng_log_ident *ident,
         return rec->magic == FMT_RECORD_MAGIC && rec->position == position && rec->file == ident->file &&
                rec->generation == ident->generation && memcmp(rec->drive_id, ident->drive_id, FMT_ID) == 0 &&
                rec->header_crc == rec_crc(rec) && rec->body_len <= FMT_BODY_MAX && rec->inline_len <= rec->body_len &&
-               rec->type >= FMT_RECORD_PG && rec->type <= FMT_RECORD_FREED && rec->batch <= position &&
+               rec->type >= FMT_RECORD_PG && rec->type <= FMT_RECORD_VOID && rec->batch <= position &&
                rec->batch % FMT_BLOCK == 0;
 }
 
@@ -161,6 +161,17 @@ int eng_rec_check_body(const uint8_t *body, size_t len, uint32_t inline_len)
                         return -EBADMSG;
         if (rv == 0 && inline_len > 0 && pos == 0)
                 return -EBADMSG;
+        return rv;
+}
+
+int eng_rec_check_copy(const uint8_t *body, size_t len, uint32_t inline_len)
+{
+        struct eng_mut mut;
+        size_t pos = 0;
+        int rv = eng_rec_check_body(body, len, inline_len);
+
+        while (rv == 0 && (rv = eng_rec_next(body, len, inline_len, &pos, &mut)) == 1)
+                rv = mut.kind == FMT_MUT_END_UPLOAD ? -EBADMSG : 0;
         return rv;
 }
 

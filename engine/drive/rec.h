@@ -52,6 +52,8 @@ struct eng_mut {
 int eng_rec_next(const uint8_t *body, size_t len, uint32_t inline_len, size_t *pos, struct eng_mut *out);
 /* Everything that applying it relies on: names, values, ids, where inline bytes stand. -EBADMSG. */
 int eng_rec_check_body(const uint8_t *body, size_t len, uint32_t inline_len);
+/* The same of a COPY record, which ends no upload: parts are copied, or deleted, one by one. -EBADMSG. */
+int eng_rec_check_copy(const uint8_t *body, size_t len, uint32_t inline_len);
 /* Body of an EPOCH record: long enough for what it says. -EBADMSG. */
 int eng_rec_check_epoch(const void *body, size_t len);
 

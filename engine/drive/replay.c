@@ -123,6 +123,21 @@ static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t
         return rv != 0 ? rv : make_room(r->l);
 }
 
+static int take_copy(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+{
+        struct eng_append *append = keep(rec, body);
+        int rv = 0;
+
+        if (append == NULL)
+                return -ENOMEM;
+        if (rec->type == FMT_RECORD_COPY)
+                rv = eng_apply_copy(r->l, append);
+        else
+                eng_apply_void(r->l, append);
+        eng_append_free(append);
+        return rv != 0 ? rv : make_room(r->l);
+}
+
 static int take_epoch(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
         struct eng_buf *copy = eng_buf_new(rec->body_len);
@@ -174,6 +189,12 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
                 return take_pg(r, rec, body);
         case FMT_RECORD_FENCE:
                 return take_pg(r, rec, body);
+        case FMT_RECORD_COPY:
+                if (eng_rec_check_copy(body, rec->body_len, rec->inline_len) != 0)
+                        return -EBADMSG;
+                return take_copy(r, rec, body);
+        case FMT_RECORD_VOID:
+                return rec->body_len == 0 ? take_copy(r, rec, body) : -EBADMSG;
         case FMT_RECORD_EPOCH:
                 return take_epoch(r, rec, body);
         case FMT_RECORD_FREED:
