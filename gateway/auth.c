@@ -76,17 +76,47 @@ static const char *access_key_element(struct gw_request *req, const char *access
         return copy;
 }
 
+/* When the request was valid, and what time it is here. */
+static const char *time_extra(struct gw_request *req, const struct s3_auth *auth, bool skewed)
+{
+        int64_t now = lp_wall_ms();
+        char until[S3_DATE_ISO_SIZE], server[S3_DATE_ISO_SIZE];
+
+        s3_date_format_iso(now - now % 1000, server);
+        if (skewed) {
+                return gw_printf(req,
+                                 "<RequestTime>%s</RequestTime><ServerTime>%s</ServerTime>"
+                                 "<MaxAllowedSkewMilliseconds>%lld</MaxAllowedSkewMilliseconds>",
+                                 auth->amz_date, server, S3_SKEW_MS);
+        }
+        s3_date_format_iso(auth->time_ms + (int64_t)auth->expires_s * 1000, until);
+        return gw_printf(req, "<X-Amz-Expires>%u</X-Amz-Expires><Expires>%s</Expires><ServerTime>%s</ServerTime>",
+                         auth->expires_s, until, server);
+}
+
 static void refuse(struct gw_request *req, const struct s3_request *signed_request, enum s3_auth_reason reason)
 {
         const struct s3_auth *auth = &req->loop->auth;
         const char *region = req->loop->gw->region, *extra = NULL;
-        char text[REASON_TEXT];
+        char text[REASON_TEXT], names[1024];
         const char *message = s3_auth_describe(reason, auth, region, text, sizeof(text));
 
         if (s3_auth_wants_region(reason))
                 extra = gw_printf(req, "<Region>%s</Region>", region);
         else if (reason == S3_AUTH_MISMATCH && auth->kind != S3_AUTH_QUERY_V2)
                 extra = mismatch_extra(req, signed_request, auth);
+        else if (reason == S3_AUTH_Q_EXPIRED || reason == S3_AUTH_SKEWED)
+                extra = time_extra(req, auth, reason == S3_AUTH_SKEWED);
+        else if (reason == S3_AUTH_NO_SPACE || reason == S3_AUTH_UNSUPPORTED_TYPE)
+                extra = gw_detail(req, "ArgumentName", S3_STR("Authorization"), "ArgumentValue",
+                                  gw_header(req, "Authorization"));
+        else if (reason == S3_AUTH_BAD_CONTENT_SHA256)
+                extra = gw_detail(req, "ArgumentName", S3_STR("x-amz-content-sha256"), "ArgumentValue",
+                                  gw_header(req, "x-amz-content-sha256"));
+        else if (reason == S3_AUTH_UNSIGNED_HEADERS) {
+                s3_auth_unsigned(signed_request, auth, names, sizeof(names));
+                extra = gw_detail(req, "HeadersNotSigned", s3_str_of(names), NULL, (struct s3_str){NULL, 0});
+        }
         gw_reply_error_extra(req, s3_auth_error(reason), message, extra);
 }
 

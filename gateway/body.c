@@ -76,6 +76,33 @@ void gw_digests_free(struct gw_digests *d)
 
 /* ---- what the headers say --------------------------------------------------------------------------------- */
 
+/* What follows "x-amz-checksum-", or absent. */
+static struct s3_str sum_name(struct s3_str header)
+{
+        const struct s3_str prefix = S3_STR("x-amz-checksum-");
+
+        if (!s3_str_starts_nocase(header, prefix))
+                return (struct s3_str){NULL, 0};
+        return (struct s3_str){header.data + prefix.len, header.len - prefix.len};
+}
+
+static bool is_sum(struct s3_str header)
+{
+        enum s3_checksum kind;
+
+        return s3_checksum_by_header(header, &kind) == 0 || s3_checksum_elsewhere(sum_name(header));
+}
+
+/* Checksums the client gives, in the head or behind the body; also those not computed here. */
+static unsigned count_sums(const struct gw_request *req)
+{
+        unsigned count = is_sum(gw_header(req, "x-amz-trailer"));
+
+        for (unsigned i = 0; i < req->header_count; i++)
+                count += is_sum(req->headers[i].name);
+        return count;
+}
+
 static enum s3_error checksum_header(struct gw_request *req, struct gw_body *body, const struct s3_header *h,
                                      const char **message)
 {
@@ -83,10 +110,6 @@ static enum s3_error checksum_header(struct gw_request *req, struct gw_body *bod
 
         if (s3_checksum_by_header(h->name, &kind) != 0)
                 return S3_OK;
-        if (body->has_kind) {
-                *message = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
-                return S3_ERR_INVALID_REQUEST;
-        }
         body->has_kind = true;
         body->kind = kind;
         if (s3_checksum_parse(kind, s3_str_trim(h->value), body->want) != 0) {
@@ -103,12 +126,10 @@ static enum s3_error trailer_names(struct gw_request *req, struct gw_body *body,
 
         if (name.data == NULL)
                 return S3_OK;
+        if (s3_checksum_elsewhere(sum_name(name)))
+                return S3_ERR_NOT_IMPLEMENTED;
         if (s3_checksum_by_header(name, &kind) != 0) {
                 *message = "The value specified in the x-amz-trailer header is not supported";
-                return S3_ERR_INVALID_REQUEST;
-        }
-        if (body->has_kind) {
-                *message = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
                 return S3_ERR_INVALID_REQUEST;
         }
         body->has_kind = body->in_trailer = true;
@@ -123,6 +144,8 @@ static enum s3_error sdk_algorithm(struct gw_request *req, const struct gw_body 
 
         if (name.data == NULL)
                 return S3_OK;
+        if (s3_checksum_elsewhere(name))
+                return S3_ERR_NOT_IMPLEMENTED;
         if (s3_checksum_by_algorithm(name, &kind) != 0 || (body->has_kind && body->kind != kind)) {
                 *message = "Value for x-amz-sdk-checksum-algorithm header is invalid.";
                 return S3_ERR_INVALID_REQUEST;
@@ -143,6 +166,10 @@ static enum s3_error read_checksums(struct gw_request *req, struct gw_body *body
 
         if (req->op->run == gw_run_complete)
                 return S3_OK;
+        if (count_sums(req) > 1) {
+                *message = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
+                return S3_ERR_INVALID_REQUEST;
+        }
         for (i = 0; error == S3_OK && i < req->header_count; i++)
                 error = checksum_header(req, body, &req->headers[i], message);
         if (error == S3_OK)

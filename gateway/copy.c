@@ -29,6 +29,24 @@ static void release(struct gw_request *req)
         copy->sums = NULL;
 }
 
+/* What is wrong with a source that names no object. */
+static void refuse_source(struct gw_request *req, enum s3_error error)
+{
+        struct s3_str value = gw_header(req, "x-amz-copy-source");
+        char *scratch = gw_alloc(req, value.len + 1);
+        const char *message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
+
+        if (error != S3_ERR_INVALID_ARGUMENT && error != S3_ERR_INVALID_BUCKET_NAME) {
+                gw_reply_error(req, error, NULL);
+                return;
+        }
+        if (error == S3_ERR_INVALID_BUCKET_NAME)
+                message = "Invalid copy source bucket name";
+        else if (scratch != NULL && s3_percent_decode(value, true, scratch, value.len + 1) < 0)
+                message = "Invalid copy source encoding";
+        gw_reply_argument(req, "x-amz-copy-source", value, message);
+}
+
 bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req))
 {
         struct gw_copying *copy = gw_alloc(req, sizeof(*copy));
@@ -46,11 +64,10 @@ bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req
         error = s3_copy_source_parse(gw_header(req, "x-amz-copy-source"), &copy->source);
         if (error == S3_OK && (copy->source.address.bucket_len == 0 || copy->source.address.key_len == 0))
                 error = S3_ERR_INVALID_ARGUMENT;
+        if (error == S3_OK && !s3_bucket_name_valid(s3_address_bucket(&copy->source.address)))
+                error = S3_ERR_INVALID_BUCKET_NAME;
         if (error != S3_OK) {
-                gw_reply_error(req, error,
-                               error == S3_ERR_INVALID_ARGUMENT ? "Copy Source must mention the source bucket and key: "
-                                                                  "sourcebucket/sourcekey"
-                                                                : NULL);
+                refuse_source(req, error);
                 return false;
         }
         return !copy->source.has_version ||
@@ -71,6 +88,12 @@ static enum s3_error check_conditions(const struct gw_request *req, const struct
         return s3_conditions_check(&conditions, (struct s3_str){etag, len}, object->mtime_ms, lp_wall_ms(), true);
 }
 
+/* Not the target is missing, but the source. */
+static void refuse_missing(struct gw_request *req, enum s3_error error, const char *element, struct s3_str name)
+{
+        gw_reply_error_extra(req, error, NULL, gw_detail(req, element, name, NULL, (struct s3_str){NULL, 0}));
+}
+
 static void source_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
@@ -83,6 +106,10 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         copy = req->work;
+        if (rv == -ENOENT) {
+                refuse_missing(req, S3_ERR_NO_SUCH_KEY, "Key", s3_address_key(&copy->source.address));
+                return;
+        }
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
                 return;
@@ -101,6 +128,10 @@ void gw_copy_open(struct gw_request *req)
         const struct eng_bucket *bucket;
         int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(s3_address_bucket(&copy->source.address)), &bucket);
 
+        if (rv == -ENOENT) {
+                refuse_missing(req, S3_ERR_NO_SUCH_BUCKET, "BucketName", s3_address_bucket(&copy->source.address));
+                return;
+        }
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
                 return;

@@ -54,8 +54,12 @@ bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint6
         *out = fallback;
         if (text.len == 0 || s3_parse_uint(text, max, out) == 0)
                 return true;
-        gw_reply_error(
-                req, S3_ERR_INVALID_ARGUMENT,
-                gw_printf(req, "Argument %s must be an integer between 0 and %llu", name, (unsigned long long)max));
+        if (text.data[0] == '-' && s3_parse_uint((struct s3_str){text.data + 1, text.len - 1}, max, out) == 0)
+                gw_reply_argument(req, name, text,
+                                  gw_printf(req, "Argument %s must be an integer between 0 and %llu", name,
+                                            (unsigned long long)max));
+        else
+                gw_reply_argument(req, name, text,
+                                  gw_printf(req, "Provided %s not an integer or within integer range", name));
         return false;
 }

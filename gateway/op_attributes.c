@@ -52,16 +52,16 @@ static bool take_names(struct gw_request *req, struct attributes *a)
         return any;
 }
 
-static bool take_paging(struct gw_request *req, struct attributes *a)
+/* A number of a header. False: answered. */
+static bool take_number(struct gw_request *req, const char *name, uint64_t fallback, uint64_t *out)
 {
-        struct s3_str max = gw_header(req, "x-amz-max-parts"), marker = gw_header(req, "x-amz-part-number-marker");
+        struct s3_str text = gw_header(req, name);
 
-        a->max_parts = PARTS_PAGE;
-        if (max.data != NULL && s3_parse_uint(max, INT32_MAX, &a->max_parts) != 0)
-                return false;
-        if (a->max_parts > PARTS_PAGE)
-                a->max_parts = PARTS_PAGE;
-        return marker.data == NULL || s3_parse_uint(marker, INT32_MAX, &a->marker) == 0;
+        *out = fallback;
+        if (text.data == NULL || s3_parse_uint(text, INT32_MAX, out) == 0)
+                return true;
+        gw_reply_argument(req, name, text, gw_printf(req, "Provided %s not an integer or within integer range", name));
+        return false;
 }
 
 static void write_part(struct s3_xml *xml, const struct eng_part_view *view)
@@ -171,9 +171,17 @@ void gw_run_attributes(struct gw_request *req)
         req->work = a;
         if (!gw_version_check(req, gw_query(req, "versionId")))
                 return;
-        if (!take_names(req, a) || !take_paging(req, a)) {
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, "Invalid attribute name specified.");
-                return;
+        if (gw_header(req, "x-amz-object-attributes").len == 0)
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                               "The x-amz-object-attributes header specifying the attributes to be retrieved is either "
+                               "missing or empty");
+        else if (!take_names(req, a))
+                gw_reply_argument(req, "x-amz-object-attributes", gw_header(req, "x-amz-object-attributes"),
+                                  "Invalid attribute name specified.");
+        else if (take_number(req, "x-amz-max-parts", PARTS_PAGE, &a->max_parts) &&
+                 take_number(req, "x-amz-part-number-marker", 0, &a->marker)) {
+                if (a->max_parts > PARTS_PAGE)
+                        a->max_parts = PARTS_PAGE;
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
         }
-        eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
 }

@@ -35,15 +35,15 @@ static bool bucket_list_read(struct gw_request *req, struct bucket_list *list)
                 return false;
         }
         if (max.data != NULL && (s3_parse_uint(max, BUCKETS_MAX, &list->max) != 0 || list->max == 0)) {
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT,
-                               "Argument max-buckets must be an integer between 1 and 10000");
+                gw_reply_argument(req, "max-buckets", max,
+                                  "Argument max-buckets must be an integer between 1 and 10000");
                 return false;
         }
         if (token.data == NULL)
                 return true;
         list->after.data = name;
         if (gw_token_read(token, name, &list->after.len) != 0) {
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, "The continuation token provided is incorrect");
+                gw_reply_argument(req, "continuation-token", token, "The continuation token provided is incorrect");
                 return false;
         }
         return true;
@@ -140,6 +140,11 @@ static bool create_headers_check(struct gw_request *req)
         struct s3_str lock = gw_header(req, "x-amz-bucket-object-lock-enabled"),
                       ownership = gw_header(req, "x-amz-object-ownership");
 
+        if (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced")) &&
+            !s3_str_eq(ownership, S3_STR("BucketOwnerPreferred")) && !s3_str_eq(ownership, S3_STR("ObjectWriter"))) {
+                gw_reply_argument(req, "x-amz-object-ownership", ownership, "Invalid x-amz-object-ownership header");
+                return false;
+        }
         if ((lock.len > 0 && !s3_str_eq_nocase(lock, S3_STR("false"))) ||
             (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced")))) {
                 gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
@@ -178,14 +183,35 @@ static void created(void *arg, int rv)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET_NEW);
 }
 
+/*
+ * us-east-1 has no name as a location, and a bucket made there without one stays there. Every other region must be named, and
+ * only itself: "EU" is what eu-west-1 was first called. False: answered.
+ */
+static bool location_fits(struct gw_request *req, struct s3_str location)
+{
+        const char *region = req->loop->gw->region;
+        struct s3_str name = location.len > 0 ? location : S3_STR("unspecified");
+
+        if (strcmp(region, "us-east-1") == 0 && location.len > 0) {
+                gw_reply_error_extra(req, S3_ERR_INVALID_LOCATION, NULL,
+                                     gw_detail(req, "LocationConstraint", location, NULL, (struct s3_str){NULL, 0}));
+                return false;
+        }
+        if (strcmp(region, "us-east-1") == 0 || s3_str_eq(location, s3_str_of(region)) ||
+            (strcmp(region, "eu-west-1") == 0 && s3_str_eq(location, S3_STR("EU"))))
+                return true;
+        gw_reply_error(req, S3_ERR_ILLEGAL_LOCATION,
+                       gw_printf(req,
+                                 "The %.*s location constraint is incompatible for the region specific endpoint this "
+                                 "request was sent to.",
+                                 (int)name.len, name.data));
+        return false;
+}
+
 void gw_run_bucket_create(struct gw_request *req)
 {
-        struct s3_str location = req->body->doc->location;
-
-        if (location.len > 0 && !s3_str_eq(location, s3_str_of(req->loop->gw->region))) {
-                gw_reply_error(req, S3_ERR_INVALID_LOCATION, NULL);
+        if (!location_fits(req, req->body->doc->location))
                 return;
-        }
         eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), NULL, 0, created, req);
 }
 

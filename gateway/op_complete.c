@@ -105,8 +105,15 @@ static void reply_invalid_part(struct gw_request *req)
 {
         const struct complete *c = req->work;
 
+        char etag[S3_ETAG_SIZE] = "", id[GW_UPLOAD_ID_TEXT];
+        const struct s3_complete_part *part = &c->doc->parts[c->checked];
+
+        if (part->etag_known)
+                s3_etag_format(part->md5, 0, etag);
+        gw_upload_id_text(c->upload_id, id);
         gw_reply_error_extra(req, S3_ERR_INVALID_PART, NULL,
-                             gw_printf(req, "<PartNumber>%u</PartNumber>", c->doc->parts[c->checked].number));
+                             gw_printf(req, "<UploadId>%s</UploadId><PartNumber>%u</PartNumber><ETag>%.*s</ETag>", id,
+                                       part->number, 32, etag[0] != '\0' ? etag + 1 : ""));
 }
 
 /* Was the key's object made by the upload? */
@@ -156,8 +163,10 @@ static bool check_header_sum(struct gw_request *req, const struct complete *c, e
         if (kind != c->sum.kind) {
                 gw_reply_error(
                         req, S3_ERR_INVALID_REQUEST,
-                        gw_printf(req, "The upload was created using the %s checksum algorithm, the request names %s.",
-                                  s3_checksum_info(c->sum.kind)->algorithm, s3_checksum_info(kind)->algorithm));
+                        gw_printf(
+                                req,
+                                "Checksum Type mismatch occurred, expected checksum Type: %s, actual checksum Type: %s",
+                                gw_algorithm_text(req, c->sum.kind), gw_algorithm_text(req, kind)));
                 return false;
         }
         if (s3_checksum_parse_composite(kind, text, value, &parts) != 0) {
@@ -188,9 +197,15 @@ static bool check_headers(struct gw_request *req, const struct complete *c)
                                   (unsigned long long)c->size));
                 return false;
         }
-        if (type.data != NULL && (s3_checksum_type_parse(type, &wanted) != 0 || wanted != c->sum.type)) {
+        if (type.data != NULL && s3_checksum_type_parse(type, &wanted) != 0) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Value for x-amz-checksum-type header is invalid.");
+                return false;
+        }
+        if (type.data != NULL && wanted != c->sum.type) {
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
-                               gw_printf(req, "The upload was created using the %s checksum mode.",
+                               gw_printf(req,
+                                         "The upload was created using the %s checksum mode. The complete request "
+                                         "must use the same checksum mode.",
                                          s3_checksum_type_name(c->sum.type)));
                 return false;
         }
@@ -207,7 +222,7 @@ static void reply_unsummed(struct gw_request *req, const struct complete *c)
                        gw_printf(req,
                                  "The upload was created using a %s checksum. The complete request must include the "
                                  "checksum for each part. It was missing for part %u in the request.",
-                                 s3_checksum_info(c->sum.kind)->algorithm, c->unsummed));
+                                 gw_algorithm_text(req, c->sum.kind), c->unsummed));
 }
 
 /* ---- making the object --------------------------------------------------------------------------- */

@@ -14,6 +14,12 @@ static bool refuse(struct gw_request *req, enum s3_error error, const char *mess
         return false;
 }
 
+static bool refuse_argument(struct gw_request *req, const char *header, const char *message)
+{
+        gw_reply_argument(req, header, gw_header(req, header), message);
+        return false;
+}
+
 /* ---- CopyObject ---------------------------------------------------------------------------------- */
 
 /* A directive: COPY (or nothing) or REPLACE. False: answered. */
@@ -23,7 +29,7 @@ static bool read_directive(struct gw_request *req, const char *header, bool *rep
 
         *replace = s3_str_eq(value, S3_STR("REPLACE"));
         return value.data == NULL || *replace || s3_str_eq(value, S3_STR("COPY")) ||
-               refuse(req, S3_ERR_INVALID_ARGUMENT, message);
+               refuse_argument(req, header, message);
 }
 
 static bool read_algorithm(struct gw_request *req, struct gw_copying *copy)
@@ -32,7 +38,7 @@ static bool read_algorithm(struct gw_request *req, struct gw_copying *copy)
 
         copy->has_kind = algorithm.data != NULL;
         return !copy->has_kind || s3_checksum_by_algorithm(algorithm, &copy->kind) == 0 ||
-               refuse(req, S3_ERR_INVALID_REQUEST, "Checksum algorithm provided is unsupported.");
+               gw_refuse_algorithm(req, algorithm);
 }
 
 /* Metadata of the target: the source's or the request's; storage class and redirect are always the request's. False: answered. */
@@ -174,9 +180,9 @@ static void part_opened(struct gw_request *req)
         if (copy->range.form != S3_RANGE_NONE)
                 error = s3_copy_range_resolve(&copy->range, size, &copy->offset, &copy->len);
         if (error != S3_OK)
-                gw_reply_error(req, error,
-                               gw_printf(req, "Range specified is not valid for source object of size: %llu",
-                                         (unsigned long long)size));
+                refuse_argument(req, "x-amz-copy-source-range",
+                                gw_printf(req, "Range specified is not valid for source object of size: %llu",
+                                          (unsigned long long)size));
         else
                 gw_copy_run(req);
 }
@@ -210,13 +216,13 @@ void gw_run_part_copy(struct gw_request *req)
                 return;
         copy = req->work;
         copy->is_part = true;
-        if (!gw_upload_id_of(req, copy->upload_id) || !gw_part_number_of(req, &copy->part_number))
+        if (!gw_part_number_of(req, &copy->part_number) || !gw_upload_id_of(req, copy->upload_id))
                 return;
         if (range.data != NULL && s3_copy_range_parse(range, &copy->range) != S3_OK) {
-                gw_reply_error(
-                        req, S3_ERR_INVALID_ARGUMENT,
-                        "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last "
-                        "are the zero-based offsets of the first and last bytes to copy");
+                refuse_argument(
+                        req, "x-amz-copy-source-range",
+                        "The x-amz-copy-source-range value must be of the form bytes=first-last where first and "
+                        "last are the zero-based offsets of the first and last bytes to copy");
                 return;
         }
         eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), copy->upload_id, upload_found, req);

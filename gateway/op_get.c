@@ -170,7 +170,8 @@ static enum s3_error place(struct gw_request *req, const struct eng_object *obje
                 return find_part(req, object, work);
         if (work->range.form != S3_RANGE_NONE && !range_still_meant(req, object))
                 work->range.form = S3_RANGE_NONE;
-        work->partial = work->range.form != S3_RANGE_NONE;
+        /* The last bytes of nothing are all of it, and no range could name them. */
+        work->partial = work->range.form != S3_RANGE_NONE && object->size > 0;
         return s3_range_resolve(&work->range, object->size, &work->offset, &work->len);
 }
 

@@ -41,9 +41,10 @@ struct list {
 
 /* ---- parameters ---------------------------------------------------------------------------------- */
 
-static bool refuse(struct gw_request *req, const char *message)
+/* For what is wrong with a query parameter. */
+static bool refuse(struct gw_request *req, const char *name, const char *message)
 {
-        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, message);
+        gw_reply_argument(req, name, gw_query(req, name), message);
         return false;
 }
 
@@ -61,7 +62,7 @@ static bool read_token(struct gw_request *req, struct list *list)
         }
         list->after.data = name;
         if (gw_token_read(list->token, name, &list->after.len) != 0)
-                return refuse(req, "The continuation token provided is incorrect");
+                return refuse(req, "continuation-token", "The continuation token provided is incorrect");
         return true;
 }
 
@@ -72,8 +73,9 @@ static bool read_version_marker(struct gw_request *req, const struct list *list)
         if (version.data == NULL || version.len == 0)
                 return true;
         if (list->marker.data == NULL)
-                return refuse(req, "A version-id marker cannot be specified without a key marker.");
-        return s3_str_eq(version, S3_STR("null")) || refuse(req, "Invalid version id specified");
+                return refuse(req, "version-id-marker",
+                              "A version-id marker cannot be specified without a key marker.");
+        return s3_str_eq(version, S3_STR("null")) || refuse(req, "version-id-marker", "Invalid version id specified");
 }
 
 static bool read_list(struct gw_request *req, struct list *list)
@@ -86,7 +88,7 @@ static bool read_list(struct gw_request *req, struct list *list)
         list->owner = list->form != V2 || s3_str_eq(gw_query(req, "fetch-owner"), S3_STR("true"));
         list->url = encoding.data != NULL;
         if (list->url && !s3_str_eq_nocase(encoding, S3_STR("url")))
-                return refuse(req, "Invalid Encoding Method specified in Request");
+                return refuse(req, "encoding-type", "Invalid Encoding Method specified in Request");
         if (!gw_query_uint(req, "max-keys", KEYS_ASKED_MAX, PAGE_MAX, &list->max))
                 return false;
         if (list->max > PAGE_MAX)

@@ -27,7 +27,7 @@ static bool read_uploads(struct gw_request *req, struct uploads *list)
         list->upload_marker = gw_query(req, "upload-id-marker");
         list->url = encoding.data != NULL;
         if (list->url && !s3_str_eq_nocase(encoding, S3_STR("url"))) {
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, "Invalid Encoding Method specified in Request");
+                gw_reply_argument(req, "encoding-type", encoding, "Invalid Encoding Method specified in Request");
                 return false;
         }
         if (!gw_query_uint(req, "max-uploads", ASKED_MAX, PAGE_MAX, &list->max))
@@ -37,7 +37,7 @@ static bool read_uploads(struct gw_request *req, struct uploads *list)
         /* Without a key it means nothing, and S3 ignores it. */
         list->has_after_upload = list->upload_marker.len > 0 && list->key_marker.len > 0;
         if (list->has_after_upload && gw_upload_id_parse(list->upload_marker, list->after_upload) != 0) {
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, "Invalid uploadId marker");
+                gw_reply_argument(req, "upload-id-marker", list->upload_marker, "Invalid uploadId marker");
                 return false;
         }
         return true;

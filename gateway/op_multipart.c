@@ -28,13 +28,14 @@ bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN])
 
 bool gw_part_number_of(struct gw_request *req, unsigned *out)
 {
+        struct s3_str text = gw_query(req, "partNumber");
         uint64_t number;
 
-        if (s3_parse_uint(gw_query(req, "partNumber"), ENG_PARTS_MAX, &number) == 0 && number > 0) {
+        if (s3_parse_uint(text, ENG_PARTS_MAX, &number) == 0 && number > 0) {
                 *out = (unsigned)number;
                 return true;
         }
-        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, "Part number must be an integer between 1 and 10000, inclusive");
+        gw_reply_argument(req, "partNumber", text, "Part number must be an integer between 1 and 10000, inclusive");
         return false;
 }
 
@@ -52,6 +53,8 @@ static bool read_checksum(struct gw_request *req, struct gw_checksum *sum)
         struct s3_str algorithm = gw_header(req, "x-amz-checksum-algorithm"),
                       type = gw_header(req, "x-amz-checksum-type");
 
+        if (type.data != NULL && s3_checksum_type_parse(type, &sum->type) != 0)
+                return refuse(req, S3_ERR_INVALID_REQUEST, "Value for x-amz-checksum-type header is invalid.");
         if (algorithm.data == NULL) {
                 if (type.data != NULL)
                         return refuse(req, S3_ERR_INVALID_REQUEST,
@@ -60,18 +63,14 @@ static bool read_checksum(struct gw_request *req, struct gw_checksum *sum)
                 return true;
         }
         if (s3_checksum_by_algorithm(algorithm, &sum->kind) != 0)
-                return refuse(
-                        req, S3_ERR_INVALID_REQUEST,
-                        "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
-                        "[CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
+                return gw_refuse_algorithm(req, algorithm);
         sum->has_kind = true;
-        sum->type = s3_checksum_type_default(sum->kind);
-        if (type.data != NULL && s3_checksum_type_parse(type, &sum->type) != 0)
-                return refuse(req, S3_ERR_INVALID_REQUEST, "Value for x-amz-checksum-type header is invalid.");
+        if (type.data == NULL)
+                sum->type = s3_checksum_type_default(sum->kind);
         if (!s3_checksum_type_allowed(sum->kind, sum->type))
                 return refuse(req, S3_ERR_INVALID_REQUEST,
                               gw_printf(req, "The %s checksum type cannot be used with the %s checksum algorithm.",
-                                        s3_checksum_type_name(sum->type), s3_checksum_info(sum->kind)->algorithm));
+                                        s3_checksum_type_name(sum->type), gw_algorithm_text(req, sum->kind)));
         return true;
 }
 

@@ -198,16 +198,22 @@ void gw_begin_put(struct gw_request *req)
 
 /* ---- parts --------------------------------------------------------------------------------------------------- */
 
+/*
+ * The checksum of a part is of the kind the upload was begun with. Where the whole is to have a checksum of checksums, each part must come with its
+ * own; a checksum over all bytes needs none of the client's.
+ */
 static bool part_sum_fits(struct gw_request *req, const struct put_work *work)
 {
         const struct gw_body *body = req->body;
 
-        if (!body->has_kind || !work->upload_sum.has_kind || body->kind == work->upload_sum.kind)
+        if (!work->upload_sum.has_kind || (body->has_kind && body->kind == work->upload_sum.kind) ||
+            (!body->has_kind && work->upload_sum.type == S3_FULL_OBJECT))
                 return true;
-        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
-                       gw_printf(req, "Checksum Type mismatch occurred, expected checksum Type: %s, actual checksum Type: %s",
-                                 s3_checksum_info(work->upload_sum.kind)->algorithm,
-                                 s3_checksum_info(body->kind)->algorithm));
+        gw_reply_error(
+                req, S3_ERR_INVALID_REQUEST,
+                gw_printf(req, "Checksum Type mismatch occurred, expected checksum Type: %s, actual checksum Type: %s",
+                          gw_algorithm_text(req, work->upload_sum.kind),
+                          body->has_kind ? gw_algorithm_text(req, body->kind) : "null"));
         return false;
 }
 
@@ -262,9 +268,9 @@ void gw_begin_part(struct gw_request *req)
                 return;
         }
         req->work = work;
-        if (!gw_write_headers_check(req) || !gw_upload_id_of(req, work->upload_id))
+        if (!gw_write_headers_check(req) || !gw_part_number_of(req, &work->part))
                 return;
-        if (gw_part_number_of(req, &work->part))
+        if (gw_upload_id_of(req, work->upload_id))
                 eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id, upload_found,
                                req);
 }

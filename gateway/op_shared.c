@@ -1,9 +1,32 @@
 /*
  * op_shared.c - small pieces that several operations' answers have in common. On the request's loop.
  */
+#include <ctype.h>
+
 #include "ops.h"
 
 /* ---- checksums ----------------------------------------------------------------------------------- */
+
+bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm)
+{
+        if (s3_checksum_elsewhere(algorithm))
+                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+        else
+                gw_reply_error(
+                        req, S3_ERR_INVALID_REQUEST,
+                        "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
+                        "[CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
+        return false;
+}
+
+const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind)
+{
+        char *text = gw_copy(req, s3_str_of(s3_checksum_info(kind)->algorithm));
+
+        for (char *p = text; p != NULL && *p != '\0'; p++)
+                *p = (char)tolower(*p);
+        return text != NULL ? text : "";
+}
 
 void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum)
 {
@@ -42,7 +65,7 @@ bool gw_version_check(struct gw_request *req, struct s3_str version)
 {
         if (version.data == NULL || s3_str_eq(version, S3_STR("null")))
                 return true;
-        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT,
-                       version.len == 0 ? "Version id cannot be the empty string" : "Invalid version id specified");
+        gw_reply_argument(req, "versionId", version,
+                          version.len == 0 ? "Version id cannot be the empty string" : "Invalid version id specified");
         return false;
 }

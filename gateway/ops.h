@@ -83,6 +83,10 @@ int gw_upload_id_parse(struct s3_str text, uint8_t id[ENG_ID_LEN]);
 /* Reads uploadId. False: answered with NoSuchUpload. */
 bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN]);
 
+/* Refuses an algorithm that is not computed here: one of AWS's as not implemented, another as unknown. Always false. */
+bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm);
+/* Name of an algorithm as messages have it: in lower case. */
+const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind);
 /* Parameters of the checksum an answer names. */
 void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);

@@ -156,7 +156,7 @@ void gw_reply_error_extra(struct gw_request *req, enum s3_error error, const cha
         if (error != S3_ERR_NOT_MODIFIED) {
                 gw_reply_header(req, "Content-Type", "application/xml");
                 if (!req->is_head)
-                        error_text(req, error, message, extra, &text, &len);
+                        error_text(req, error, message, extra != NULL ? extra : gw_detail_of(req, error), &text, &len);
         }
         /* Only now: the message may be a text of what is released. */
         gw_request_release(req);

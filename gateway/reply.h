@@ -50,6 +50,13 @@ void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size);
 void gw_reply_error(struct gw_request *req, enum s3_error error, const char *message);
 void gw_reply_error_extra(struct gw_request *req, enum s3_error error, const char *message, const char *extra);
 
+/* InvalidArgument, and which argument it was. message NULL: the default one. */
+void gw_reply_argument(struct gw_request *req, const char *name, struct s3_str value, const char *message);
+/* Elements for extra: one or two (name2 may be NULL), escaped; what belongs to an error by itself (NULL: nothing). NULL: no memory. */
+const char *gw_detail(struct gw_request *req, const char *name, struct s3_str value, const char *name2,
+                      struct s3_str value2);
+const char *gw_detail_of(struct gw_request *req, enum s3_error error);
+
 bool gw_answered(const struct gw_request *req);
 
 /* Library side: makes a response of the answer and queues it. False: the connection must be closed. */

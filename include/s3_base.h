@@ -64,9 +64,8 @@ struct s3_header {
         X(CONTENT_SHA256_MISMATCH, "XAmzContentSHA256Mismatch", 400,                                                   \
           "The provided 'x-amz-content-sha256' header does not match what was computed.")                              \
         X(CORS_FORBIDDEN, "AccessForbidden", 403, "CORSResponse: CORS is not enabled for this bucket.")                \
-        X(ENTITY_TOO_LARGE, "EntityTooLarge", 400, "Your proposed upload exceeds the maximum allowed object size.")    \
-        X(ENTITY_TOO_SMALL, "EntityTooSmall", 400,                                                                     \
-          "Your proposed upload is smaller than the minimum allowed object size.")                                     \
+        X(ENTITY_TOO_LARGE, "EntityTooLarge", 400, "Your proposed upload exceeds the maximum allowed size")            \
+        X(ENTITY_TOO_SMALL, "EntityTooSmall", 400, "Your proposed upload is smaller than the minimum allowed size")    \
         X(EXPIRED_TOKEN, "ExpiredToken", 400, "The provided token has expired.")                                       \
         X(ILLEGAL_LOCATION, "IllegalLocationConstraintException", 400,                                                 \
           "The specified location-constraint is incompatible for the region specific endpoint this request was sent "  \

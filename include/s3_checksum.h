@@ -40,6 +40,8 @@ const struct s3_checksum_info *s3_checksum_info(enum s3_checksum kind);
 int s3_checksum_by_algorithm(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_header(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_element(struct s3_str name, enum s3_checksum *out); /* case-sensitive: XML */
+/* An algorithm that AWS computes and this house does not: to be told apart from one that nobody knows. Any case. */
+bool s3_checksum_elsewhere(struct s3_str name);
 const char *s3_checksum_type_name(enum s3_checksum_type type);         /* "FULL_OBJECT", "COMPOSITE" */
 int s3_checksum_type_parse(struct s3_str name, enum s3_checksum_type *out);
 /* What AWS allows for multipart: CRC64NVME only FULL_OBJECT, SHA-1 and SHA-256 only COMPOSITE, CRC32 and CRC32C both. */

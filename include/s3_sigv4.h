@@ -40,6 +40,9 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
         X(UNSUPPORTED_TYPE, INVALID_ARGUMENT, "Unsupported Authorization Type")                                        \
         X(UNSUPPORTED_VERSION, INVALID_REQUEST,                                                                        \
           "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")              \
+        X(NO_COMPONENTS, AUTH_HEADER_MALFORMED,                                                                        \
+          "The authorization header is malformed; the authorization header requires three components: Credential, "    \
+          "SignedHeaders, and Signature.")                                                                             \
         X(NO_CREDENTIAL, AUTH_HEADER_MALFORMED, "The authorization header is malformed; missing Credential.")          \
         X(NO_SIGNED_HEADERS, AUTH_HEADER_MALFORMED, "The authorization header is malformed; missing SignedHeaders.")   \
         X(NO_SIGNATURE, AUTH_HEADER_MALFORMED, "The authorization header is malformed; missing Signature.")            \
@@ -129,7 +132,7 @@ enum s3_payload {
         S3_PAYLOAD_UNSIGNED_TRAILER /* STREAMING-UNSIGNED-PAYLOAD-TRAILER */
 };
 
-/* What a request says of itself; all text is copied, nothing is verified. 2.5 KiB. */
+/* What a request says of itself; all text is copied, nothing is verified. 4.7 KiB. */
 struct s3_auth {
         enum s3_auth_kind kind;
         enum s3_payload payload; /* anonymous requests too: from x-amz-content-sha256, else UNSIGNED */
@@ -143,7 +146,8 @@ struct s3_auth {
         char service[17];
         char signature[S3_SIGNATURE_LEN + 1]; /* hex as given: also the seed of chunk signatures; QUERY_V2: base64 */
         bool has_token;                       /* a security token came along */
-        char signed_headers[2048];            /* "a;b;c" as given */
+        char signed_headers[4096];            /* "a;b;c" as given: names of 2 KiB of metadata and of all else fit */
+        char fault[64];                       /* what was not as it must be, where the message shows it; cut to fit */
 };
 
 /* S3_AUTH_OK (kind may be ANONYMOUS) or the reason why it is malformed. *out is whole either way: what was not found is empty. */
@@ -151,7 +155,7 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
 
 /* True for both WRONG_REGION reasons, whose answer also has <Region>expected</Region>. */
 bool s3_auth_wants_region(enum s3_auth_reason reason);
-/* The message with what is particular to this request (regions named). Returns buf, or a text of static life. */
+/* The message with what is particular to this request (regions, what was wrong). Returns buf, or a text of static life. */
 const char *s3_auth_describe(enum s3_auth_reason reason, const struct s3_auth *auth, const char *region, char *buf,
                              size_t cap);
 
@@ -182,6 +186,9 @@ enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct
  */
 enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth,
                                       struct s3_str secret, struct s3_str bucket, int64_t now_ms);
+
+/* Names of the headers of a request that had to be signed and are not, in order, parted by ", ": cut where cap ends, NUL-terminated. */
+void s3_auth_unsigned(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap);
 
 /* For tests and for <CanonicalRequest>/<StringToSign> in error answers: NUL-terminated text. Length, -ENOBUFS or -EINVAL. */
 int s3_canonical_request(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap);

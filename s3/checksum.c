@@ -58,6 +58,16 @@ int s3_checksum_by_element(struct s3_str name, enum s3_checksum *out)
         return -ENOENT;
 }
 
+bool s3_checksum_elsewhere(struct s3_str name)
+{
+        static const char *const names[] = {"MD5", "SHA512", "XXHASH64", "XXHASH3", "XXHASH128"};
+
+        for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                if (s3_str_eq_nocase(name, s3_str_of(names[i])))
+                        return true;
+        return false;
+}
+
 const char *s3_checksum_type_name(enum s3_checksum_type type)
 {
         return type == S3_COMPOSITE ? "COMPOSITE" : "FULL_OBJECT";

@@ -20,11 +20,10 @@ static struct s3_range parse_spec(struct s3_str spec)
 {
         const struct s3_range none = {.form = S3_RANGE_NONE};
         struct s3_range range = none;
-        struct s3_str last, first = s3_str_trim(s3_str_cut(spec, '-', &last));
+        struct s3_str last, first = s3_str_cut(spec, '-', &last);
 
         if (last.data == NULL)
                 return none;
-        last = s3_str_trim(last);
         if (first.len == 0) {
                 range.form = S3_RANGE_LAST;
                 return take_number(last, &range.last) ? range : none;
@@ -57,7 +56,7 @@ enum s3_error s3_range_resolve(const struct s3_range *range, uint64_t size, uint
                 *len = size;
                 return S3_OK;
         case S3_RANGE_LAST:
-                if (range->last == 0 || size == 0)
+                if (range->last == 0)
                         return S3_ERR_INVALID_RANGE;
                 *len = range->last < size ? range->last : size;
                 *offset = size - *len;

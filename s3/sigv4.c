@@ -37,14 +37,56 @@ bool s3_auth_wants_region(enum s3_auth_reason reason)
         return reason == S3_AUTH_WRONG_REGION || reason == S3_AUTH_Q_WRONG_REGION;
 }
 
+/* Messages that show what was wrong: with it instead of the table's. */
+static const struct {
+        enum s3_auth_reason reason;
+        const char *format;
+} fault_formats[] = {
+        {S3_AUTH_BAD_HEADER_FIELD,
+         "The authorization header is malformed; the authorization component \"%s\" is malformed."},
+        {S3_AUTH_BAD_SCOPE_DATE,
+         "The authorization header is malformed; incorrect date format \"%s\". This date in the credential must be in "
+         "the format \"yyyyMMdd\"."},
+        {S3_AUTH_WRONG_SERVICE,
+         "The authorization header is malformed; incorrect service \"%s\". This endpoint belongs to \"s3\"."},
+        {S3_AUTH_WRONG_TERMINAL,
+         "The authorization header is malformed; incorrect terminal \"%s\". This endpoint uses \"aws4_request\"."},
+        {S3_AUTH_Q_SCOPE_DATE,
+         "Error parsing the X-Amz-Credential parameter; incorrect date format \"%s\". This date in the credential must "
+         "be in the format \"yyyyMMdd\"."},
+        {S3_AUTH_Q_WRONG_SERVICE,
+         "Error parsing the X-Amz-Credential parameter; incorrect service \"%s\". This endpoint belongs to \"s3\"."},
+        {S3_AUTH_Q_WRONG_TERMINAL,
+         "Error parsing the X-Amz-Credential parameter; incorrect terminal \"%s\". This endpoint uses "
+         "\"aws4_request\"."},
+};
+
+static const char *describe_fault(enum s3_auth_reason reason, const char *fault, char *buf, size_t cap)
+{
+        for (size_t i = 0; fault[0] != '\0' && i < sizeof(fault_formats) / sizeof(fault_formats[0]); i++) {
+                if (fault_formats[i].reason != reason)
+                        continue;
+                snprintf(buf, cap, fault_formats[i].format, fault);
+                return buf;
+        }
+        return s3_auth_message(reason);
+}
+
 const char *s3_auth_describe(enum s3_auth_reason reason, const struct s3_auth *auth, const char *region, char *buf,
                              size_t cap)
 {
         const char *where = reason == S3_AUTH_WRONG_REGION ? "The authorization header is malformed"
                                                            : "Error parsing the X-Amz-Credential parameter";
 
-        if (!s3_auth_wants_region(reason) || cap == 0)
+        if (cap == 0)
                 return s3_auth_message(reason);
+        if (reason == S3_AUTH_Q_WRONG_SCOPE_DATE) {
+                snprintf(buf, cap, "Invalid credential date \"%s\". This date is not the same as X-Amz-Date: \"%.8s\".",
+                         auth->scope_date, auth->amz_date);
+                return buf;
+        }
+        if (!s3_auth_wants_region(reason))
+                return describe_fault(reason, auth->fault, buf, cap);
         snprintf(buf, cap, "%s; the region '%s' is wrong; expecting '%s'", where, auth->region, region);
         return buf;
 }

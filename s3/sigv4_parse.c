@@ -51,6 +51,20 @@ static enum s3_auth_reason parse_payload(struct s3_str value, struct s3_auth *ou
 
 enum credential_fault { CREDENTIAL_OK, CREDENTIAL_BAD, CREDENTIAL_DATE, CREDENTIAL_SERVICE, CREDENTIAL_TERMINAL };
 
+/* Keeps what the message shows. */
+static void note_fault(struct s3_str text, struct s3_auth *out)
+{
+        if (text.len >= sizeof(out->fault))
+                text.len = sizeof(out->fault) - 1;
+        copy_field(text, out->fault, sizeof(out->fault));
+}
+
+static enum credential_fault fault_at(enum credential_fault fault, struct s3_str text, struct s3_auth *out)
+{
+        note_fault(text, out);
+        return fault;
+}
+
 /* Takes the last "/..." off s. */
 static bool cut_last(struct s3_str *s, struct s3_str *last)
 {
@@ -86,12 +100,12 @@ static enum credential_fault parse_credential(struct s3_str text, struct s3_auth
             !copy_field(region, out->region, sizeof(out->region)))
                 return CREDENTIAL_BAD;
         if (!s3_str_eq(terminal, S3_STR("aws4_request")))
-                return CREDENTIAL_TERMINAL;
+                return fault_at(CREDENTIAL_TERMINAL, terminal, out);
         if (!is_scope_date(date))
-                return CREDENTIAL_DATE;
+                return fault_at(CREDENTIAL_DATE, date, out);
         copy_field(date, out->scope_date, sizeof(out->scope_date));
         if (!s3_str_eq(service, S3_STR("s3")))
-                return CREDENTIAL_SERVICE;
+                return fault_at(CREDENTIAL_SERVICE, service, out);
         copy_field(service, out->service, sizeof(out->service));
         return CREDENTIAL_OK;
 }
@@ -153,14 +167,18 @@ struct header_fields {
 };
 
 /* "Credential=..., SignedHeaders=..., Signature=..." in any order, blanks around anything. */
-static enum s3_auth_reason split_fields(struct s3_str rest, struct header_fields *fields)
+static enum s3_auth_reason split_fields(struct s3_str rest, struct header_fields *fields, struct s3_auth *out)
 {
+        enum s3_auth_reason reason = S3_AUTH_OK;
+        unsigned count = 0;
+
         while (rest.data != NULL) {
                 struct s3_str piece = s3_str_trim(s3_str_cut(rest, ',', &rest));
-                struct s3_str value, name, *field;
+                struct s3_str value, name, other = {NULL, 0}, *field = &other;
 
                 if (piece.len == 0)
                         continue;
+                count++;
                 name = s3_str_trim(s3_str_cut(piece, '=', &value));
                 if (s3_str_eq(name, S3_STR("Credential")))
                         field = &fields->credential;
@@ -168,13 +186,25 @@ static enum s3_auth_reason split_fields(struct s3_str rest, struct header_fields
                         field = &fields->signed_headers;
                 else if (s3_str_eq(name, S3_STR("Signature")))
                         field = &fields->signature;
-                else
+                if (value.data == NULL || field->data != NULL) {
+                        note_fault(piece, out);
                         return S3_AUTH_BAD_HEADER_FIELD;
-                if (value.data == NULL || field->data != NULL)
-                        return S3_AUTH_BAD_HEADER_FIELD;
+                }
+                if (field == &other) { /* one that is missing comes first */
+                        note_fault(piece, out);
+                        reason = S3_AUTH_BAD_HEADER_FIELD;
+                }
                 *field = s3_str_trim(value);
         }
-        return S3_AUTH_OK;
+        if (count < 3)
+                return S3_AUTH_NO_COMPONENTS;
+        if (fields->credential.data == NULL)
+                return S3_AUTH_NO_CREDENTIAL;
+        if (fields->signed_headers.len == 0)
+                return S3_AUTH_NO_SIGNED_HEADERS;
+        if (fields->signature.len == 0)
+                return S3_AUTH_NO_SIGNATURE;
+        return reason;
 }
 
 /* x-amz-date (ISO 8601 basic, or an HTTP date as some old clients send), else Date. */
@@ -211,15 +241,9 @@ static enum s3_auth_reason parse_header(const struct s3_request *request, struct
                 return S3_AUTH_NO_SPACE;
         reason = check_algorithm(algorithm);
         if (reason == S3_AUTH_OK)
-                reason = split_fields(rest, &fields);
+                reason = split_fields(rest, &fields, out);
         if (reason != S3_AUTH_OK)
                 return reason;
-        if (fields.credential.data == NULL)
-                return S3_AUTH_NO_CREDENTIAL;
-        if (fields.signed_headers.len == 0)
-                return S3_AUTH_NO_SIGNED_HEADERS;
-        if (fields.signature.len == 0)
-                return S3_AUTH_NO_SIGNATURE;
         reason = credential_reason(parse_credential(fields.credential, out), false);
         if (reason != S3_AUTH_OK)
                 return reason;

@@ -15,6 +15,11 @@ static bool is_signed(const struct s3_auth *auth, struct s3_str name)
 }
 
 /* An x-amz- header that a man in the middle added would change what is stored: all of them must be signed, and host. */
+static bool must_be_signed(struct s3_str name)
+{
+        return s3_str_starts_nocase(name, S3_STR("x-amz-")) || s3_str_eq_nocase(name, S3_STR("host"));
+}
+
 static bool all_needed_headers_signed(const struct s3_request *request, const struct s3_auth *auth)
 {
         if (!is_signed(auth, S3_STR("host")))
@@ -22,10 +27,31 @@ static bool all_needed_headers_signed(const struct s3_request *request, const st
         for (size_t i = 0; i < request->header_count; i++) {
                 struct s3_str name = request->headers[i].name;
 
-                if (s3_str_starts_nocase(name, S3_STR("x-amz-")) && !is_signed(auth, name))
+                if (must_be_signed(name) && !is_signed(auth, name))
                         return false;
         }
         return true;
+}
+
+void s3_auth_unsigned(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap)
+{
+        size_t used = 0;
+
+        out[0] = '\0';
+        for (size_t i = 0; i < request->header_count; i++) {
+                struct s3_str name = request->headers[i].name;
+                size_t comma = used > 0 ? 2 : 0;
+
+                if (!must_be_signed(name) || is_signed(auth, name))
+                        continue;
+                if (used + comma + name.len >= cap)
+                        return;
+                memcpy(out + used, ", ", comma);
+                used += comma;
+                for (size_t k = 0; k < name.len; k++)
+                        out[used++] = (char)s3_lower(name.data[k]);
+                out[used] = '\0';
+        }
 }
 
 static enum s3_auth_reason check_query_time(const struct s3_auth *auth, int64_t now_ms)

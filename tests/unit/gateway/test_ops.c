@@ -51,8 +51,10 @@ static void a_region_that_has_a_name(void **state)
         site_region = "eu-west-3";
         site_open(NULL);
         fd = dial();
-        refused(fd, "PUT", "/bucket", NULL, 409, "BucketAlreadyOwnedByYou");
-        refused(fd, "PUT", "/another", LOCATION("us-west-1"), 400, "InvalidLocationConstraint");
+        refused(fd, "PUT", "/bucket", LOCATION("eu-west-3"), 409, "BucketAlreadyOwnedByYou");
+        refused(fd, "PUT", "/another", LOCATION("us-west-1"), 400, "IllegalLocationConstraintException");
+        refused(fd, "PUT", "/another", NULL, 400, "IllegalLocationConstraintException");
+        refused(fd, "PUT", "/another", LOCATION("EU"), 400, "IllegalLocationConstraintException");
         ask(fd, "PUT", "/another", NULL, 0, NULL, LOCATION("eu-west-3"));
         expect(fd, 200, NULL);
         ask(fd, "GET", "/bucket?location", NULL, 0, NULL, NULL);

@@ -102,7 +102,7 @@ static void test_presigned(void **state)
 
 static void expect_authorization(const char *value, enum s3_auth_reason wanted)
 {
-        char headers[4096];
+        char headers[6144];
 
         snprintf(headers, sizeof(headers), HOST DATE NO_BODY "Authorization: %s\n", value);
         wire_make(&wire, "GET", "/test.txt", headers);
@@ -127,11 +127,13 @@ static void test_authorization_syntax(void **state)
                 {"Bearer abc", S3_AUTH_UNSUPPORTED_TYPE},
                 {"Basic dXNlcjpwYXNz", S3_AUTH_UNSUPPORTED_TYPE},
                 {"aws4-hmac-sha256 Credential=x", S3_AUTH_UNSUPPORTED_TYPE},
-                {"AWS4-HMAC-SHA256 " SIGNED ",Signature=" SIGNATURE, S3_AUTH_NO_CREDENTIAL},
-                {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL ",Signature=" SIGNATURE, S3_AUTH_NO_SIGNED_HEADERS},
+                {"AWS4-HMAC-SHA256 " SIGNED ",Signature=" SIGNATURE, S3_AUTH_NO_COMPONENTS},
+                {"AWS4-HMAC-SHA256 x=y," SIGNED ",Signature=" SIGNATURE, S3_AUTH_NO_CREDENTIAL},
+                {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL ",x=y,Signature=" SIGNATURE, S3_AUTH_NO_SIGNED_HEADERS},
                 {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL ",SignedHeaders=,Signature=" SIGNATURE,
                  S3_AUTH_NO_SIGNED_HEADERS},
-                {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED, S3_AUTH_NO_SIGNATURE},
+                {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED, S3_AUTH_NO_COMPONENTS},
+                {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED ",x=y", S3_AUTH_NO_SIGNATURE},
                 {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED ",Signature=", S3_AUTH_NO_SIGNATURE},
                 {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED ",Signature", S3_AUTH_BAD_HEADER_FIELD},
                 {"AWS4-HMAC-SHA256 Credential=" CREDENTIAL "," SIGNED ",Signature=a,Signature=b",
@@ -190,10 +192,10 @@ static void test_signed_names(void **state)
 
 static void test_long_fields(void **state)
 {
-        char value[4096], long_text[3000];
+        char value[5120], long_text[4200];
 
         memset(long_text, 'a', sizeof(long_text));
-        long_text[2100] = '\0';
+        long_text[4100] = '\0';
         snprintf(value, sizeof(value), "AWS4-HMAC-SHA256 Credential=" CREDENTIAL ",SignedHeaders=%s,Signature=a",
                  long_text);
         expect_authorization(value, S3_AUTH_TOO_LARGE);
@@ -404,7 +406,7 @@ static void test_query_syntax(void **state)
                  "&X-Amz-Content-Sha256=%zz" PRESIGNED_SIGNATURE,
                  S3_AUTH_BAD_CONTENT_SHA256},
         };
-        char target[4096], long_text[2100];
+        char target[5120], long_text[4100];
 
         for (size_t i = 0; i < COUNT(cases); i++)
                 expect_headers(cases[i].target, HOST, NOW, cases[i].reason);
@@ -502,8 +504,28 @@ static void test_altered_query_form(void **state)
 
 static void test_reasons(void **state)
 {
-        char buf[256];
+        static const struct {
+                const char *credential, *message;
+        } faults[] = {
+                {"A/2013-05-24/us-east-1/s3/aws4_request", "The authorization header is malformed; incorrect date "
+                                                           "format \"2013-05-24\". This date in the credential "
+                                                           "must be in the format \"yyyyMMdd\"."},
+                {"A/20130524/us-east-1/ec2/aws4_request",
+                 "The authorization header is malformed; incorrect service \"ec2\". This endpoint belongs to \"s3\"."},
+                {"A/20130524/us-east-1/s3/aws5_request",
+                 "The authorization header is malformed; incorrect terminal \"aws5_request\". This endpoint uses "
+                 "\"aws4_request\"."},
+        };
+        char buf[256], value[512];
 
+        for (size_t i = 0; i < COUNT(faults); i++) {
+                snprintf(value, sizeof(value),
+                         HOST DATE NO_BODY "Authorization: AWS4-HMAC-SHA256 Credential=%s," SIGNED ",Signature=a\n",
+                         faults[i].credential);
+                wire_make(&wire, "GET", "/test.txt", value);
+                assert_string_equal(s3_auth_describe(wire_verify(&wire, NOW, &auth), &auth, REGION, buf, sizeof(buf)),
+                                    faults[i].message);
+        }
         for (unsigned i = S3_AUTH_OK + 1; i < S3_AUTH_REASON_COUNT; i++) {
                 assert_true(s3_auth_error((enum s3_auth_reason)i) != S3_OK);
                 assert_true(strlen(s3_auth_message((enum s3_auth_reason)i)) > 0);

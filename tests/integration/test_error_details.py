@@ -1,0 +1,104 @@
+"""What an error document says beside code and message: which argument, bucket, key, upload, header or time it was."""
+import pytest
+
+from tests.support.expect import refused
+from tests.support.s3raw import error_shape
+
+
+def texts(answer, *names):
+    error_shape(answer)
+    return tuple(answer.xml.findtext(name) for name in names)
+
+
+@pytest.mark.parametrize("query, name, value", [
+    ([("max-keys", "no number")], "max-keys", "no number"), ([("max-keys", "-1")], "max-keys", "-1"),
+    ([("list-type", "2"), ("max-keys", "2147483648")], "max-keys", "2147483648"),
+    ([("encoding-type", "html")], "encoding-type", "html"), ([("list-type", "2"), ("continuation-token", "?")], "continuation-token", "?"),
+    ([("uploads", ""), ("max-uploads", "<&>")], "max-uploads", "<&>"), ([("versions", ""), ("version-id-marker", "v")], "version-id-marker", "v"),
+])
+def test_arguments_of_listings(raw, bucket, query, name, value):
+    answer = raw.request("GET", f"/{bucket}", query=query)
+    assert answer.status == 400 and error_shape(answer) == "InvalidArgument", answer
+    assert texts(answer, "ArgumentName", "ArgumentValue") == (name, value)
+
+
+def test_part_number_comes_before_upload_id(raw, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="source", Body=b"x")
+    for headers in ({}, {"x-amz-copy-source": f"{bucket}/source"}):
+        for number in ("0", "10001", "-1", "x"):
+            answer = raw.request("PUT", f"/{bucket}/k", query=[("partNumber", number), ("uploadId", "none")], headers=headers)
+            assert (answer.status, answer.code) == (400, "InvalidArgument"), (number, answer)
+            assert texts(answer, "ArgumentName", "ArgumentValue") == ("partNumber", number)
+        answer = raw.request("PUT", f"/{bucket}/k", query=[("partNumber", "1"), ("uploadId", "none")], headers=headers)
+        assert (answer.status, answer.code) == (404, "NoSuchUpload") and texts(answer, "UploadId") == ("none",), answer
+
+
+def test_what_is_missing(raw, s3, bucket):
+    answer = raw.request("GET", f"/{bucket}/a<b")
+    assert answer.code == "NoSuchKey" and texts(answer, "Key") == ("a<b",), answer
+    answer = raw.request("GET", f"/{bucket}-not/k")
+    assert answer.code == "NoSuchBucket" and texts(answer, "BucketName") == (f"{bucket}-not",), answer
+    answer = raw.request("PUT", f"/{bucket}/k", headers={"x-amz-copy-source": f"/{bucket}/source"})
+    assert answer.code == "NoSuchKey" and texts(answer, "Key") == ("source",), answer
+    answer = raw.request("PUT", f"/{bucket}/k", headers={"x-amz-copy-source": f"/{bucket}-not/source"})
+    assert answer.code == "NoSuchBucket" and texts(answer, "BucketName") == (f"{bucket}-not",), answer
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    answer = refused("InvalidPart", 400, s3.complete_multipart_upload, Bucket=bucket, Key="k", UploadId=upload,
+                     MultipartUpload={"Parts": [{"PartNumber": 3, "ETag": '"' + "0" * 32 + '"'}]})
+    assert (answer["Error"]["UploadId"], answer["Error"]["PartNumber"], answer["Error"]["ETag"]) == (upload, "3", "0" * 32)
+
+
+def test_the_condition_that_failed(raw, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    for method, headers in (("GET", {"If-Match": '"no"'}), ("PUT", {"If-None-Match": "*"}), ("DELETE", {"If-Match": '"no"'})):
+        answer = raw.request(method, f"/{bucket}/k", headers=headers)
+        assert (answer.status, answer.code) == (412, "PreconditionFailed"), answer
+        assert texts(answer, "Condition") == tuple(headers), answer
+
+
+def test_methods(raw, bucket):
+    for path, kind in ((f"/{bucket}/k", "OBJECT"), (f"/{bucket}", "BUCKET"), ("/", "SERVICE")):
+        answer = raw.request("PATCH", path)
+        assert (answer.status, answer.code) == (405, "MethodNotAllowed"), answer
+        assert texts(answer, "Method", "ResourceType") == ("PATCH", kind)
+
+
+def test_headers_not_signed(raw, bucket):
+    answer = raw.request("PUT", f"/{bucket}/k", unsigned_headers={"X-Amz-Acl": "private", "x-amz-meta-a": "b"})
+    assert (answer.status, answer.code) == (403, "AccessDenied"), answer
+    assert texts(answer, "HeadersNotSigned") == ("x-amz-acl, x-amz-meta-a",)
+
+
+def test_times(raw, bucket):
+    answer = raw.request("GET", f"/{bucket}", signer=raw.signer(offset_s=-3600))
+    assert (answer.status, answer.code) == (403, "RequestTimeTooSkewed"), answer
+    assert texts(answer, "MaxAllowedSkewMilliseconds") == ("900000",) and all(texts(answer, "RequestTime", "ServerTime"))
+    answer = raw.plain("GET", raw.presign("GET", f"/{bucket}", expires=1, signer=raw.signer(offset_s=-60)))
+    assert (answer.status, answer.code) == (403, "AccessDenied") and answer.xml.findtext("Message") == "Request has expired", answer
+    assert texts(answer, "X-Amz-Expires") == ("1",) and all(texts(answer, "Expires", "ServerTime"))
+
+
+@pytest.mark.parametrize("value, code, name", [
+    ("no-space", "InvalidArgument", "Authorization"), ("Bearer x", "InvalidArgument", "Authorization"),
+    ("AWS4-HMAC-SHA256 Credential=a/20200101/us-east-1/s3/aws4_request", "AuthorizationHeaderMalformed", None),
+    ("AWS4-HMAC-SHA256 Credential=a/20200101/us-east-1/s3/aws4_request,SignedHeaders-host,Signature=x", "AuthorizationHeaderMalformed", None),
+])
+def test_authorization(raw, bucket, value, code, name):
+    answer = raw.plain("GET", f"/{bucket}", headers={"Authorization": value, "x-amz-date": raw.signer().stamp,
+                                                     "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
+    assert (answer.status, answer.code) == (400, code), answer
+    assert texts(answer, "ArgumentName", "ArgumentValue") == ((name, value) if name else (None, None))
+
+
+def test_a_scope_that_is_not_ours_is_named(raw, bucket):
+    for service, region, said in (("ec2", "us-east-1", '"ec2"'), ("s3", "eu-west-1", "'eu-west-1'")):
+        answer = raw.request("GET", f"/{bucket}", signer=raw.signer(service=service, region=region))
+        assert (answer.status, answer.code) == (400, "AuthorizationHeaderMalformed") and said in answer.xml.findtext("Message"), answer
+
+
+@pytest.mark.parametrize("source, said", [("b%ZZ/k", "encoding"), ("%", "encoding"), ("192.168.1.1/k", "bucket name"),
+                                          ("No_Bucket/k", "bucket name"), ("bucket", "sourcebucket/sourcekey")])
+def test_copy_sources(raw, bucket, source, said):
+    answer = raw.request("PUT", f"/{bucket}/k", headers={"x-amz-copy-source": source})
+    assert (answer.status, answer.code) == (400, "InvalidArgument") and said in answer.xml.findtext("Message"), answer
+    assert texts(answer, "ArgumentName", "ArgumentValue") == ("x-amz-copy-source", source)
