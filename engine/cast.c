@@ -59,6 +59,8 @@ static bool take_view(struct eng_loop *el, void *arg, struct lp_msg *ack)
         if (el->view.paused)
                 el->quiet = ack;
         eng_txn_view_changed(el);
+        if (el->view.ready)
+                eng_reap_ready(el);
         return !el->view.paused;
 }
 

@@ -17,7 +17,7 @@
 /* ---- epoch records ------------------------------------------------------------------------------------------- */
 
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
-                               const uint8_t parent[FMT_ID], eng_mask in)
+                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining)
 {
         struct fmt_epoch epoch = {
                 .number = number,
@@ -35,8 +35,12 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
         memcpy(epoch.parent, parent, FMT_ID);
         memcpy(buf->data, &epoch, sizeof(epoch));
         for (i = 0; i < store->drive_count; i++) {
-                struct fmt_epoch_drive d = {.in = (in & eng_bit(i)) != 0};
+                struct fmt_epoch_drive d = {.in = FMT_EPOCH_OUT};
 
+                if (in & eng_bit(i))
+                        d.in = FMT_EPOCH_IN;
+                else if (joining & eng_bit(i))
+                        d.in = FMT_EPOCH_JOINING;
                 memcpy(d.drive_id, store->members[i].id, FMT_ID);
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
         }
@@ -108,8 +112,6 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
 
 /* ---- going on without a drive ---------------------------------------------------------------------------------- */
 
-static void change_epoch(struct eng_store *store);
-
 static void change_over(struct eng_store *store, void *arg)
 {
         struct eng_coord *c = store->coord;
@@ -117,7 +119,9 @@ static void change_over(struct eng_store *store, void *arg)
         c->changing = false;
         eng_health_refresh(store);
         if (c->again)
-                change_epoch(store);
+                eng_epoch_change(store);
+        else
+                eng_join_epoch(store);
 }
 
 static void give_up_writing(struct eng_store *store)
@@ -126,21 +130,28 @@ static void give_up_writing(struct eng_store *store)
 
         c->view.writable = false;
         c->view.paused = false;
+        c->view.joining = 0;
         eng_view_spread(store, change_over);
 }
 
 static void epoch_durable(struct eng_store *store, eng_mask failed)
 {
         struct eng_coord *c = store->coord;
+        unsigned i;
 
         if (failed != 0) { /* it was not in force: begin again with what is left */
+                for (i = 0; i < store->drive_count; i++)
+                        if (failed & eng_bit(i))
+                                eng_drive_failed(store, i, "the record of an epoch could not be appended");
                 c->view.up &= ~failed;
                 c->changing = false;
-                change_epoch(store);
+                eng_epoch_change(store);
                 return;
         }
         c->view.epoch++;
-        c->view.in &= c->view.up;
+        c->view.in = c->next_in;
+        c->view.joining = c->next_joining;
+        c->view.up |= c->next_joining & c->present;
         c->view.paused = false;
         eng_view_spread(store, change_over);
 }
@@ -148,15 +159,25 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
 static void loops_quiet(struct eng_store *store, void *arg)
 {
         struct eng_coord *c = store->coord;
-        eng_mask next = c->view.in & c->view.up;
+        eng_mask promoted = 0;
         uint8_t id[FMT_ID];
         struct eng_buf *body;
         int rv = -ENOMEM;
 
+        c->next_joining = 0;
+        /* A record that still waits for a drive that is gone would not be known to one that joins now: first without the one, then with the other. */
+        if ((c->view.in & ~c->view.up) == 0)
+                eng_join_wants(store, &c->next_joining, &promoted);
+        else
+                c->next_joining = c->view.joining;
+        c->next_joining &= c->present;
+        promoted &= c->next_joining;
+        c->next_in = (c->view.in & c->view.up) | promoted;
+        c->next_joining &= ~promoted;
         lp_random(id, sizeof(id));
-        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, next);
+        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->next_in, c->next_joining);
         if (body != NULL)
-                rv = eng_epoch_append(store, c->view.epoch + 1, body, next, epoch_durable);
+                rv = eng_epoch_append(store, c->view.epoch + 1, body, c->next_in | c->next_joining, epoch_durable);
         eng_buf_unref(body);
         if (rv != 0)
                 give_up_writing(store);
@@ -164,7 +185,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
                 memcpy(c->epoch_id, id, FMT_ID);
 }
 
-static void change_epoch(struct eng_store *store)
+void eng_epoch_change(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
@@ -197,8 +218,8 @@ static void failure_told(struct lp_msg *msg)
         eng_member_state(f->store, f->slot, ENG_DRIVE_FAILED, f->text);
         c->present &= ~eng_bit(f->slot);
         c->view.up &= ~eng_bit(f->slot);
-        if (c->phase == ENG_PHASE_OPEN && (c->view.in & eng_bit(f->slot)))
-                change_epoch(f->store);
+        if (c->phase == ENG_PHASE_OPEN && ((c->view.in | c->view.joining) & eng_bit(f->slot)))
+                eng_epoch_change(f->store);
         eng_health_refresh(f->store);
         free(f);
 }
@@ -226,8 +247,9 @@ void eng_coord_open(struct eng_store *store)
 
         c->phase = ENG_PHASE_OPEN;
         if (lost != 0 && c->view.writable)
-                change_epoch(store); /* failed while recovery ran its last steps */
+                eng_epoch_change(store); /* failed while recovery ran its last steps */
         eng_health_refresh(store);
+        eng_join_consider(store);
 }
 
 /* ---- health ---------------------------------------------------------------------------------------------------------- */

@@ -22,9 +22,9 @@ struct eng_reap {
         struct eng_store *store;
         struct eng_loop *at;
         uint64_t since;
+        unsigned slot;                 /* drive that reports it */
         struct eng_buf *value;
 };
-
 
 static void discarded(struct eng_op *op)
 {
@@ -143,6 +143,19 @@ static bool reports(const struct eng_loop *el, uint32_t pg, unsigned slot)
         return false;
 }
 
+static void take_report(struct eng_loop *el, struct eng_reap *reap)
+{
+        uint32_t pg = eng_value_head(reap->value->data)->pg;
+
+        if (pg >= el->store->pg_count || !reports(el, pg, reap->slot)) {
+                reap_free(reap);
+                return;
+        }
+        reap->at = eng_primary(el->store, pg);
+        reap->msg.run = arrive;
+        lp_post(reap->at->loop, &reap->msg);
+}
+
 void eng_reap_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n)
 {
         struct eng_store *store = arg;
@@ -150,19 +163,27 @@ void eng_reap_superseded(void *arg, struct eng_drive *drive, struct eng_buf *con
         unsigned i;
 
         for (i = 0; i < n; i++) {
-                const struct fmt_value *v = eng_value_head(values[i]->data);
-                struct eng_reap *reap;
+                struct eng_reap *reap = calloc(1, sizeof(*reap));
 
-                if (v->pg >= store->pg_count || !reports(el, v->pg, drive->slot))
-                        continue;
-                reap = calloc(1, sizeof(*reap));
                 if (reap == NULL)
                         return;
                 reap->store = store;
-                reap->at = eng_primary(store, v->pg);
+                reap->slot = drive->slot;
                 reap->value = eng_buf_ref(values[i]);
-                reap->msg.run = arrive;
-                lp_post(reap->at->loop, &reap->msg);
+                if (el->view.ready)
+                        take_report(el, reap);
+                else /* a drive replays while others are being opened: there are no groups and no primaries yet */
+                        STAILQ_INSERT_TAIL(&el->early_reaps, reap, link);
+        }
+}
+
+void eng_reap_ready(struct eng_loop *el)
+{
+        struct eng_reap *reap;
+
+        while ((reap = STAILQ_FIRST(&el->early_reaps)) != NULL) {
+                STAILQ_REMOVE_HEAD(&el->early_reaps, link);
+                take_report(el, reap);
         }
 }
 
@@ -170,6 +191,7 @@ void eng_reap_free(struct eng_loop *el)
 {
         struct eng_reap *reap;
 
+        STAILQ_CONCAT(&el->reaps, &el->early_reaps);
         while ((reap = STAILQ_FIRST(&el->reaps)) != NULL) {
                 STAILQ_REMOVE_HEAD(&el->reaps, link);
                 reap_free(reap);

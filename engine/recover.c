@@ -120,7 +120,7 @@ static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID
         for (i = 0; i < epoch_of(of)->drives; i++)
                 if (memcmp(d[i].drive_id, drive_id, FMT_ID) == 0) {
                         *slot = i;
-                        return d[i].in != 0;
+                        return d[i].in == FMT_EPOCH_IN;
                 }
         *slot = ENG_NO_DRIVE;
         return false;
@@ -215,7 +215,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
                 struct eng_member *m = &store->unplaced[i];
 
                 is_member(from, m->identity.drive_id, &slot);
-                if (slot >= epoch->drives)
+                if (slot >= epoch->drives || slot != m->identity.slot)
                         continue;
                 pthread_mutex_lock(&store->health_lock);
                 memcpy(store->members[slot].path, m->path, sizeof(m->path));
@@ -224,8 +224,6 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
                 store->members[slot].drive = m->drive;
                 store->members[slot].identity = m->identity;
                 pthread_mutex_unlock(&store->health_lock);
-                if (m->drive != NULL)
-                        m->drive->slot = slot;
         }
         pthread_mutex_lock(&store->health_lock);
         store->drive_count = epoch->drives;
@@ -250,7 +248,7 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_member *m = &store->members[i];
 
-                if (d[i].in)
+                if (d[i].in == FMT_EPOCH_IN)
                         in |= eng_bit(i);
                 if (m->drive == NULL && !known_path(store, i)) {
                         snprintf(text, sizeof(text), "no folder given holds this drive%.100s", store->empty_paths);
@@ -258,7 +256,7 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
                 } else if (m->drive == NULL || atomic_load(&m->failed)) {
                         snprintf(text, sizeof(text), "%s", m->reason);
                         eng_member_state(store, i, ENG_DRIVE_FAILED, text);
-                } else if (!d[i].in) {
+                } else if (d[i].in != FMT_EPOCH_IN) {
                         eng_member_state(store, i, ENG_DRIVE_STALE, "was out while the store went on without it");
                 } else {
                         eng_member_state(store, i, ENG_DRIVE_IN, "");
@@ -318,7 +316,7 @@ static void begin_epoch(struct eng_store *store)
 
         c->phase = ENG_PHASE_EPOCH;
         lp_random(id, sizeof(id));
-        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in);
+        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
         eng_buf_unref(body);
@@ -338,6 +336,17 @@ static bool arena_fits(struct eng_store *store)
                         return false;
         }
         return true;
+}
+
+/* Of all epochs that any drive here has seen, those of stale ones included: numbers and the ids made of them are never used twice. */
+static uint64_t highest_number(const struct eng_store *store, uint64_t number)
+{
+        unsigned i;
+
+        for (i = 0; i < store->unplaced_count; i++)
+                if (store->unplaced[i].drive != NULL && epoch_of(&store->unplaced[i])->number > number)
+                        number = epoch_of(&store->unplaced[i])->number;
+        return number;
 }
 
 static void choose(struct eng_store *store)
@@ -368,6 +377,7 @@ static void choose(struct eng_store *store)
                 c->view.epoch = epoch_of(chosen)->number;
                 memcpy(c->epoch_id, epoch_of(chosen)->id, FMT_ID);
         }
+        c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
         c->view.writable = eng_epoch_can_form(present, in, store->k, store->m);
         if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->k, store->m))) {

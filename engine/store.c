@@ -126,7 +126,7 @@ static int format_all(struct eng_store *store, struct eng_error *error)
                 lp_random(store->members[i].id, FMT_ID);
         lp_random(epoch_id, FMT_ID);
         epoch = eng_epoch_body(store, 1, epoch_id, none,
-                               o->drive_count == 64 ? ~0ull : eng_bit(o->drive_count) - 1);
+                               o->drive_count == 64 ? ~0ull : eng_bit(o->drive_count) - 1, 0);
         if (epoch == NULL)
                 return -ENOMEM;
         for (i = 0; i < o->drive_count && rv == 0; i++) {
@@ -243,6 +243,7 @@ static int make_loops(struct eng_store *store)
                 el->reap_timer.expired = eng_reap_tick;
                 TAILQ_INIT(&el->appended);
                 STAILQ_INIT(&el->reaps);
+                STAILQ_INIT(&el->early_reaps);
         }
         return 0;
 }
@@ -320,6 +321,7 @@ void eng_store_close(struct eng_store *store)
                 return;
         eng_recover_stop(store);
         drain_loops(store);
+        eng_join_free(store);
         eng_recover_free(store);
         free_store(store);
 }

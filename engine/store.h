@@ -59,6 +59,7 @@ bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned k, unsigned m);
 struct eng_view {
         uint64_t epoch;                /* in force */
         eng_mask in;                   /* members of the epoch */
+        eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (join.c) */
         eng_mask up;                   /* drives that answer: reads use in & up */
         bool ready;                    /* recovery is over */
         bool writable;                 /* the write quorum is held */
@@ -123,6 +124,7 @@ struct eng_loop {
         struct eng_txn_list appended;      /* all txns with appends or commits in flight, oldest first */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
         struct eng_reap_list reaps;        /* discards waiting for their grace time */
+        struct eng_reap_list early_reaps;  /* reports that came before the store was ready */
         unsigned reap_count;
         struct lp_timer reap_timer;
         eng_mask cover_in;                 /* the view the cover below was made for */
@@ -169,6 +171,9 @@ struct eng_coord {
         bool changing;                 /* an epoch change is under way */
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch: no new one was made */
+        eng_mask next_in, next_joining; /* of the epoch that is being made */
+        struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
+        struct lp_timer join_timer;
         char waits_for[200];
         unsigned attempts;
         struct lp_timer health_timer;
@@ -340,7 +345,7 @@ struct eng_txn {
         uint32_t inline_len, body_crc;
         uint64_t seq, started;
         bool held;                     /* numbered, but appends wait for the end of an epoch change */
-        eng_mask waiting;              /* members that have not answered */
+        eng_mask sent, waiting;        /* drives the record was sent to; those that have not answered */
         struct eng_fan *fan;
         struct eng_op lookup;
         unsigned lookup_slot;
@@ -411,6 +416,8 @@ void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *loo
 void eng_reap_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
 /* Home loop: the shards of an object id that was never named by a record, on these drives. */
 void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask drives);
+/* The loop's view says ready: reports that came before are taken. */
+void eng_reap_ready(struct eng_loop *el);
 void eng_reap_tick(struct lp_timer *timer);
 void eng_reap_free(struct eng_loop *el);
 
@@ -452,7 +459,9 @@ void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
 /* Encodes an epoch record body of these members. NULL: no memory. */
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
-                               const uint8_t parent[FMT_ID], eng_mask in);
+                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining);
+/* Coordinator: makes an epoch of what lives now, with what join.c wants (eng_join_wants). */
+void eng_epoch_change(struct eng_store *store);
 /* Appends an epoch record on all drives of the mask; done(arg, failed) with the drives that did not take it. -ENOMEM. */
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
                      void (*done)(struct eng_store *store, eng_mask failed));
@@ -463,6 +472,36 @@ void eng_coord_open(struct eng_store *store);
 void eng_health_refresh(struct eng_store *store);
 void eng_health_start(struct eng_store *store);
 void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason);
+
+/* ---- catching up (join.c, fix.c) ------------------------------------------------------------------------------------ */
+
+/* Coordinator: begins to bring a stale drive back, if there is one and nothing else is under way. Harmless at any time. */
+void eng_join_consider(struct eng_store *store);
+/* Which drives the next epoch is to have as joining, given that these live, and which of them as members. */
+void eng_join_wants(const struct eng_store *store, eng_mask *joining, eng_mask *promoted);
+/* An epoch came into force, or was given up. */
+void eng_join_epoch(struct eng_store *store);
+void eng_join_free(struct eng_store *store);
+
+/*
+ * Makes one name on a drive that catches up equal to what current members have, with the name's key locked. result: 0 (copied says whether
+ * anything had to be written), or what kept it from being done: it may be tried again.
+ */
+struct eng_fix {
+        /* owner: coordinator, until eng_fix_start and from done */
+        struct eng_txn txn;
+        unsigned slot;
+        struct eng_name name;
+        bool copied;
+        void (*done)(struct eng_fix *fix);
+        void *arg;
+        /* owner: primary loop */
+        struct eng_op op;
+};
+/* -EBADMSG: no name of ours. */
+int eng_fix_start(struct eng_store *store, struct eng_fix *fix);
+/* Whether two encoded values say the same, wherever they stand. */
+bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

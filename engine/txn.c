@@ -317,7 +317,8 @@ static void submit_appends(struct eng_txn *txn)
         unsigned i, n = 0;
 
         txn->held = false;
-        txn->waiting = store->pgs[txn->pg].members & txn->at->view.in;
+        txn->sent = store->pgs[txn->pg].members & (txn->at->view.in | txn->at->view.joining);
+        txn->waiting = txn->sent;
         fan->members = (unsigned)__builtin_popcountll(txn->waiting);
         fan->out = 1; /* the txn's own hold, until it leaves */
         for (i = 0; i < store->drive_count; i++) {
@@ -423,7 +424,7 @@ static void commit(struct eng_txn *txn)
         struct eng_store *store = txn->store;
         struct eng_pg *pg = &store->pgs[txn->pg];
         struct eng_fan *fan = txn->fan;
-        eng_mask members = pg->members & el->view.in & el->view.up;
+        eng_mask members = txn->sent & (el->view.in | el->view.joining) & el->view.up;
         unsigned i, n = 0;
 
         pg->committed = txn->seq;
@@ -433,7 +434,7 @@ static void commit(struct eng_txn *txn)
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_fan_op *fo = &fan->ops[fan->members + n];
 
-                if (!(members & eng_bit(i)) || n >= fan->members)
+                if (!(members & eng_bit(i)))
                         continue;
                 n++;
                 fo->fan = fan;
@@ -470,7 +471,7 @@ static void give_up(struct eng_txn *txn)
 void eng_txn_view_changed(struct eng_loop *el)
 {
         struct eng_txn *txn, *next;
-        eng_mask gone = ~(el->view.in & el->view.up);
+        eng_mask gone = ~((el->view.in | el->view.joining) & el->view.up);
 
         for (txn = TAILQ_FIRST(&el->appended); txn != NULL; txn = next) {
                 next = TAILQ_NEXT(txn, loop_link);

@@ -74,7 +74,9 @@ void eng_store_close(struct eng_store *store);
 
 /* ---- state --------------------------------------------------------------------------------------- */
 
-enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRIVE_FAILED };
+/* JOINING: was stale or is new, is written to, and is being brought up to date; counts for nothing yet. */
+enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRIVE_FAILED, ENG_DRIVE_JOINING };
+#define ENG_DRIVE_STATES 5u
 
 struct eng_drive_info {
         enum eng_drive_state state;

@@ -188,6 +188,8 @@ const char *srv_drive_state_name(enum eng_drive_state state)
                 return "stale";
         case ENG_DRIVE_FAILED:
                 return "failed";
+        case ENG_DRIVE_JOINING:
+                return "joining";
         }
         return "unknown";
 }
@@ -214,7 +216,7 @@ static void write_drive_state(const struct metric *metric, const struct srv_figu
         unsigned i, state;
 
         for (i = 0; i < figures->health.drive_count; i++)
-                for (state = ENG_DRIVE_IN; state <= ENG_DRIVE_FAILED; state++) {
+                for (state = ENG_DRIVE_IN; state < ENG_DRIVE_STATES; state++) {
                         write_drive_labels(metric, &figures->health.drives[i], out);
                         fprintf(out, ",state=\"%s\"} %d\n", srv_drive_state_name((enum eng_drive_state)state),
                                 figures->health.drives[i].state == (enum eng_drive_state)state);

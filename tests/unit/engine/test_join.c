@@ -1,0 +1,231 @@
+/*
+ * A drive that comes back after the store went on without it: whatever it missed, it holds what the others hold before anything is asked of it. To see
+ * what it holds, the store is opened with it and one other drive alone: of a third of the names it is then the only member.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/store_fixture.h"
+
+#define NAMES 600u
+#define BACK 2u /* the drive that goes and comes back */
+
+struct expected {
+        uint64_t seed[NAMES]; /* 0: no such object */
+        size_t size[NAMES];
+};
+
+static const char *key_of(unsigned i)
+{
+        static char key[700];
+
+        if (i % 50 == 7) /* some longer than a key of the index */
+                snprintf(key, sizeof(key), "long/%0600u", i);
+        else
+                snprintf(key, sizeof(key), "%c/%u", 'a' + (int)(i % 3), i);
+        return key;
+}
+
+static void set(struct sf *sf, uint64_t bucket, struct expected *e, unsigned i, uint64_t seed)
+{
+        size_t size = i % 40 == 3 ? 300000 : 10 + i;
+        bool existed;
+
+        if (seed == 0)
+                assert_int_equal(sf_delete(sf, i % sf->loop_count, bucket, key_of(i), &existed), 0);
+        else
+                assert_int_equal(sf_put(sf, i % sf->loop_count, bucket, key_of(i), seed, size, true, NULL), 0);
+        e->seed[i] = seed;
+        e->size[i] = size;
+}
+
+static void check(struct sf *sf, uint64_t bucket, const struct expected *e, bool large_too)
+{
+        unsigned i, listed = 0, want = 0;
+        char after[700] = "", *names, *at, *end;
+        bool more = true;
+        int rv;
+
+        for (i = 0; i < NAMES; i++) {
+                want += e->seed[i] != 0;
+                if (e->seed[i] == 0)
+                        assert_int_equal(sf_get(sf, 0, bucket, key_of(i), 1, 1), -ENOENT);
+                else if (large_too || e->size[i] < 100000)
+                        assert_int_equal(sf_get(sf, i % sf->loop_count, bucket, key_of(i), e->seed[i], e->size[i]), 0);
+        }
+        while (more) {
+                names = sf_list(sf, 0, bucket, "", "", after, 250, &rv, &more);
+                assert_int_equal(rv, 0);
+                for (at = names; (end = strchr(at, '\n')) != NULL; at = end + 1, listed++) {
+                        *end = 0;
+                        snprintf(after, sizeof(after), "%s", at);
+                }
+                free(names);
+        }
+        assert_int_equal(listed, want);
+}
+
+static bool all_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->writable && h->drives_in == h->drive_count;
+}
+
+static bool can_read(const struct eng_health *h, void *arg)
+{
+        return h->ready;
+}
+
+static void move(struct sf *sf, unsigned drive, bool away)
+{
+        char there[256];
+
+        snprintf(there, sizeof(there), "%s.away", sf->path[drive]);
+        assert_int_equal(away ? rename(sf->path[drive], there) : rename(there, sf->path[drive]), 0);
+}
+
+static void start(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg))
+{
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_health(sf, fine, NULL, 60));
+}
+
+/* Opens with the drive and one other alone, and looks. */
+static void check_alone(struct sf *sf, uint64_t bucket, const struct expected *e)
+{
+        unsigned other;
+
+        for (other = 0; other < 4; other++) {
+                unsigned i;
+
+                if (other == BACK)
+                        continue;
+                for (i = 0; i < 4; i++)
+                        if (i != other && i != BACK)
+                                move(sf, i, true);
+                start(sf, can_read);
+                check(sf, bucket, e, false);
+                sf_close(sf);
+                for (i = 0; i < 4; i++)
+                        if (i != other && i != BACK)
+                                move(sf, i, false);
+        }
+}
+
+static void begin(struct sf *sf, uint64_t *bucket, struct expected *e)
+{
+        unsigned i;
+
+        memset(e, 0, sizeof(*e));
+        sf_make(sf, 4, 2);
+        sf->options.tail_bytes = 256 << 10;
+        sf->options.log_file_bytes = 1 << 20;
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+        for (i = 0; i < NAMES; i += 2)
+                set(sf, *bucket, e, i, i + 1);
+}
+
+static void test_what_it_missed(void **state)
+{
+        uint8_t kept[ENG_ID_LEN], ended[ENG_ID_LEN], begun[ENG_ID_LEN], part[ENG_ID_LEN];
+        struct eng_complete_part one = {.number = 1};
+        struct expected e;
+        uint64_t bucket, other;
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, &bucket, &e);
+        assert_int_equal(sf_bucket(&sf, "goes", &other), 0);
+        assert_int_equal(sf_upload(&sf, bucket, "up/kept", kept), 0);
+        assert_int_equal(sf_part(&sf, 0, bucket, "up/kept", kept, 1, 77, 0, 5000, part), 0);
+        assert_int_equal(sf_upload(&sf, bucket, "up/ended", ended), 0);
+        assert_int_equal(sf_part(&sf, 0, bucket, "up/ended", ended, 1, 78, 0, 5000, part), 0);
+        sf_close(&sf);
+
+        move(&sf, BACK, true);
+        start(&sf, can_read);
+        for (i = 0; i < NAMES; i++)
+                if (i % 3 == 0)
+                        set(&sf, bucket, &e, i, i % 2 == 0 && i % 4 == 0 ? 0 : 1000 + i);
+        assert_int_equal(sf_upload_abort(&sf, bucket, "up/ended", ended), 0);
+        assert_int_equal(sf_upload(&sf, bucket, "up/begun", begun), 0);
+        assert_int_equal(sf_part(&sf, 0, bucket, "up/begun", begun, 1, 79, 0, 5000, part), 0);
+        memcpy(one.id, part, ENG_ID_LEN);
+        assert_int_equal(sf_bucket_delete(&sf, "goes"), 0);
+        assert_int_equal(sf_bucket(&sf, "comes", &other), 0);
+        sf_close(&sf);
+
+        move(&sf, BACK, false);
+        start(&sf, can_read);
+        for (i = 0; i < NAMES; i++) /* while it catches up */
+                if (i % 5 == 1)
+                        set(&sf, bucket, &e, i, i % 2 == 0 ? 0 : 2000 + i);
+        assert_true(sf_wait_health(&sf, all_in, NULL, 60));
+        check(&sf, bucket, &e, true);
+        assert_int_equal(sf_bucket(&sf, "comes", &other), -EEXIST);
+        for (i = 0; i < NAMES; i++) /* as a member */
+                if (i % 7 == 2)
+                        set(&sf, bucket, &e, i, i % 2 == 0 ? 0 : 3000 + i);
+        sf_close(&sf);
+        check_alone(&sf, bucket, &e);
+
+        start(&sf, all_in);
+        assert_int_equal(sf_complete(&sf, bucket, "up/begun", begun, &one, 1), 0);
+        assert_int_equal(sf_get(&sf, 1, bucket, "up/begun", 79, 5000), 0);
+        assert_int_equal(sf_upload_abort(&sf, bucket, "up/ended", ended), -ENOENT);
+        assert_int_equal(sf_upload_abort(&sf, bucket, "up/kept", kept), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* A crash of the whole store while the drive catches up: it begins anew. Its index is lost too. */
+static void test_interrupted(void **state)
+{
+        struct expected e;
+        char command[256];
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i, round;
+
+        begin(&sf, &bucket, &e);
+        sf_close(&sf);
+        move(&sf, BACK, true);
+        start(&sf, can_read);
+        for (i = 0; i < NAMES; i++)
+                set(&sf, bucket, &e, i, i % 3 == 0 ? 0 : 4000 + i);
+        sf_close(&sf);
+        move(&sf, BACK, false);
+        for (round = 0; round < 6; round++) {
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_ready(&sf, 20));
+                for (i = round; i < 5 * round; i++)
+                        set(&sf, bucket, &e, i, 5000 + round);
+                sf_close(&sf);
+        }
+        snprintf(command, sizeof(command), "rm -rf %s/index", sf.path[BACK]);
+        assert_int_equal(system(command), 0);
+        start(&sf, all_in);
+        check(&sf, bucket, &e, true);
+        sf_close(&sf);
+        check_alone(&sf, bucket, &e);
+        sf_remove(&sf);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_what_it_missed),
+                cmocka_unit_test(test_interrupted),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
