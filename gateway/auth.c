@@ -185,7 +185,7 @@ static enum s3_error take_query_headers(struct gw_request *req)
 
 /* ---- the signature ------------------------------------------------------------------------------------- */
 
-bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
+bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3_error routed)
 {
         struct gw_loop *loop = req->loop;
         struct s3_auth *auth = &loop->auth;
@@ -203,7 +203,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key)
         enum s3_error error;
 
         if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS) {
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                gw_reply_error(req, routed != S3_OK ? routed : S3_ERR_ACCESS_DENIED, NULL);
                 return false;
         }
         if (reason == S3_AUTH_OK && auth->kind != S3_AUTH_QUERY_V2)

@@ -226,14 +226,56 @@ static enum s3_error route(struct gw_request *req)
         return error;
 }
 
-static enum s3_error take_names(struct gw_request *req)
+static bool is_cors_method(struct s3_str method)
+{
+        static const char *const methods[] = {"GET", "PUT", "HEAD", "POST", "DELETE"};
+
+        for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+                if (s3_str_eq(method, s3_str_of(methods[i])))
+                        return true;
+        return false;
+}
+
+/* A browser's question before a request of another site's page. No bucket allows any, so none is looked for: who asks is a stranger. */
+static enum s3_error preflight(struct gw_request *req, const char **message)
+{
+        struct s3_str method = gw_header(req, "Access-Control-Request-Method"),
+                      names = gw_header(req, "Access-Control-Request-Headers");
+
+        if (gw_header(req, "Origin").len == 0) {
+                *message = "Insufficient information. Origin request header needed.";
+                return S3_ERR_BAD_REQUEST;
+        }
+        if (!is_cors_method(method)) {
+                *message = gw_printf(req, "Invalid Access-Control-Request-Method: %.*s",
+                                     method.len > 0 ? (int)method.len : 4, method.len > 0 ? method.data : "null");
+                return S3_ERR_BAD_REQUEST;
+        }
+        while (names.len > 0) {
+                const char *comma = memchr(names.data, ',', names.len);
+                size_t n = comma != NULL ? (size_t)(comma - names.data) : names.len;
+                struct s3_str name = s3_str_trim((struct s3_str){names.data, n});
+
+                n += comma != NULL;
+                names.data += n;
+                names.len -= n;
+                if (name_is_token(name))
+                        continue;
+                *message = gw_printf(req, "Access-Control-Request-Headers \"%.*s\" contains invalid character.",
+                                     (int)name.len, name.data);
+                return S3_ERR_BAD_REQUEST;
+        }
+        return S3_ERR_CORS_FORBIDDEN;
+}
+
+static enum s3_error take_names(struct gw_request *req, const char **message)
 {
         static const struct s3_query no_query;
         enum s3_error error = s3_target_split(req->target, &req->cut);
 
         req->query = &no_query;
         if (error == S3_OK && s3_str_eq(req->method, S3_STR("OPTIONS")))
-                return S3_ERR_CORS_FORBIDDEN;
+                return preflight(req, message);
         if (error == S3_OK)
                 error = take_address(req);
         if (error == S3_OK)
@@ -276,7 +318,7 @@ static void accept_named(struct gw_request *req)
         int rv;
 
         routed = route(req);
-        if (!gw_authenticate(req, &key))
+        if (!gw_authenticate(req, &key, routed))
                 return;
         if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
                 routed = route(req);
@@ -316,9 +358,9 @@ void gw_head_accept(struct gw_request *req, const char *method, const char *vers
                 gw_reply_error(req, error, message);
                 return;
         }
-        error = take_names(req);
+        error = take_names(req, &message);
         if (error != S3_OK)
-                gw_reply_error(req, error, NULL);
+                gw_reply_error(req, error, message);
         else
                 accept_named(req);
 }

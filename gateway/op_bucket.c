@@ -138,11 +138,16 @@ void gw_run_list_buckets(struct gw_request *req)
 static bool create_headers_check(struct gw_request *req)
 {
         struct s3_str lock = gw_header(req, "x-amz-bucket-object-lock-enabled"),
-                      ownership = gw_header(req, "x-amz-object-ownership");
+                      ownership = gw_header(req, "x-amz-object-ownership"), acl = gw_header(req, "x-amz-acl");
 
         if (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced")) &&
             !s3_str_eq(ownership, S3_STR("BucketOwnerPreferred")) && !s3_str_eq(ownership, S3_STR("ObjectWriter"))) {
                 gw_reply_argument(req, "x-amz-object-ownership", ownership, "Invalid x-amz-object-ownership header");
+                return false;
+        }
+        if (ownership.len > 0 && acl.len > 0 && !s3_str_eq(acl, S3_STR("private")) &&
+            s3_str_eq(ownership, S3_STR("BucketOwnerEnforced"))) {
+                gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
                 return false;
         }
         if ((lock.len > 0 && !s3_str_eq_nocase(lock, S3_STR("false"))) ||

@@ -19,6 +19,9 @@ static const struct {
         {"notification", "NotificationConfiguration", ""},
         {"logging", "BucketLoggingStatus", ""},
         {"accelerate", "AccelerateConfiguration", ""},
+        /* As every new bucket of S3 has it, and as it is here: the owner owns all, and ACLs count for nothing. */
+        {"ownershipControls", "OwnershipControls",
+         "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"},
         {"requestPayment", "RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>"},
         /* Lists of these, where no id is named. */
         {"inventory", "ListInventoryConfigurationsResult", "<IsTruncated>false</IsTruncated>"},

@@ -26,10 +26,31 @@ static const char *const refused[] = {
         "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
 };
 
-static bool acl_fine(struct s3_str acl)
+static void refuse_header(struct gw_request *req, struct s3_str name)
 {
-        return acl.data == NULL || s3_str_eq(acl, S3_STR("private")) || s3_str_eq(acl, S3_STR("bucket-owner-full-control")) ||
-               s3_str_eq(acl, S3_STR("bucket-owner-read"));
+        gw_reply_error_extra(req, S3_ERR_NOT_IMPLEMENTED,
+                             "A header you provided implies functionality that is not implemented.",
+                             gw_detail(req, "Header", name, NULL, (struct s3_str){NULL, 0}));
+}
+
+/* Canned ACLs that leave everything to the owner are what is here anyway. False: answered. */
+static bool acl_fine(struct gw_request *req)
+{
+        static const char *const others[] = {"public-read", "public-read-write", "authenticated-read", "aws-exec-read",
+                                             "log-delivery-write"};
+        struct s3_str acl = gw_header(req, "x-amz-acl");
+
+        if (acl.data == NULL || s3_str_eq(acl, S3_STR("private")) ||
+            s3_str_eq(acl, S3_STR("bucket-owner-full-control")) || s3_str_eq(acl, S3_STR("bucket-owner-read")))
+                return true;
+        for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+                if (s3_str_eq(acl, s3_str_of(others[i]))) {
+                        refuse_header(req, S3_STR("x-amz-acl"));
+                        return false;
+                }
+        }
+        gw_reply_argument(req, "x-amz-acl", acl, NULL);
+        return false;
 }
 
 /* A checksum of a kind not computed here: taking it would say that it was compared. */
@@ -62,14 +83,10 @@ bool gw_write_headers_check(struct gw_request *req)
 {
         for (unsigned i = 0; i < req->header_count; i++)
                 if (is_refused(req->headers[i].name)) {
-                        gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                        refuse_header(req, req->headers[i].name);
                         return false;
                 }
-        if (!acl_fine(gw_header(req, "x-amz-acl"))) {
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
-                return false;
-        }
-        return true;
+        return acl_fine(req);
 }
 
 bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *never)

@@ -71,7 +71,7 @@ const struct gw_op gw_ops[] = {
         GET_CONFIG("GetObjectLockConfiguration", "object-lock", S3_ERR_NO_SUCH_OBJECT_LOCK_CONFIG),
         GET_CONFIG("GetBucketReplication", "replication", S3_ERR_NO_SUCH_REPLICATION),
         GET_CONFIG("GetPublicAccessBlock", "publicAccessBlock", S3_ERR_NO_SUCH_PUBLIC_ACCESS_BLOCK),
-        GET_CONFIG("GetBucketOwnershipControls", "ownershipControls", S3_ERR_NO_SUCH_OWNERSHIP),
+        GET_CONFIG("GetBucketOwnershipControls", "ownershipControls", S3_OK),
         GET_CONFIG("GetBucketMetadataConfiguration", "metadataConfiguration", S3_ERR_NO_SUCH_METADATA_CONFIG),
         GET_CONFIG("GetBucketMetadataTableConfiguration", "metadataTable", S3_ERR_NO_SUCH_METADATA_CONFIG),
         GET_CONFIG("GetBucketInventoryConfiguration", "inventory", S3_ERR_NO_SUCH_CONFIGURATION),
@@ -333,6 +333,9 @@ static enum s3_error no_op(struct s3_str method, enum gw_scope scope, const stru
                 return S3_ERR_CORS_FORBIDDEN;
         if (!is_method(method))
                 return S3_ERR_METHOD_NOT_ALLOWED;
+        if (scope == GW_OBJECT && s3_str_eq(method, S3_STR("GET")) && sub != NULL &&
+            (s3_str_eq(sub->name, S3_STR("uploads")) || s3_str_eq(sub->name, S3_STR("versions"))))
+                return S3_ERR_INVALID_REQUEST; /* of a bucket */
         if (sub != NULL && !s3_str_eq(method, S3_STR("HEAD")))
                 return S3_ERR_NOT_IMPLEMENTED;
         if (scope == GW_BUCKET && s3_str_eq(method, S3_STR("POST")))

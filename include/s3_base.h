@@ -77,6 +77,8 @@ struct s3_header {
         X(INVALID_ACCESS_KEY_ID, "InvalidAccessKeyId", 403,                                                            \
           "The AWS Access Key Id you provided does not exist in our records.")                                         \
         X(INVALID_ARGUMENT, "InvalidArgument", 400, "Invalid Argument")                                                \
+        X(INVALID_BUCKET_ACL, "InvalidBucketAclWithObjectOwnership", 400,                                              \
+          "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")                            \
         X(INVALID_BUCKET_NAME, "InvalidBucketName", 400, "The specified bucket is not valid.")                         \
         X(INVALID_CHUNK_SIZE, "InvalidChunkSizeError", 403,                                                            \
           "Only the last chunk is allowed to have a size less than 8192 bytes")                                        \

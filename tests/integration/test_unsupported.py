@@ -12,7 +12,7 @@ BUCKET_GETS = {
     "lifecycle": (404, "NoSuchLifecycleConfiguration"), "cors": (404, "NoSuchCORSConfiguration"), "tagging": (404, "NoSuchTagSet"),
     "website": (404, "NoSuchWebsiteConfiguration"), "encryption": (404, "ServerSideEncryptionConfigurationNotFoundError"),
     "object-lock": (404, "ObjectLockConfigurationNotFoundError"), "replication": (404, "ReplicationConfigurationNotFoundError"),
-    "publicAccessBlock": (404, "NoSuchPublicAccessBlockConfiguration"), "ownershipControls": (404, "OwnershipControlsNotFoundError"),
+    "publicAccessBlock": (404, "NoSuchPublicAccessBlockConfiguration"), "ownershipControls": (200, "OwnershipControls"),
     "versioning": (200, "VersioningConfiguration"), "acl": (200, "AccessControlPolicy"), "notification": (200, "NotificationConfiguration"),
     "logging": (200, "BucketLoggingStatus"), "accelerate": (200, "AccelerateConfiguration"),
     "requestPayment": (200, "RequestPaymentConfiguration"), "location": (200, "LocationConstraint"),
@@ -46,6 +46,8 @@ def test_contents_of_the_empty_answers(raw, s3, bucket):
     assert len(raw.request("GET", f"/{bucket}", query=[("versioning", "")]).xml) == 0
     assert raw.request("GET", f"/{bucket}", query=[("requestPayment", "")]).xml.findtext("Payer") == "BucketOwner"
     acl = s3.get_bucket_acl(Bucket=bucket)
+    rules = s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"]["Rules"]
+    assert rules == [{"ObjectOwnership": "BucketOwnerEnforced"}]  # as AWS makes every bucket since 2023
     assert acl["Owner"]["ID"] and [g["Permission"] for g in acl["Grants"]] == ["FULL_CONTROL"]
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     assert s3.get_object_acl(Bucket=bucket, Key="k")["Grants"][0]["Permission"] == "FULL_CONTROL"
@@ -100,6 +102,23 @@ def test_methods_that_are_none(raw, s3, bucket, method, path):
     answer = raw.request(method, path.format(b=bucket))
     assert answer.status in (400, 405, 411, 412, 501), answer
     assert keys_of(s3, bucket) == []
+    stranger = raw.plain(method, path.format(b=bucket), {"Content-Length": "0"})
+    assert (stranger.status, stranger.code) == (answer.status, answer.code), stranger
+
+
+def test_a_form_of_a_browser(raw, s3, bucket):
+    """POST with a form carries its own signature: that it is not there must not look like a signature that is wrong."""
+    body = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\nk\r\n--x--\r\n'
+    answer = raw.plain("POST", f"/{bucket}", {"Content-Type": "multipart/form-data; boundary=x", "Content-Length": str(len(body))}, body)
+    assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
+    assert keys_of(s3, bucket) == []
+
+
+def test_sub_resources_of_a_bucket_have_no_key(raw, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    for name in ("uploads", "versions"):
+        answer = raw.request("GET", f"/{bucket}/k", query=[(name, "")])
+        assert (answer.status, error_shape(answer)) == (400, "InvalidRequest"), answer
 
 
 HEADERS = {
@@ -129,14 +148,24 @@ def test_acl_private_is_what_there_is(s3, raw, bucket):
     answer = raw.request("PUT", f"/{bucket}/k2", headers={"x-amz-acl": "bucket-owner-full-control"}, body=b"x")
     assert answer.status in (200, 501), answer
     answer = raw.request("PUT", f"/{bucket}/k3", headers={"x-amz-acl": "nonsense"}, body=b"x")
-    assert answer.status in (400, 501), answer
+    assert (answer.status, answer.code, answer.xml.findtext("ArgumentName")) == (400, "InvalidArgument", "x-amz-acl"), answer
     assert absent(s3, bucket, "k3")
+    answer = raw.request("PUT", f"/{bucket}/k3", headers={"x-amz-acl": "public-read"}, body=b"x")
+    assert (answer.status, answer.code, answer.xml.findtext("Header")) == (501, "NotImplemented", "x-amz-acl"), answer
 
 
 def test_creating_with_what_is_not_there(raw, s3, bucket):
     for headers in ({"x-amz-bucket-object-lock-enabled": "true"}, {"x-amz-acl": "public-read"}, {"x-amz-grant-write": "id=x"}):
         answer = raw.request("PUT", f"/{bucket}-n", headers=headers)
         assert answer.status in (400, 501), answer
+        assert raw.request("HEAD", f"/{bucket}-n").status == 404
+    for headers, status, code in (({"x-amz-object-ownership": "Nobody"}, 400, "InvalidArgument"),
+                                  ({"x-amz-object-ownership": "ObjectWriter"}, 501, "NotImplemented"),
+                                  ({"x-amz-object-ownership": "BucketOwnerEnforced", "x-amz-acl": "public-read"}, 400,
+                                   "InvalidBucketAclWithObjectOwnership"),
+                                  ({"x-amz-acl": "nonsense"}, 400, "InvalidArgument")):
+        answer = raw.request("PUT", f"/{bucket}-n", headers=headers)
+        assert (answer.status, answer.code) == (status, code), answer
         assert raw.request("HEAD", f"/{bucket}-n").status == 404
 
 
