@@ -428,6 +428,8 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
         version_2 = s3_auth_parse_v2(request->query, out, &reason);
         if (count > 1)
                 return S3_AUTH_BAD_HEADER_FIELD;
+        if (s3_str_trim(authorization).len == 0)
+                count = 0; /* says nothing: as good as none */
         if (count + is_query_form(&fields) + version_2 > 1)
                 return S3_AUTH_BOTH_FORMS;
         out->has_token = s3_request_header(request, "x-amz-security-token").data != NULL;
