@@ -284,7 +284,7 @@ static const struct metric metrics[] = {
         {"millrace_settled_records_total", COUNTER, "", "Records that recovery made stable on all replicas or voided.",
          write_u64, IN(health.settled_records)},
 
-        {"millrace_drive_state", GAUGE, OF_DRIVE ", state (in, missing, stale, failed)",
+        {"millrace_drive_state", GAUGE, OF_DRIVE ", state (in, missing, stale, failed, joining)",
          "1 for the state a drive is in.", write_drive_state, WHOLE},
         {"millrace_drive_total_bytes", GAUGE, OF_DRIVE, "Size of the drive's file system.", write_drive_u64,
          IN_DRIVE(total_bytes)},

@@ -49,7 +49,7 @@ void srv_metrics_write(const struct srv_figures *figures, FILE *out);
 /* The table of metrics for docs/metrics.md. */
 void srv_print_metrics_markdown(FILE *out);
 
-/* "in", "missing", "stale", "failed" */
+/* "in", "missing", "stale", "failed", "joining" */
 const char *srv_drive_state_name(enum eng_drive_state state);
 
 #endif

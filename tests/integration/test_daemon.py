@@ -244,8 +244,8 @@ def test_folders_moved_away_while_it_serves(count):
         holds(client_of(daemon, retries=6), bodies)
 
 
-def test_a_stale_drive_stays_out():
-    """A drive that was away while others went on must not bring back the past."""
+def test_a_stale_drive_catches_up():
+    """A drive that was away while others went on does not bring back the past, and is one of them again after a while."""
     with Daemon(drives=4, ec="2+2").start() as daemon:
         s3 = client_of(daemon)
         bodies = fill(s3, 12)
@@ -264,8 +264,12 @@ def test_a_stale_drive_stays_out():
         away.rename(daemon.drives[0])
         daemon.start()
         holds(client_of(daemon, retries=6), bodies)
-        states = {d["path"]: d["state"] for d in daemon.health_json()[1]["drives"]}
-        assert states[str(daemon.drives[0])] == "stale", states
+        daemon.wait_until(lambda: daemon.health_json()[1]["drives_in"] == 4, 30, "to have all drives in")
+        daemon.drives[1].rename(daemon.folder / "gone")  # now it is one of three that everything relies on
+        daemon.wait_until(lambda: daemon.health_json()[1]["drives_in"] == 3, 30, "to miss a drive")
+        client_of(daemon, retries=6).put_object(Bucket="kept", Key="k2", Body=b"newest")
+        bodies["k2"] = b"newest"
+        holds(client_of(daemon, retries=6), bodies)
 
 
 def test_too_few_drives():
