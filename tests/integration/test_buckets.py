@@ -82,7 +82,10 @@ def test_location_constraint_at_creation(raw, s3):
     good = '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{}</CreateBucketConfiguration>'
     assert create(good.format("")).status == 200
     other = create(good.format("<LocationConstraint>eu-west-1</LocationConstraint>"))
-    assert (other.status, other.code) in [(400, "InvalidLocationConstraint"), (400, "IllegalLocationConstraintException")], other
+    assert (other.status, other.code) == (400, "InvalidLocationConstraint"), other
+    assert other.xml.findtext("LocationConstraint") == "eu-west-1"
+    own = create(good.format("<LocationConstraint>us-east-1</LocationConstraint>"))  # which has no name as a location
+    assert (own.status, own.code) == (400, "InvalidLocationConstraint"), own
     for bad in ["<CreateBucketConfiguration>", "<Other/>", "no xml at all"]:
         answer = create(bad)
         assert (answer.status, answer.code) == (400, "MalformedXML"), (bad, answer)

@@ -192,6 +192,14 @@ def test_delete_if_match(s3, bucket, key):
     assert absent(s3, bucket, key)
 
 
+@pytest.mark.parametrize("etag", [ETAG, "*"])
+def test_delete_if_match_of_what_is_not_there(s3, bucket, key, etag):
+    refused("NoSuchKey", 404, s3.delete_object, Bucket=bucket, Key="none", IfMatch=etag)
+    assert status_of(s3.delete_object(Bucket=bucket, Key="none")) == 204
+    assert status_of(s3.delete_object(Bucket=bucket, Key=key, IfMatch="*")) == 204
+    refused("NoSuchKey", 404, s3.delete_object, Bucket=bucket, Key=key, IfMatch="*")
+
+
 def test_not_modified_has_no_body_and_keeps_the_connection(raw, bucket, s3, key):
     with raw.connect() as connection:
         for _ in range(3):

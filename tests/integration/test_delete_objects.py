@@ -58,6 +58,8 @@ def test_conditions(s3, bucket):
     assert [d["Key"] for d in answer["Deleted"]] == ["a"]
     assert [(e["Key"], e["Code"]) for e in answer["Errors"]] == [("b", "PreconditionFailed")]
     assert keys_of(s3, bucket) == ["b"]
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "none", "ETag": etags["a"]}]})
+    assert [(e["Key"], e["Code"]) for e in answer["Errors"]] == [("none", "NoSuchKey")]
 
 
 def test_key_too_long_refuses_the_document(s3, bucket):

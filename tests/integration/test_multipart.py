@@ -320,6 +320,21 @@ def test_composite_checksum(s3, bucket, rng, kind):
     assert head[checksums.field(kind)] == want and head["ChecksumType"] == "COMPOSITE"
 
 
+def test_a_part_without_the_checksum_that_the_upload_asks_for(raw, s3, bucket):
+    """A checksum of checksums takes one of each part from the client; one over all bytes is computed here."""
+    for arguments, status in (({"ChecksumAlgorithm": "SHA256"}, 400), ({"ChecksumAlgorithm": "CRC32", "ChecksumType": "COMPOSITE"}, 400),
+                              ({"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"}, 200), ({"ChecksumAlgorithm": "CRC64NVME"}, 200),
+                              ({}, 200)):
+        upload = create(s3, bucket, **arguments)
+        answer = raw.request("PUT", f"/{bucket}/m", query=[("partNumber", "1"), ("uploadId", upload)], body=b"part")
+        assert answer.status == status, (arguments, answer)
+        if status == 400:
+            assert error_shape(answer) == "InvalidRequest" and answer.xml.findtext("Message").endswith("actual checksum Type: null"), answer
+            assert "Parts" not in s3.list_parts(Bucket=bucket, Key="m", UploadId=upload)
+        else:
+            assert complete(s3, bucket, upload, [(1, answer.headers["etag"])])["ETag"]
+
+
 @pytest.mark.parametrize("kind", checksums.FULL_OBJECT_KINDS)
 def test_full_object_checksum(s3, bucket, rng, kind):
     parts = [rng.randbytes(5 * MIB), rng.randbytes(5 * MIB + 3), b"end"]
