@@ -203,7 +203,10 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         enum s3_error error;
 
         if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS) {
-                gw_reply_error(req, routed != S3_OK ? routed : S3_ERR_ACCESS_DENIED, NULL);
+                if (routed != S3_OK)
+                        gw_refuse_route(req, routed);
+                else
+                        gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return false;
         }
         if (reason == S3_AUTH_OK && auth->kind != S3_AUTH_QUERY_V2)

@@ -450,13 +450,19 @@ static enum s3_error trailer_value(struct gw_request *req)
 static enum s3_error check_sums(struct gw_request *req)
 {
         struct gw_body *body = req->body;
+        char said[2 * S3_SHA256_LEN + 1], found[2 * S3_SHA256_LEN + 1];
         const uint8_t *value;
 
         if (body->sums == NULL)
                 return S3_OK;
         s3_sums_final(body->sums);
-        if (body->check_sha256 && memcmp(s3_sums_value(body->sums, S3_SHA256), body->sha256, S3_SHA256_LEN) != 0)
+        if (body->check_sha256 && memcmp(s3_sums_value(body->sums, S3_SHA256), body->sha256, S3_SHA256_LEN) != 0) {
+                s3_hex_encode(body->sha256, S3_SHA256_LEN, said);
+                s3_hex_encode(s3_sums_value(body->sums, S3_SHA256), S3_SHA256_LEN, found);
+                body->detail = gw_detail(req, "ClientComputedContentSHA256", s3_str_of(said), "S3ComputedContentSHA256",
+                                         s3_str_of(found));
                 return S3_ERR_CONTENT_SHA256_MISMATCH;
+        }
         if (!body->has_kind)
                 return S3_OK;
         value = s3_sums_value(body->sums, body->kind);

@@ -41,6 +41,7 @@ struct gw_body {
         size_t pending;                 /* decoded bytes at the front of the next input, which the engine had no room for */
         uint64_t booked;                /* of the memory all loops share */
         struct s3_doc *doc;             /* where an XML body goes */
+        const char *detail;             /* elements for the document of the last error; or NULL */
         const char *message;            /* fits the last error better than its default; or NULL */
         uint8_t md5_value[16];          /* after finish */
 };

@@ -306,6 +306,24 @@ static bool owner_as_expected(const struct gw_request *req)
         return (owner.data == NULL || s3_str_eq(owner, ours)) && (source.data == NULL || s3_str_eq(source, ours));
 }
 
+void gw_refuse_route(struct gw_request *req, enum s3_error error)
+{
+        struct s3_str source = gw_header(req, "x-amz-copy-source"), part = gw_query(req, "partNumber");
+
+        if (error == S3_ERR_INVALID_REQUEST)
+                gw_reply_error(req, error,
+                               gw_printf(req, "Key is not expected for the GET method ?%s subresource",
+                                         gw_query_has(req, "uploads") ? "uploads" : "versions"));
+        else if (error == S3_ERR_INVALID_ARGUMENT && source.data != NULL && !s3_str_eq(req->method, S3_STR("PUT")))
+                gw_reply_argument(req, "x-amz-copy-source", source,
+                                  "You can only specify a copy source header for copy requests.");
+        else if (error == S3_ERR_INVALID_ARGUMENT && part.data != NULL && !gw_query_has(req, "uploadId"))
+                gw_reply_argument(req, "partNumber", part,
+                                  "This operation does not accept partNumber without uploadId");
+        else
+                gw_reply_error(req, error, NULL);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
 /* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
@@ -325,7 +343,7 @@ static void accept_named(struct gw_request *req)
         if (req->bucket.len > 0 && !s3_bucket_name_valid(req->bucket))
                 routed = S3_ERR_INVALID_BUCKET_NAME;
         if (routed != S3_OK) {
-                gw_reply_error(req, routed, NULL);
+                gw_refuse_route(req, routed);
                 return;
         }
         rv = find_bucket(req);

@@ -99,7 +99,7 @@ static enum MHD_Result run(struct gw_request *req)
         enum s3_error error = req->body != NULL ? gw_body_finish(req) : S3_OK;
 
         if (error != S3_OK) {
-                gw_reply_error(req, error, req->body->message);
+                gw_reply_error_extra(req, error, req->body->message, req->body->detail);
                 gw_request_move(req, GW_ANSWER);
                 return queue(req);
         }
@@ -123,7 +123,7 @@ static enum MHD_Result body_call(struct gw_request *req, const char *data, size_
         if (error != S3_OK) {
                 req->bytes_in += *len;
                 *len = 0;
-                gw_reply_error(req, error, req->body->message);
+                gw_reply_error_extra(req, error, req->body->message, req->body->detail);
                 return refuse_body(req);
         }
         if (*len > 0)

@@ -324,8 +324,12 @@ static void answer(struct gw_request *req)
                 refuse_range(req, object->size);
                 return;
         }
-        if (error != S3_OK) {
-                gw_reply_error(req, error, NULL);
+        if (error != S3_OK) { /* no such part; of an object that was not made of parts there is one */
+                gw_reply_error_extra(req, error, NULL,
+                                     gw_printf(req,
+                                               "<ActualPartCount>%u</ActualPartCount>"
+                                               "<PartNumberRequested>%u</PartNumberRequested>",
+                                               object->part_count != 0 ? object->part_count : 1, work->part));
                 return;
         }
         if (!gw_object_headers(req, object, work->partial || work->len != object->size))

@@ -135,6 +135,8 @@ static inline struct s3_str gw_s3_str(struct eng_str s)
 }
 
 /* head.c: the head is in. Leaves the request CHECKED or BODY, or with an answer ready (refused). */
+/* Says why a request has no operation (an error of gw_route()). */
+void gw_refuse_route(struct gw_request *req, enum s3_error error);
 void gw_head_accept(struct gw_request *req, const char *method, const char *version);
 
 uint64_t gw_clock_ns(void);

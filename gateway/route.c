@@ -352,6 +352,8 @@ enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s
 
         if (error != S3_OK)
                 return error;
+        if (!s3_str_eq(method, S3_STR("PUT")) && has_header(headers, header_count, "x-amz-copy-source"))
+                return S3_ERR_INVALID_ARGUMENT;
         /* Half of a part's address must not be taken for a whole object. */
         if (put_object && (s3_query_find(query, "uploadId") != NULL) != (s3_query_find(query, "partNumber") != NULL))
                 return S3_ERR_INVALID_ARGUMENT;

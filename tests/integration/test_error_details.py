@@ -1,7 +1,9 @@
 """What an error document says beside code and message: which argument, bucket, key, upload, header or time it was."""
+import hashlib
+
 import pytest
 
-from tests.support.expect import refused
+from tests.support.expect import read, refused
 from tests.support.s3raw import error_shape
 
 
@@ -61,6 +63,30 @@ def test_methods(raw, bucket):
         answer = raw.request("PATCH", path)
         assert (answer.status, answer.code) == (405, "MethodNotAllowed"), answer
         assert texts(answer, "Method", "ResourceType") == ("PATCH", kind)
+
+
+def test_values_that_do_not_fit(raw, s3, bucket):
+    answer = raw.request("PUT", f"/{bucket}/k", body=b"x", content_sha256="0" * 64)
+    assert answer.code == "XAmzContentSHA256Mismatch", answer
+    assert texts(answer, "ClientComputedContentSHA256", "S3ComputedContentSHA256") == ("0" * 64, hashlib.sha256(b"x").hexdigest())
+    answer = raw.request("PUT", f"/{bucket}/k", body=b"x", headers={"Content-MD5": "no md5"})
+    assert answer.code == "InvalidDigest" and texts(answer, "Content-MD5") == ("no md5",), answer
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    answer = raw.request("GET", f"/{bucket}/k", query=[("partNumber", "7")])
+    assert (answer.status, answer.code) == (416, "InvalidPartNumber"), answer
+    assert texts(answer, "ActualPartCount", "PartNumberRequested") == ("1", "7")
+
+
+@pytest.mark.parametrize("method, query, headers, argument", [
+    ("GET", [], {"x-amz-copy-source": "b/k"}, ("x-amz-copy-source", "b/k")), ("DELETE", [], {"x-amz-copy-source": "b/k"}, ("x-amz-copy-source", "b/k")),
+    ("POST", [("uploadId", "x")], {"x-amz-copy-source": "b/k"}, ("x-amz-copy-source", "b/k")),
+    ("PUT", [("partNumber", "2")], {}, ("partNumber", "2")),
+])
+def test_what_belongs_to_another_request(raw, s3, bucket, method, query, headers, argument):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    answer = raw.request(method, f"/{bucket}/k", query=query, headers=headers)
+    assert (answer.status, answer.code) == (400, "InvalidArgument") and texts(answer, "ArgumentName", "ArgumentValue") == argument, answer
+    assert read(s3, bucket, "k") == b"x"
 
 
 def test_headers_not_signed(raw, bucket):
