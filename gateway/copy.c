@@ -154,7 +154,9 @@ void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_ob
         s3_xml_root(&xml, root);
         s3_xml_date(&xml, "LastModified", object->mtime_ms);
         s3_xml_text(&xml, "ETag", (struct s3_str){etag, s3_etag_format(object->etag, object->etag_parts, etag)});
-        gw_checksum_xml(&xml, &copy->meta.sum);
+        /* One that the upload was not begun with is our own affair. */
+        if (!copy->is_part || copy->has_kind)
+                gw_checksum_xml(&xml, &copy->meta.sum);
         if (copy->meta.sum.has && !copy->is_part)
                 s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(copy->meta.sum.type));
         s3_xml_close(&xml, root);

@@ -142,7 +142,9 @@ static bool create_headers_check(struct gw_request *req)
 
         if (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced")) &&
             !s3_str_eq(ownership, S3_STR("BucketOwnerPreferred")) && !s3_str_eq(ownership, S3_STR("ObjectWriter"))) {
-                gw_reply_argument(req, "x-amz-object-ownership", ownership, "Invalid x-amz-object-ownership header");
+                gw_reply_argument(req, "x-amz-object-ownership", ownership,
+                                  gw_printf(req, "Invalid x-amz-object-ownership header: %.*s", (int)ownership.len,
+                                            ownership.data));
                 return false;
         }
         if (ownership.len > 0 && acl.len > 0 && !s3_str_eq(acl, S3_STR("private")) &&
@@ -169,8 +171,15 @@ void gw_begin_bucket_create(struct gw_request *req)
         gw_begin_done(req);
 }
 
+static void arn_header(struct gw_request *req)
+{
+        gw_reply_header(req, "x-amz-bucket-arn",
+                        gw_printf(req, "arn:aws:s3:::%.*s", (int)req->bucket.len, req->bucket.data));
+}
+
 static void reply_created(struct gw_request *req)
 {
+        arn_header(req);
         gw_reply_header(req, "Location", gw_printf(req, "/%s", gw_copy(req, req->bucket)));
         gw_reply_empty(req, 200);
 }
@@ -226,6 +235,7 @@ void gw_run_bucket_head(struct gw_request *req)
 {
         gw_reply_header(req, "x-amz-bucket-region", req->loop->gw->region);
         gw_reply_header(req, "x-amz-access-point-alias", "false");
+        arn_header(req);
         gw_reply_header(req, "Content-Type", "application/xml");
         gw_reply_empty(req, 200);
 }

@@ -27,6 +27,8 @@ struct complete {
         uint8_t (*md5)[16]; /* of the parts */
         unsigned checked;   /* parts found to be as the client says */
         unsigned unsummed;  /* number of a part whose checksum the client must name and does not */
+        unsigned alien;     /* number of a part of which the client names a checksum that the upload does not have, */
+        enum s3_checksum alien_kind; /* and that checksum */
         unsigned small;     /* index + 1 of the first that is too small, if it is not the last */
         uint64_t small_size, size;
         enum s3_error gone; /* the answer, unless another try of this client has completed the upload */
@@ -189,6 +191,12 @@ static bool check_headers(struct gw_request *req, const struct complete *c)
         enum s3_checksum_type wanted;
         uint64_t want;
 
+        if (s3_str_starts(size, S3_STR("-"))) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                               gw_printf(req, "Value for x-amz-mp-object-size header is less than zero: '%.*s'",
+                                         (int)size.len, size.data));
+                return false;
+        }
         if (size.data != NULL && (s3_parse_uint(size, INT64_MAX, &want) != 0 || want != c->size)) {
                 gw_reply_error(
                         req, S3_ERR_INVALID_REQUEST,
@@ -273,13 +281,17 @@ static void make_object(struct gw_request *req)
 /* ---- the parts ----------------------------------------------------------------------------------- */
 
 /* Checksums the client names for a part. Where the upload has no kind of its own, only the ETag counts. */
-static bool part_sums_match(const struct complete *c, const struct s3_complete_part *named,
-                            const struct gw_checksum *stored)
+static bool part_sums_match(struct complete *c, const struct s3_complete_part *named, const struct gw_checksum *stored)
 {
         for (unsigned kind = 0; kind < S3_CHECKSUM_KINDS; kind++) {
                 if (named->checksum[kind] == NULL || (!c->meta.sum.has_kind && kind != stored->kind))
                         continue;
-                if (!stored->has || kind != stored->kind ||
+                if (stored->has && kind != stored->kind) {
+                        c->alien = named->number;
+                        c->alien_kind = (enum s3_checksum)kind;
+                        return false;
+                }
+                if (!stored->has ||
                     memcmp(named->checksum[kind], stored->value, s3_checksum_info(stored->kind)->len) != 0)
                         return false;
         }
@@ -323,6 +335,19 @@ static bool take_part(struct complete *c, const struct eng_part_entry *part)
         return true;
 }
 
+/* A part is not what the client says. */
+static void refuse_part(struct gw_request *req)
+{
+        const struct complete *c = req->work;
+
+        if (c->alien == 0)
+                reply_invalid_part(req);
+        else
+                gw_reply_error(req, S3_ERR_BAD_DIGEST,
+                               gw_printf(req, "The %s you specified for part %u did not match what we received.",
+                                         gw_algorithm_text(req, c->alien_kind), c->alien));
+}
+
 static void next_page(struct gw_request *req);
 
 static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
@@ -353,7 +378,7 @@ static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, 
         else if (fine)
                 look_for_earlier(req, S3_ERR_INVALID_PART);
         else
-                reply_invalid_part(req);
+                refuse_part(req);
 }
 
 static void next_page(struct gw_request *req)
@@ -405,6 +430,20 @@ static void upload_found(void *arg, int rv, const struct eng_object *upload)
                 next_page(req);
 }
 
+/* The object has one checksum. False: answered. */
+static bool one_sum(struct gw_request *req)
+{
+        unsigned count = 0;
+
+        for (unsigned kind = 0; kind < S3_CHECKSUM_KINDS; kind++)
+                count += gw_header(req, s3_checksum_info((enum s3_checksum)kind)->header).data != NULL;
+        if (count <= 1)
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                       "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.");
+        return false;
+}
+
 void gw_run_complete(struct gw_request *req)
 {
         struct complete *c = gw_alloc(req, sizeof(*c));
@@ -417,7 +456,7 @@ void gw_run_complete(struct gw_request *req)
         c->doc = req->body->doc;
         req->work = c;
         req->release = release;
-        if (!gw_upload_id_of(req, c->upload_id) || !gw_condition_read(req, &c->condition, &never))
+        if (!one_sum(req) || !gw_upload_id_of(req, c->upload_id) || !gw_condition_read(req, &c->condition, &never))
                 return;
         eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), c->upload_id, upload_found, req);
 }

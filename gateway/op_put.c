@@ -99,8 +99,8 @@ bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *
 
         *never = false;
         memset(out, 0, sizeof(*out));
-        if (error != S3_OK) {
-                gw_reply_error(req, error, NULL);
+        if (error != S3_OK) { /* both, or more than "*" */
+                refuse_header(req, S3_STR("If-None-Match"));
                 return false;
         }
         if (kind == S3_PUT_IF_ABSENT) {

@@ -145,30 +145,36 @@ def test_a_part_sent_twice_at_once(s3, bucket, rng):
     assert checksums.etag(read(s3, bucket, "m")) == part["ETag"]
 
 
-@pytest.mark.parametrize("kind, style, status", [("SHA256", None, 400), ("SHA1", "COMPOSITE", 400), ("CRC32", None, 400), ("CRC32C", "COMPOSITE", 400),
-                                                 ("CRC32", "FULL_OBJECT", 200), ("CRC64NVME", None, 200), (None, None, 200)])
-def test_a_part_without_its_checksum(raw, s3, bucket, kind, style, status):
-    """What is put together from the clients' checksums of the parts needs one of each part."""
-    arguments = {**({"ChecksumAlgorithm": kind} if kind else {}), **({"ChecksumType": style} if style else {})}
-    upload = s3.create_multipart_upload(Bucket=bucket, Key="m", **arguments)["UploadId"]
-    answer = raw.request("PUT", f"/{bucket}/m", query=[("partNumber", "1"), ("uploadId", upload)], body=b"x")
-    assert answer.status == status, answer
-    if status == 400:
-        assert answer.code == "InvalidRequest"
-        assert answer.xml.findtext("Message") == (f"Checksum Type mismatch occurred, expected checksum Type: {kind.lower()}, "
-                                                  "actual checksum Type: null")
-        assert "Parts" not in s3.list_parts(Bucket=bucket, Key="m", UploadId=upload)
+def test_a_copied_part_tells_only_the_checksum_that_was_asked_for(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="from", Body=b"x", ChecksumAlgorithm="SHA1")
+    for arguments, want in (({}, {}), ({"ChecksumAlgorithm": "SHA256"}, {"ChecksumSHA256": checksums.checksum("SHA256", b"x")})):
+        upload = s3.create_multipart_upload(Bucket=bucket, Key="m", **arguments)["UploadId"]
+        result = s3.upload_part_copy(Bucket=bucket, Key="m", UploadId=upload, PartNumber=1,
+                                     CopySource={"Bucket": bucket, "Key": "from"})["CopyPartResult"]
+        assert {name: value for name, value in result.items() if name.startswith("Checksum")} == want
+
+
+def test_checksums_that_complete_cannot_name(raw, s3, bucket):
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="m", ChecksumAlgorithm="CRC32C", ChecksumType="FULL_OBJECT")["UploadId"]
+    etag = s3.upload_part(Bucket=bucket, Key="m", UploadId=upload, PartNumber=1, Body=b"x", ChecksumAlgorithm="CRC32C")["ETag"]
+    own, other = checksums.checksum("CRC32C", b"x"), checksums.checksum("SHA256", b"x")
+
+    def complete(part=None, **headers):
+        document = f"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag>{part or ''}</Part></CompleteMultipartUpload>"
+        return raw.request("POST", f"/{bucket}/m", query=[("uploadId", upload)], body=document.encode(), headers=headers)
+
+    for answer, code, said in (
+            (complete(f"<ChecksumSHA256>{other}</ChecksumSHA256>"), "BadDigest", "The sha256 you specified for part 1"),
+            (complete(f"<ChecksumCRC32C>{checksums.checksum('CRC32C', b'y')}</ChecksumCRC32C>"), "InvalidPart", "One or more"),
+            (complete(**{"x-amz-checksum-crc32c": own, "x-amz-checksum-sha256": other}), "InvalidRequest", "Multiple checksum"),
+            (complete(**{"x-amz-mp-object-size": "-1"}), "InvalidRequest", "less than zero: '-1'")):
+        assert (answer.status, answer.code) == (400, code) and said in answer.xml.findtext("Message"), answer
+    assert absent(s3, bucket, "m")
+    answer = complete(f"<ChecksumCRC32C>{own}</ChecksumCRC32C>", **{"x-amz-checksum-crc32c": own})
+    assert answer.status == 200 and answer.xml.findtext("ChecksumCRC32C") == own, answer
 
 
 # ---- conditions and atomicity -----------------------------------------------------------------------------
-
-
-def test_delete_of_nothing_with_a_condition(raw, s3, bucket):
-    """As a conditional PUT: what is not there cannot match."""
-    for value in ('"' + "0" * 32 + '"', "*"):
-        answer = raw.request("DELETE", f"/{bucket}/none", headers={"If-Match": value})
-        assert (answer.status, answer.code) == (404, "NoSuchKey"), answer
-    assert raw.request("DELETE", f"/{bucket}/none").status == 204
 
 
 def test_a_reader_keeps_what_it_began_with(s3, bucket, rng):
@@ -185,3 +191,18 @@ def test_a_reader_keeps_what_it_began_with(s3, bucket, rng):
             s3.delete_object(Bucket=bucket, Key="k")
             assert keys_of(s3, bucket) == []
         assert first + body.read() == old, change
+
+
+def test_a_condition_that_is_not_there_is_named(raw, s3, bucket):
+    for headers in ({"If-None-Match": '"abc"'}, {"If-None-Match": "*", "If-Match": "*"}):
+        answer = raw.request("PUT", f"/{bucket}/k", headers=headers, body=b"x")
+        assert (answer.status, answer.code, answer.xml.findtext("Header")) == (501, "NotImplemented", "If-None-Match"), answer
+    assert absent(s3, bucket, "k")
+
+
+# ---- buckets ----------------------------------------------------------------------------------------------
+
+
+def test_the_arn_of_a_bucket(raw, s3, bucket):
+    assert s3.head_bucket(Bucket=bucket)["BucketArn"] == f"arn:aws:s3:::{bucket}"
+    assert raw.request("PUT", f"/{bucket}").headers["x-amz-bucket-arn"] == f"arn:aws:s3:::{bucket}"

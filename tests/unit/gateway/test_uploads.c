@@ -161,7 +161,7 @@ static void parts_that_are_not_what_was_named(void **state)
         refused(fd, "POST", target,
                 "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" ID
                 "</ETag><ChecksumCRC32C>BwAAAA==</ChecksumCRC32C></Part></CompleteMultipartUpload>",
-                400, "InvalidPart");
+                400, "BadDigest");
         ask(fd, "POST", target, NULL, 0, NULL,
             "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" ID
             "</ETag><ChecksumCRC32>BwAAAA==</ChecksumCRC32></Part></CompleteMultipartUpload>");
