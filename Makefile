@@ -1,17 +1,20 @@
 # millrace: one non-recursive Makefile. `make help` lists what it does.
 #
-# BUILD chooses a configuration (release, debug, asan, tsan, cov); everything it makes lies in build/$(BUILD)/.
+# BUILD chooses a configuration (release, debug, asan, tsan, cov); everything it makes lies in build/$(BUILD)/. CC, CPPFLAGS, CFLAGS, LDFLAGS
+# and LDLIBS are the caller's: what they name comes behind the project's own.
 
 BUILD ?= release
-O := build/$(BUILD)
-VENV := build/venv
+BUILD_ROOT ?= build
+O := $(BUILD_ROOT)/$(BUILD)
 PREFIX ?= /usr/local
 DESTDIR ?=
 VERSION := 0.1.0
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
-# A folder is a house; a house may include include/*.h and its own headers, nothing else (tools/layers checks it).
+# A folder is a house; a house may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
 HOUSES := ec loop s3 engine gateway server client cli
 LIBS_IN_LINK_ORDER := server gateway engine cli client s3 loop ec
 SRC_ec := $(wildcard ec/*.c)
@@ -27,7 +30,6 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 
-PKGS := libmicrohttpd liburing libisal libxml-2.0 libcrypto jansson libcurl gnutls inih
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
 CFLAGS_debug := -O0 -g3
 CFLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -37,12 +39,12 @@ LDFLAGS_asan := -fsanitize=address,undefined
 LDFLAGS_tsan := -fsanitize=thread
 LDFLAGS_cov := --coverage
 
-CPPFLAGS += -D_GNU_SOURCE -DMILLRACE_VERSION='"$(VERSION)"' -Iinclude -I. $(PKG_CFLAGS)
-CFLAGS += -std=gnu11 -march=x86-64-v2 -pthread -fstack-protector-strong -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wno-unused-parameter $(CFLAGS_$(BUILD))
-LDFLAGS += -pthread $(LDFLAGS_$(BUILD))
-LDLIBS += -lmicrohttpd -luring -lisal -llmdb -lxml2 -lcrypto -ljansson -lcurl -lgnutls -linih -lm
-PKG_CFLAGS := -I/usr/include/libxml2
+CPPFLAGS_PROJECT = -D_GNU_SOURCE -DMILLRACE_VERSION='"$(VERSION)"' -Iinclude -I. -I/usr/include/libxml2
+CFLAGS_PROJECT = -std=gnu11 -march=x86-64-v2 -pthread -fstack-protector-strong -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
+	-Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wno-unused-parameter
+LIBRARIES := -lmicrohttpd -luring -lisal -llmdb -lxml2 -lcrypto -ljansson -lcurl -lgnutls -linih -lm
+COMPILE = $(CC) $(CPPFLAGS_PROJECT) $(CPPFLAGS) $(CFLAGS_PROJECT) $(CFLAGS_$(BUILD)) $(CFLAGS)
+LINK = $(CC) -pthread $(LDFLAGS_$(BUILD)) $(LDFLAGS)
 
 # ---- rules ----------------------------------------------------------------------------------------------------
 .DEFAULT_GOAL := all
@@ -56,46 +58,67 @@ UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC))
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC))
+
+# $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
+# made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
+quote = '$(subst ','\'',$(1))'
+define remember
+ifneq ($$(shell cat $(1) 2>/dev/null),$$($(2)))
+.PHONY: $(1)
+endif
+$(1):
+	@mkdir -p $$(@D)
+	@printf '%s\n' $$(call quote,$$($(2))) >$$@
+endef
+COMPILED_WITH := $(O)/compiled-with
+LINKED_WITH := $(O)/linked-with
+LINK_ALL = $(LINK) $(LIBRARIES) $(LDLIBS)
+$(eval $(call remember,$(COMPILED_WITH),COMPILE))
+$(eval $(call remember,$(LINKED_WITH),LINK_ALL))
 
 .PHONY: all programs debug asan tsan
 all: $(PROGRAMS) $(BENCH_BIN) ## optimised build in build/release/
-programs: $(PROGRAMS)
+programs: $(PROGRAMS) ## millraced and millrace alone
 debug asan tsan: ## the same in build/debug/, build/asan/ (ASan+UBSan), build/tsan/
-	$(MAKE) BUILD=$@ all
+	+$(MAKE) BUILD=$@ O=$(BUILD_ROOT)/$@ all
 
-$(O)/obj/%.o: %.c Makefile
+$(O)/obj/%.o: %.c $(COMPILED_WITH)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(COMPILE) -MMD -MP -c -o $@ $<
 
 define house_lib
-$(O)/lib/lib$(1).a: $(call obj,$(SRC_$(1)))
-	@mkdir -p $$(@D)
+$(call remember,$(O)/lib/lib$(1).sources,SRC_$(1))
+$(O)/lib/lib$(1).a: $(call obj,$(SRC_$(1))) $(O)/lib/lib$(1).sources
 	@rm -f $$@
-	ar rcs $$@ $$^
+	ar rcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach h,$(HOUSES) testlib,$(eval $(call house_lib,$(h))))
 
-$(O)/millraced: $(call obj,server/main.c) $(LIBS)
-	$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS)
-$(O)/millrace: $(call obj,cli/main.c) $(LIBS)
-	$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS)
-$(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS)
+# $(call link,EXTRA): the object that the rule names first, with the houses' libraries and EXTRA before the system's
+link = $(LINK) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(1) $(LIBRARIES) $(LDLIBS)
+$(O)/millraced: $(call obj,server/main.c) $(LIBS) $(LINKED_WITH)
+	$(call link)
+$(O)/millrace: $(call obj,cli/main.c) $(LIBS) $(LINKED_WITH)
+	$(call link)
+$(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(TESTLIB) $(LIBS) -Wl,--end-group -lcmocka $(LDLIBS)
-$(O)/bench/%: $(O)/obj/bench/%.o $(LIBS)
+	$(LINK) -o $@ $< -Wl,--start-group $(TESTLIB) $(LIBS) -Wl,--end-group -lcmocka $(LIBRARIES) $(LDLIBS)
+$(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS)
+	$(call link)
 -include $(ALL_OBJ:.o=.d)
 
-
-.PHONY: unit-bin bench-bin clean deps unit integration crash check demo run check-fresh format tidy cov fuzz docs install help bench
-unit-bin: $(UNIT_BIN)
-bench-bin: $(BENCH_BIN)
+.PHONY: unit-bin bench-bin clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
+unit-bin: $(UNIT_BIN) ## builds the unit tests
+bench-bin: $(BENCH_BIN) ## builds the load generator
+# print-VARIABLE shows one, for the scripts of tools/
+print-%:
+	$(info $($*))@:
 
 deps: ## installs Debian packages and the Python environment (build/venv)
 	tools/deps.sh
-unit: ## unit tests, release build
+unit: ## builds and runs the unit tests, release build
 	tools/check.sh unit
 integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real daemon
 	tools/check.sh integration
@@ -111,27 +134,32 @@ run: ## the same set-up, then serves in the foreground
 	tools/run.sh
 bench: bench-bin programs ## side by side with MinIO (bench/compare.py)
 	python3 bench/compare.py
+C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0
 format: ## clang-format over all sources
-	find $(HOUSES) include tests bench -name '*.[ch]' | xargs clang-format -i
-tidy: ## layer check, cppcheck, clang-tidy
-	tools/tidy.sh
-cov: ## line coverage of the tests
+	$(C_FILES) | xargs -0 clang-format-14 -i
+format-check: ## names what clang-format would change, and fails if there is something
+	$(C_FILES) | xargs -0 clang-format-14 --dry-run -Werror 2>&1 | sed -n 's/^\([^:]*\.[ch]\):.*/\1/p' | sort | uniq -c | awk '{print} END {exit NR > 0}'
+tidy: ## layer check, cppcheck, clang-tidy; what is known to be no bug is in tools/tidy.known
+	tools/deps.sh --build --tools
+	tools/tidy.py
+cov: ## line coverage of unit and integration tests, by folder
 	tools/cov.sh
 fuzz: ## each fuzz target for 60 s
 	tools/fuzz.sh 60
-docs: $(O)/millraced ## generated pages: conf/millrace.conf.sample, docs/configuration.md, option part of the manual
-	$(O)/millraced --print-sample-config > conf/millrace.conf.sample
-	$(O)/millraced --print-settings-markdown > docs/configuration.md
+docs: $(O)/millraced ## what is generated: conf/millrace.conf.sample, docs/configuration.md, docs/metrics.md, options in millraced.8
+	server/generate.sh $(O)/millraced
 
-install: programs ## programs, manuals, unit file and sample configuration under $(DESTDIR)$(PREFIX)
-	install -D -m 0755 $(O)/millraced $(DESTDIR)$(PREFIX)/bin/millraced
-	install -D -m 0755 $(O)/millrace $(DESTDIR)$(PREFIX)/bin/millrace
-	install -D -m 0644 docs/man/millraced.8 $(DESTDIR)$(PREFIX)/share/man/man8/millraced.8
-	install -D -m 0644 docs/man/millrace.1 $(DESTDIR)$(PREFIX)/share/man/man1/millrace.1
-	install -D -m 0644 conf/millrace.conf.sample $(DESTDIR)$(PREFIX)/share/millrace/millrace.conf.sample
-	install -D -m 0644 conf/millrace.service $(DESTDIR)$(PREFIX)/share/millrace/millrace.service
+install: programs ## programs, manuals, unit file, sample configuration and documents under $(DESTDIR)$(PREFIX)
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/man/millraced.8
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/millrace.1
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/millrace conf/millrace.conf.sample
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace README.md LICENSE $(wildcard docs/*.md)
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/millrace.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service
+	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z -]+:.*## / {printf "  %-28s %s\n", $$1, $$2}' Makefile
-clean: ## removes build/
+clean: ## removes build/, the Python environment too
 	rm -rf build

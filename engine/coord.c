@@ -122,6 +122,7 @@ static void change_over(struct eng_store *store, void *arg)
                 eng_epoch_change(store);
         else
                 eng_join_epoch(store);
+        eng_heal_consider(store); /* more objects may lack shards now, or fewer */
 }
 
 static void give_up_writing(struct eng_store *store)
@@ -189,6 +190,8 @@ void eng_epoch_change(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
+        if (c->stopping)
+                return;
         if (c->changing) {
                 c->again = true;
                 return;
@@ -250,6 +253,7 @@ void eng_coord_open(struct eng_store *store)
                 eng_epoch_change(store); /* failed while recovery ran its last steps */
         eng_health_refresh(store);
         eng_join_consider(store);
+        eng_heal_consider(store);
 }
 
 /* ---- health ---------------------------------------------------------------------------------------------------------- */
@@ -336,6 +340,10 @@ void eng_health_refresh(struct eng_store *store)
                 full |= h->drives[i].state == ENG_DRIVE_IN && is_full(store, &h->drives[i]);
         }
         h->full = full;
+        h->healing = store->health.healing;
+        h->objects_below = store->health.objects_below;
+        h->mended_objects = store->health.mended_objects;
+        h->mended_bytes = store->health.mended_bytes;
         atomic_store(&store->full, full);
         h->ready = c->phase == ENG_PHASE_OPEN;
         h->writable = h->ready && c->view.writable && !full;

@@ -58,7 +58,7 @@ enum fmt_record_type {
         FMT_RECORD_FREED = 4,          /* drive's own: body is fmt_freed x n: all log files freed between the oldest and this one */
         FMT_RECORD_COPY = 5,           /* mutations (no END_UPLOAD) as current members have them, for a drive that catches up: they count at once, with
                                           this record's seq, which is the highest the PG had given then */
-        FMT_RECORD_VOID = 6            /* no body: all PG records of this drive before it that were not applied are void */
+        FMT_RECORD_VOID = 6            /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
 };
 
 struct fmt_record {
@@ -81,6 +81,12 @@ struct fmt_record {
         uint64_t committed;            /* seq the PG's primary knew stable on all members when it sent this */
         uint64_t time_ms;
         uint8_t pad[16];
+};
+
+struct fmt_void {
+        uint32_t pg;
+        uint32_t pad;
+        uint64_t seq;
 };
 
 struct fmt_freed {                     /* numbers first..last, both included */

@@ -103,6 +103,11 @@ const struct eng_object *eng_get_object(const struct eng_get *get)
         return &get->object;
 }
 
+struct eng_buf *eng_get_value(const struct eng_get *get)
+{
+        return get->lookup.value;
+}
+
 static void part_at(const struct eng_get *get, unsigned i, struct eng_part *out)
 {
         size_t pos = get->parts[i].pos;

@@ -100,6 +100,7 @@ static void end(struct eng_join *join)
         eng_join_free(store);
         eng_health_refresh(store);
         eng_join_consider(store);
+        eng_heal_consider(store);
 }
 
 static void leave_alone(struct eng_join *join, const char *why)
@@ -154,7 +155,7 @@ void eng_join_consider(struct eng_store *store)
         struct eng_join *join;
         int slot;
 
-        if (c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->join != NULL)
+        if (c->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->join != NULL)
                 return;
         slot = candidate(store);
         if (slot < 0)

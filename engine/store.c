@@ -205,15 +205,31 @@ static int recognise(struct eng_store *store, struct eng_error *error)
 
 /* ---- life --------------------------------------------------------------------------------------------------------------- */
 
+/* What changes and readers that the loops were stopped around have left. */
+static void free_loop(struct eng_loop *el)
+{
+        struct eng_key_lock *lock, *next_lock;
+        struct eng_pin *pin, *next_pin;
+
+        HASH_ITER (hh, el->locks, lock, next_lock) {
+                HASH_DEL(el->locks, lock);
+                free(lock);
+        }
+        HASH_ITER (hh, el->pins, pin, next_pin) {
+                HASH_DEL(el->pins, pin);
+                free(pin);
+        }
+        eng_config_free(el);
+        eng_reap_free(el);
+        free(el->cover_pgs);
+}
+
 static void free_store(struct eng_store *store)
 {
         unsigned i;
 
-        for (i = 0; store->loops != NULL && i < store->loop_count; i++) {
-                eng_config_free(&store->loops[i]);
-                eng_reap_free(&store->loops[i]);
-                free(store->loops[i].cover_pgs);
-        }
+        for (i = 0; store->loops != NULL && i < store->loop_count; i++)
+                free_loop(&store->loops[i]);
         if (store->coord != NULL)
                 free(store->coord->config);
         free(store->coord);
@@ -320,8 +336,11 @@ void eng_store_close(struct eng_store *store)
         if (store == NULL)
                 return;
         eng_recover_stop(store);
+        store->coord->stopping = true;
         drain_loops(store);
         eng_join_free(store);
+        eng_heal_free(store);
+        drain_loops(store);
         eng_recover_free(store);
         free_store(store);
 }

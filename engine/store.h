@@ -172,8 +172,10 @@ struct eng_coord {
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
+        bool stopping;                 /* the loops have stopped: what still comes back begins nothing new */
         struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
         struct lp_timer join_timer;
+        struct eng_heal *heal;         /* heal.c's own; NULL: not begun yet */
         char waits_for[200];
         unsigned attempts;
         struct lp_timer health_timer;
@@ -360,6 +362,8 @@ void eng_txn_submit(struct eng_txn *txn);
 /* Looks txn->name up on a member; looked_up() gets 0 (txn->old set), -ENOENT or an error. */
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
 void eng_txn_append(struct eng_txn *txn);
+/* The loops have stopped around it: frees what it has in flight. */
+void eng_txn_abandon(struct eng_txn *txn);
 void eng_txn_finish(struct eng_txn *txn, int result);
 /* The sequence number the record will have; valid in prepare (the key's PG may number others meanwhile, so: take, then append at once). */
 uint64_t eng_txn_take_seq(struct eng_txn *txn);
@@ -502,6 +506,14 @@ struct eng_fix {
 int eng_fix_start(struct eng_store *store, struct eng_fix *fix);
 /* Whether two encoded values say the same, wherever they stand. */
 bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
+
+/* ---- shards that are missing (heal.c, mend.c) ------------------------------------------------------------------------ */
+
+/* Encoded value of an open object; lives as long as get. */
+struct eng_buf *eng_get_value(const struct eng_get *get);
+/* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */
+void eng_heal_consider(struct eng_store *store);
+void eng_heal_free(struct eng_store *store);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

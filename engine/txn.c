@@ -401,6 +401,16 @@ static void leave(struct eng_txn *txn, int result)
         eng_txn_finish(txn, result);
 }
 
+void eng_txn_abandon(struct eng_txn *txn)
+{
+        if (txn->fan == NULL)
+                return;
+        TAILQ_REMOVE(&txn->at->appended, txn, loop_link);
+        eng_buf_unref(txn->fan->body);
+        free(txn->fan);
+        txn->fan = NULL;
+}
+
 static void committed(struct eng_op *op)
 {
         struct eng_fan_op *fo = (struct eng_fan_op *)((char *)op - offsetof(struct eng_fan_op, op));

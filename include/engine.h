@@ -49,6 +49,7 @@ struct eng_options {
         uint64_t log_file_bytes;      /* 0: 64 MiB */
         uint64_t segment_bytes;       /* 0: 256 MiB */
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
+        uint64_t heal_rate;           /* bytes/s written for missing shards; 0: 64 MiB */
         uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
@@ -98,6 +99,9 @@ struct eng_health {
         uint64_t epoch;
         uint64_t buckets;
         uint64_t cache_bytes, cache_hits, cache_misses, repaired_reads, settled_records;
+        bool healing;              /* objects are being looked at for missing shards, or given them back */
+        uint64_t objects_below;    /* that lacked shards and could not be mended, as of the last look at all objects */
+        uint64_t mended_objects, mended_bytes; /* since the start: given missing shards back */
         struct eng_drive_info drives[ENG_DRIVES_MAX];
 };
 

@@ -153,10 +153,22 @@ int eng_apply_copy(struct eng_local *l, const struct eng_append *append)
         return apply(l, append, true);
 }
 
-void eng_apply_void(struct eng_local *l, const struct eng_append *append)
+int eng_apply_void(struct eng_local *l, const struct eng_append *append)
 {
+        const struct eng_buf *body = append->body != NULL ? append->body : append->head;
+        struct eng_log_pg *pg = NULL;
+        struct fmt_void one;
+        size_t at;
+        int rv = 0;
+
         count_tombstone(l, append); /* it must not go before the records that it speaks of */
-        eng_pgs_void(&l->pgs);
+        for (at = 0; body != NULL && at + sizeof(one) <= body->len; at += sizeof(one)) {
+                memcpy(&one, body->data + at, sizeof(one));
+                eng_pgs_void(&l->pgs, &one);
+        }
+        while (rv == 0 && (pg = eng_pgs_next(&l->pgs, pg)) != NULL) /* the log does not say of each that it was applied: this does */
+                rv = eng_apply_up_to(l, pg, UINT64_MAX);
+        return rv;
 }
 
 void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out)
@@ -214,9 +226,9 @@ static void durable_copy(void *arg, struct eng_append *append)
         if (append->rec.type == FMT_RECORD_COPY)
                 rv = eng_apply_copy(l, append);
         else
-                eng_apply_void(l, append);
+                rv = eng_apply_void(l, append);
         if (rv != 0)
-                eng_local_fail(l, rv, "applying a copied record");
+                eng_local_fail(l, rv, "applying a record");
         answer(append, rv != 0 ? -EIO : 0);
         eng_append_free(append);
         if (rv == 0 && eng_batch_due(l))
@@ -310,6 +322,17 @@ static void (*durable_of(uint16_t type))(void *arg, struct eng_append *append)
         }
 }
 
+/* The drive itself knows best what it has not applied. */
+static bool name_void(struct eng_local *l, struct eng_append *append)
+{
+        append->body = eng_pgs_void_body(&l->pgs);
+        if (append->body == NULL)
+                return false;
+        append->rec.body_len = append->body->len;
+        append->rec.body_crc = era_crc32c(0, append->body->data, append->body->len);
+        return true;
+}
+
 void eng_append_op(struct eng_local *l, struct eng_op *op)
 {
         struct eng_append *append;
@@ -320,11 +343,16 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
                 return;
         }
         append = new_append(op->append.type, op->append.body);
+        if (append != NULL && op->append.type == FMT_RECORD_VOID && !name_void(l, append)) {
+                eng_append_free(append);
+                append = NULL;
+        }
         if (append == NULL) {
                 eng_local_answer(op, -EAGAIN);
                 return;
         }
-        append->rec.body_crc = op->append.body_crc;
+        if (op->append.type != FMT_RECORD_VOID)
+                append->rec.body_crc = op->append.body_crc;
         append->rec.inline_len = op->append.inline_len;
         append->rec.pg = op->append.pg;
         append->rec.epoch = op->append.record_epoch != 0 ? op->append.record_epoch : op->epoch;

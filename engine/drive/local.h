@@ -288,9 +288,9 @@ void eng_record_op(struct eng_local *l, struct eng_op *op);
 int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
                    void (*durable)(void *arg, struct eng_append *append));
 void eng_append_epoch_durable(void *arg, struct eng_append *append);
-/* A COPY record: applied now. A VOID record: what is pending goes. Neither takes append over. */
+/* A COPY record: applied now. A VOID record: what it names goes, what else is pending was applied before it. Neither takes append over. */
 int eng_apply_copy(struct eng_local *l, const struct eng_append *append);
-void eng_apply_void(struct eng_local *l, const struct eng_append *append);
+int eng_apply_void(struct eng_local *l, const struct eng_append *append);
 /* Applies all pending records of pg up to a seq. */
 int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq);
 /* Position from which replay would have to begin if the index held all that is applied now. */

@@ -152,20 +152,39 @@ bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq)
         return false;
 }
 
-void eng_pgs_void(struct eng_pgs *pgs)
+struct eng_buf *eng_pgs_void_body(const struct eng_pgs *pgs)
 {
-        struct eng_append *append;
-        struct eng_log_pg *pg;
+        const size_t len = pgs->pending_count * sizeof(struct fmt_void);
+        struct eng_buf *body = len <= FMT_BODY_MAX ? eng_buf_new(len) : NULL;
+        const struct eng_append *append;
+        struct fmt_void one;
+        size_t at = 0;
 
-        while ((append = TAILQ_FIRST(&pgs->order)) != NULL) {
-                pg = eng_pgs_find(pgs, append->rec.pg);
-                TAILQ_REMOVE(&pg->pending, append, link);
-                TAILQ_REMOVE(&pgs->order, append, order);
-                pg->seen = pg->applied;
-                eng_append_free(append);
+        if (body == NULL)
+                return NULL;
+        TAILQ_FOREACH (append, &pgs->order, order) {
+                one = (struct fmt_void){.pg = append->rec.pg, .seq = append->rec.seq};
+                memcpy(body->data + at, &one, sizeof(one));
+                at += sizeof(one);
         }
-        pgs->pending_count = 0;
-        pgs->pending_bytes = 0;
+        return body;
+}
+
+void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which)
+{
+        struct eng_log_pg *pg = eng_pgs_find(pgs, which->pg);
+        struct eng_append *append = pg != NULL ? eng_pgs_find_pending(pg, which->seq) : NULL;
+        const struct eng_append *last;
+
+        if (append == NULL)
+                return;
+        TAILQ_REMOVE(&pg->pending, append, link);
+        TAILQ_REMOVE(&pgs->order, append, order);
+        pgs->pending_count--;
+        pgs->pending_bytes -= append_bytes(append);
+        eng_append_free(append);
+        last = TAILQ_LAST(&pg->pending, eng_append_list);
+        pg->seen = last != NULL && last->rec.seq > pg->applied ? last->rec.seq : pg->applied;
 }
 
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed)

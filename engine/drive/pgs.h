@@ -63,8 +63,10 @@ bool eng_pgs_add(struct eng_pgs *pgs, struct eng_log_pg *pg, struct eng_append *
 struct eng_append *eng_pgs_take(struct eng_pgs *pgs, struct eng_log_pg *pg, uint64_t up_to);
 struct eng_append *eng_pgs_find_pending(const struct eng_log_pg *pg, uint64_t seq);
 bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq);
-/* Drops all pending records: they are void. */
-void eng_pgs_void(struct eng_pgs *pgs);
+/* The pending records, as the body of a VOID record. NULL: no memory, or more than a record can name. */
+struct eng_buf *eng_pgs_void_body(const struct eng_pgs *pgs);
+/* Drops one pending record; harmless if it is not there. */
+void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which);
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed);
 /* Entries of a TAIL answer: per pg the pending ones, then its mark. NULL: no memory. */
 struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count);

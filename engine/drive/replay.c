@@ -133,7 +133,7 @@ static int take_copy(struct replay *r, const struct fmt_record *rec, const uint8
         if (rec->type == FMT_RECORD_COPY)
                 rv = eng_apply_copy(r->l, append);
         else
-                eng_apply_void(r->l, append);
+                rv = eng_apply_void(r->l, append);
         eng_append_free(append);
         return rv != 0 ? rv : make_room(r->l);
 }
@@ -194,7 +194,7 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
                         return -EBADMSG;
                 return take_copy(r, rec, body);
         case FMT_RECORD_VOID:
-                return rec->body_len == 0 ? take_copy(r, rec, body) : -EBADMSG;
+                return rec->body_len % sizeof(struct fmt_void) == 0 ? take_copy(r, rec, body) : -EBADMSG;
         case FMT_RECORD_EPOCH:
                 return take_epoch(r, rec, body);
         case FMT_RECORD_FREED:

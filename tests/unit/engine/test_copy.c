@@ -78,6 +78,7 @@ static void check(struct fx *fx)
 {
         assert_int_equal(pending(fx), 0);
         assert_true(has(fx, "kept", "old"));
+        assert_true(has(fx, "applied", "applied"));
         assert_true(has(fx, "changed", "new"));
         assert_int_equal(fx_lookup_rv(fx, "deleted"), -ENOENT);
         assert_true(has(fx, "again", "again"));
@@ -109,7 +110,9 @@ static void test_catching_up(void **state)
         assert_int_equal(fx_put(&fx, "changed", "old", 3), 0); /* 2 */
         assert_int_equal(fx_put(&fx, "deleted", "old", 3), 0); /* 3 */
         assert_int_equal(fx_put(&fx, "again", "old", 3), 0);   /* 4 */
-        assert_int_equal(put(&fx, FMT_RECORD_PG, "void", "never", 5), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "applied", "applied", 5), 0);
+        assert_int_equal(fx_commit(&fx, 1, 5), 0); /* nothing in the log says so */
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "void", "never", 7), 0);
         assert_int_equal(put(&fx, FMT_RECORD_PG, "kept", "never", 6), 0);
         assert_int_equal(pending(&fx), 2);
         assert_int_equal(append_void(&fx), 0);

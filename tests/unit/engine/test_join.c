@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -78,6 +79,11 @@ static bool all_in(const struct eng_health *h, void *arg)
         return h->ready && h->writable && h->drives_in == h->drive_count;
 }
 
+static bool whole(const struct eng_health *h, void *arg)
+{
+        return all_in(h, arg) && !h->healing && h->objects_below == 0;
+}
+
 static bool can_read(const struct eng_health *h, void *arg)
 {
         return h->ready;
@@ -98,7 +104,7 @@ static void start(struct sf *sf, bool (*fine)(const struct eng_health *h, void *
 }
 
 /* Opens with the drive and one other alone, and looks. */
-static void check_alone(struct sf *sf, uint64_t bucket, const struct expected *e)
+static void check_alone(struct sf *sf, uint64_t bucket, const struct expected *e, bool large_too)
 {
         unsigned other;
 
@@ -111,7 +117,7 @@ static void check_alone(struct sf *sf, uint64_t bucket, const struct expected *e
                         if (i != other && i != BACK)
                                 move(sf, i, true);
                 start(sf, can_read);
-                check(sf, bucket, e, false);
+                check(sf, bucket, e, large_too);
                 sf_close(sf);
                 for (i = 0; i < 4; i++)
                         if (i != other && i != BACK)
@@ -175,8 +181,9 @@ static void test_what_it_missed(void **state)
         for (i = 0; i < NAMES; i++) /* as a member */
                 if (i % 7 == 2)
                         set(&sf, bucket, &e, i, i % 2 == 0 ? 0 : 3000 + i);
+        assert_true(sf_wait_health(&sf, whole, NULL, 60));
         sf_close(&sf);
-        check_alone(&sf, bucket, &e);
+        check_alone(&sf, bucket, &e, true);
 
         start(&sf, all_in);
         assert_int_equal(sf_complete(&sf, bucket, "up/begun", begun, &one, 1), 0);
@@ -216,7 +223,93 @@ static void test_interrupted(void **state)
         start(&sf, all_in);
         check(&sf, bucket, &e, true);
         sf_close(&sf);
-        check_alone(&sf, bucket, &e);
+        check_alone(&sf, bucket, &e, false);
+        sf_remove(&sf);
+}
+
+static size_t large_size(unsigned i)
+{
+        static const size_t sizes[] = {131073, 300000, (1 << 20) + 1, (2 << 20) + 4095, 5 << 20, (9 << 20) + 777};
+
+        return sizes[i % 6];
+}
+
+static void get_large(struct sf *sf, uint64_t bucket, unsigned gone)
+{
+        char key[32];
+        unsigned i;
+
+        for (i = 0; i < 24; i++) {
+                snprintf(key, sizeof(key), "large/%u", i);
+                if (i % 8 == gone)
+                        assert_int_equal(sf_get(sf, 0, bucket, key, 1, 1), -ENOENT);
+                else
+                        assert_int_equal(sf_get(sf, i % sf->loop_count, bucket, key, i + 1, large_size(i)), 0);
+        }
+}
+
+/*
+ * Objects written while a drive was out lack a shard of each stripe. They get it when the drive is back, also those of several parts, those that change
+ * meanwhile, and after restarts in the middle of it: then any two of four drives are enough to read everything.
+ */
+static void test_shards_come_back(void **state)
+{
+        uint8_t id[ENG_ID_LEN];
+        struct eng_complete_part parts[3];
+        unsigned i, a, b;
+        uint64_t bucket;
+        struct sf sf;
+        char key[32];
+        bool existed;
+
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        sf_close(&sf);
+        move(&sf, BACK, true);
+        start(&sf, can_read);
+        for (i = 0; i < 24; i++) {
+                snprintf(key, sizeof(key), "large/%u", i);
+                assert_int_equal(sf_put(&sf, i % 2, bucket, key, i + 1, large_size(i), i % 3 != 0, NULL), 0);
+        }
+        assert_int_equal(sf_upload(&sf, bucket, "parts", id), 0);
+        memset(parts, 0, sizeof(parts));
+        for (i = 0; i < 3; i++) {
+                parts[i].number = i + 1;
+                assert_int_equal(sf_part(&sf, 0, bucket, "parts", id, i + 1, 50, i * (5u << 20), i < 2 ? 5u << 20 : 70000, parts[i].id), 0);
+        }
+        assert_int_equal(sf_complete(&sf, bucket, "parts", id, parts, 3), 0);
+        sf_close(&sf);
+
+        move(&sf, BACK, false);
+        sf.options.heal_rate = 20 << 20;
+        for (i = 0; i < 3; i++) { /* cut short */
+                start(&sf, i < 1 ? can_read : all_in);
+                if (i == 1)
+                        usleep(300000);
+                sf_close(&sf);
+        }
+        start(&sf, all_in);
+        for (i = 3; i < 24; i += 8) {
+                snprintf(key, sizeof(key), "large/%u", i);
+                assert_int_equal(sf_delete(&sf, 0, bucket, key, &existed), 0);
+        }
+        assert_true(sf_wait_health(&sf, whole, NULL, 120));
+        get_large(&sf, bucket, 3);
+        sf_close(&sf);
+
+        for (a = 0; a < 4; a++)
+                for (b = a + 1; b < 4; b++) {
+                        move(&sf, a, true);
+                        move(&sf, b, true);
+                        start(&sf, can_read);
+                        get_large(&sf, bucket, 3);
+                        assert_int_equal(sf_get(&sf, 1, bucket, "parts", 50, (10 << 20) + 70000), 0);
+                        sf_close(&sf);
+                        move(&sf, a, false);
+                        move(&sf, b, false);
+                }
         sf_remove(&sf);
 }
 
@@ -225,6 +318,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_it_missed),
                 cmocka_unit_test(test_interrupted),
+                cmocka_unit_test(test_shards_come_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,545 @@
+/*
+ * mend.c - gives one object back the shards it lacks: reads it, encodes it again, writes the missing shards on drives that hold none of their run, and says
+ * so in the object's record. Coordinator's loop; one object at a time.
+ *
+ * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with the key locked, and only if it is still that
+ * object; what was written for one that is gone is discarded.
+ */
+#include "engine/mend.h"
+#include "engine/stripe.h"
+#include "engine/txn_util.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEND_OF(m, field) ((struct eng_mend *)((char *)(m) - offsetof(struct eng_mend, field)))
+
+static void go_on(struct eng_mend *mend);
+
+static unsigned shards_of(const struct eng_part *part)
+{
+        return part->head.k + part->head.m;
+}
+
+static unsigned named_drive(const struct eng_part *part, unsigned run, unsigned shard)
+{
+        uint16_t slot;
+
+        memcpy(&slot, part->drives + 2 * ((size_t)run * shards_of(part) + shard), 2);
+        return slot;
+}
+
+/* ---- which shards, and where to -------------------------------------------------------------------------- */
+
+bool eng_mend_lacks(const struct eng_part *part)
+{
+        unsigned i, n = part->head.runs * shards_of(part);
+
+        for (i = 0; i < n; i++)
+                if (named_drive(part, 0, i) == ENG_NO_DRIVE)
+                        return true;
+        return false;
+}
+
+bool eng_mend_relies_on(const struct eng_part *part, eng_mask drives)
+{
+        unsigned i, n = part->head.runs * shards_of(part);
+
+        for (i = 0; i < n; i++)
+                if (named_drive(part, 0, i) < ENG_DRIVES_MAX && (drives & eng_bit(named_drive(part, 0, i))))
+                        return true;
+        return false;
+}
+
+/* A drive for each missing shard of one run, the preferred ones first. False: there is none for any of them. */
+static bool plan_run(const struct eng_mend *mend, const struct eng_part *part, unsigned run, uint16_t *targets)
+{
+        const struct eng_store *store = mend->store;
+        uint32_t pg = eng_pg_of_run(store->pg_count, part->head.id, run);
+        const uint16_t *order = store->orders + (size_t)pg * store->drive_count;
+        eng_mask fit = mend->el->view.in & mend->el->view.up;
+        unsigned shard, next = 0;
+        bool any = false;
+
+        for (shard = 0; shard < shards_of(part); shard++)
+                if (named_drive(part, run, shard) < ENG_DRIVES_MAX)
+                        fit &= ~eng_bit(named_drive(part, run, shard));
+        for (shard = 0; shard < shards_of(part); shard++) {
+                targets[shard] = ENG_NO_DRIVE;
+                if (named_drive(part, run, shard) != ENG_NO_DRIVE)
+                        continue;
+                while (next < store->drive_count && !(fit & eng_bit(order[next])))
+                        next++;
+                if (next == store->drive_count)
+                        continue;
+                targets[shard] = order[next++];
+                any = true;
+        }
+        return any;
+}
+
+static int add_plan(struct eng_mend *mend, const struct eng_part *part, uint64_t offset)
+{
+        size_t n = (size_t)part->head.runs * shards_of(part);
+        struct eng_mend_plan *plan = malloc(sizeof(*plan) + n * sizeof(uint16_t));
+        bool any = false;
+        unsigned run;
+
+        if (plan == NULL)
+                return -ENOMEM;
+        plan->part = *part;
+        plan->offset = offset;
+        for (run = 0; run < part->head.runs; run++)
+                any |= plan_run(mend, part, run, plan->targets + (size_t)run * shards_of(part));
+        if (any)
+                STAILQ_INSERT_TAIL(&mend->plans, plan, link);
+        else
+                free(plan);
+        return 0;
+}
+
+static int make_plans(struct eng_mend *mend)
+{
+        struct eng_part part;
+        uint64_t offset = 0;
+        size_t pos = 0;
+        int rv = 0;
+
+        while (rv == 0 && eng_value_next_part(mend->value->data, mend->value->len, &pos, &part) == 1) {
+                if (eng_mend_lacks(&part))
+                        rv = add_plan(mend, &part, offset);
+                offset += part.head.size;
+        }
+        return rv;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------- */
+
+static void drop_slots(struct eng_mend *mend)
+{
+        struct lp_loop *loop = mend->el->loop;
+        unsigned i;
+
+        if (mend->unit != NULL)
+                lp_slot_put(loop, mend->unit);
+        for (i = 0; i < ERA_MAX_M; i++)
+                if (mend->parity[i] != NULL)
+                        lp_slot_put(loop, mend->parity[i]);
+        if (mend->granted)
+                lp_unreserve(loop, LP_SHARE_INTERNAL, mend->reserve.count);
+        mend->granted = false;
+}
+
+void eng_mend_drop(struct eng_mend *mend)
+{
+        struct eng_mend_plan *plan;
+
+        if (mend->get != NULL)
+                eng_get_close(mend->get);
+        while ((plan = STAILQ_FIRST(&mend->plans)) != NULL) {
+                STAILQ_REMOVE_HEAD(&mend->plans, link);
+                free(plan);
+        }
+        eng_buf_unref(mend->value);
+        eng_buf_unref(mend->patched);
+        era_code_free(mend->code);
+        eng_txn_abandon(&mend->txn);
+        eng_txn_drop(&mend->txn);
+        free(mend);
+}
+
+static void finish(struct eng_mend *mend, int rv)
+{
+        void (*done)(void *arg, int rv, uint64_t bytes) = mend->done;
+        uint64_t bytes = mend->written;
+        void *arg = mend->arg;
+
+        drop_slots(mend);
+        eng_mend_drop(mend);
+        done(arg, rv, bytes);
+}
+
+/* What was written is of no use: the object has changed. A drive that holds other runs of it keeps what it has: those are told of by the object's end. */
+static void discard_written(struct eng_mend *mend)
+{
+        const struct eng_mend_plan *plan;
+
+        STAILQ_FOREACH(plan, &mend->plans, link) {
+                size_t i, n = (size_t)plan->part.head.runs * shards_of(&plan->part);
+                eng_mask written = 0, named = 0;
+
+                for (i = 0; i < n; i++) {
+                        unsigned slot = named_drive(&plan->part, 0, (unsigned)i);
+
+                        if (plan->targets[i] != ENG_NO_DRIVE)
+                                written |= eng_bit(plan->targets[i]);
+                        if (slot < ENG_DRIVES_MAX)
+                                named |= eng_bit(slot);
+                }
+                eng_discard(mend->store, plan->part.head.id, written & ~named);
+        }
+}
+
+/* ---- the record -------------------------------------------------------------------------------------------------- */
+
+/* The value as it is now, naming the drives written to. NULL with *rv: -ENOENT if it does not hold those parts any more. */
+static struct eng_buf *patch(const struct eng_mend *mend, const struct eng_buf *now, int *rv)
+{
+        struct eng_buf *out = eng_buf_new(now->len);
+        struct eng_part part;
+        unsigned patched = 0;
+        size_t pos = 0;
+
+        *rv = -ENOMEM;
+        if (out == NULL)
+                return NULL;
+        memcpy(out->data, now->data, now->len);
+        while (eng_value_next_part(now->data, now->len, &pos, &part) == 1) {
+                const struct eng_mend_plan *plan;
+
+                STAILQ_FOREACH(plan, &mend->plans, link) {
+                        size_t at = (size_t)(part.drives - now->data), i, n = (size_t)part.head.runs * shards_of(&part);
+
+                        if (memcmp(plan->part.head.id, part.head.id, FMT_ID) != 0)
+                                continue;
+                        for (i = 0; i < n; i++) {
+                                if (plan->targets[i] == ENG_NO_DRIVE || named_drive(&part, 0, (unsigned)i) != ENG_NO_DRIVE)
+                                        continue;
+                                memcpy(out->data + at + 2 * i, &plan->targets[i], 2);
+                                patched++;
+                        }
+                }
+        }
+        *rv = patched != 0 ? 0 : -ENOENT;
+        if (patched == 0) {
+                eng_buf_unref(out);
+                return NULL;
+        }
+        return out;
+}
+
+static void looked_up(struct eng_txn *txn, int rv)
+{
+        struct eng_mend *mend = MEND_OF(txn, txn);
+        struct fmt_value *head;
+
+        if (rv == 0)
+                mend->patched = patch(mend, txn->old, &rv);
+        if (rv == 0)
+                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, mend->patched->len, 0));
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
+        head = (struct fmt_value *)mend->patched->data;
+        head->crc = 0;
+        head->log_file = head->log_position = 0;
+        eng_body_put(&txn->body, &txn->name, mend->patched, eng_txn_take_seq(txn), NULL, 0);
+        eng_txn_append(txn);
+}
+
+static void prepare(struct eng_txn *txn)
+{
+        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        eng_txn_lookup(txn, 0, looked_up);
+}
+
+static void recorded(struct eng_txn *txn)
+{
+        struct eng_mend *mend = MEND_OF(txn, txn);
+
+        if (txn->result == -ENOENT)
+                discard_written(mend);
+        finish(mend, txn->result == -ENOENT ? 0 : txn->result);
+}
+
+static void record(struct eng_mend *mend)
+{
+        mend->txn.prepare = prepare;
+        mend->txn.done = recorded;
+        eng_txn_submit(&mend->txn);
+}
+
+static void synced(struct eng_op *op)
+{
+        struct eng_mend_op *mo = (struct eng_mend_op *)op;
+        struct eng_mend *mend = mo->mend;
+
+        if (op->result != 0 && mend->error == 0)
+                mend->error = op->result;
+        if (--mend->in_flight > 0)
+                return;
+        if (mend->error != 0)
+                finish(mend, mend->error);
+        else
+                record(mend);
+}
+
+/* Everything is written; now it is made durable, before a record may name it (I2). */
+static void sync_all(struct eng_mend *mend)
+{
+        unsigned i;
+
+        mend->in_flight = 1;
+        for (i = 0; i < mend->store->drive_count; i++) {
+                struct eng_mend_op *mo = &mend->ops[i];
+
+                if (!(mend->touched & eng_bit(i)))
+                        continue;
+                memset(mo, 0, sizeof(*mo));
+                mo->mend = mend;
+                mo->op.kind = ENG_OP_SYNC;
+                mo->op.epoch = mend->el->view.epoch;
+                mo->op.done = synced;
+                mend->in_flight++;
+                eng_drive_submit(mend->store->members[i].drive, &mo->op);
+        }
+        if (--mend->in_flight == 0)
+                record(mend); /* parts without bytes */
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------------------- */
+
+static void written(struct eng_op *op)
+{
+        struct eng_mend *mend = ((struct eng_mend_op *)op)->mend;
+
+        if (op->result != 0 && mend->error == 0)
+                mend->error = op->result;
+        if (--mend->in_flight == 0)
+                go_on(mend);
+}
+
+/* Writes one shard of the stripe if it is one of those that are missing. */
+static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
+{
+        const struct eng_part *part = &mend->plan->part;
+        unsigned run = mend->stripe / eng_stripes_per_run(part->head.k, part->head.unit);
+        unsigned target = mend->plan->targets[(size_t)run * shards_of(part) + shard];
+        struct eng_mend_op *mo = &mend->ops[shard];
+        struct eng_op *op = &mo->op;
+
+        if (target == ENG_NO_DRIVE)
+                return;
+        memset(mo, 0, sizeof(*mo));
+        mo->mend = mend;
+        op->kind = ENG_OP_WRITE;
+        op->epoch = mend->el->view.epoch;
+        op->done = written;
+        memcpy(op->write.object_id, part->head.id, FMT_ID);
+        op->write.stripe = mend->stripe;
+        op->write.shard = (uint8_t)shard;
+        op->write.k = part->head.k;
+        op->write.m = part->head.m;
+        op->write.payload_len = mend->unit_len;
+        op->write.slot = slot;
+        op->write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
+        mend->touched |= eng_bit(target);
+        mend->written += mend->unit_len;
+        mend->in_flight++;
+        eng_drive_submit(mend->store->members[target].drive, op);
+}
+
+static void begin_stripe(struct eng_mend *mend)
+{
+        const struct eng_part *part = &mend->plan->part;
+        unsigned i;
+
+        mend->unit_len = eng_part_unit(&part->head, mend->stripe);
+        mend->stripe_left = eng_stripe_bytes(&part->head, mend->stripe);
+        mend->unit_no = 0;
+        mend->fill = 0;
+        for (i = 0; i < part->head.m; i++)
+                memset((uint8_t *)mend->parity[i] + LP_SLOT_HEADER, 0, mend->unit_len);
+}
+
+static void end_unit(struct eng_mend *mend)
+{
+        const struct eng_part *part = &mend->plan->part;
+        uint8_t *payload = (uint8_t *)mend->unit + LP_SLOT_HEADER, *parity[ERA_MAX_M];
+        unsigned i;
+
+        memset(payload + mend->fill, 0, mend->unit_len - mend->fill);
+        for (i = 0; i < part->head.m; i++)
+                parity[i] = (uint8_t *)mend->parity[i] + LP_SLOT_HEADER;
+        if (part->head.m != 0)
+                era_update(mend->code, mend->unit_len, mend->unit_no, payload, parity);
+        write_shard(mend, mend->unit, mend->unit_no);
+        mend->unit_no++;
+        mend->fill = 0;
+        if (mend->stripe_left > 0)
+                return;
+        for (i = 0; i < part->head.m; i++)
+                write_shard(mend, mend->parity[i], part->head.k + i);
+        mend->stripe++;
+        mend->stripe_begun = false;
+}
+
+/* Copies what has come into the unit under way. */
+static void take_span(struct eng_mend *mend)
+{
+        size_t n = mend->unit_len - mend->fill;
+
+        if (n > mend->span_len)
+                n = mend->span_len;
+        if (n > mend->stripe_left)
+                n = (size_t)mend->stripe_left;
+        memcpy((uint8_t *)mend->unit + LP_SLOT_HEADER + mend->fill, mend->span, n);
+        mend->span += n;
+        mend->span_len -= n;
+        mend->stripe_left -= n;
+        mend->fill += (uint32_t)n;
+        if (mend->fill == mend->unit_len || mend->stripe_left == 0)
+                end_unit(mend);
+}
+
+/* ---- going through the parts -------------------------------------------------------------------------------------------- */
+
+static void woken(void *arg)
+{
+        go_on(arg);
+}
+
+static int code_for(struct eng_mend *mend, const struct eng_part *part)
+{
+        era_code_free(mend->code);
+        mend->code = NULL;
+        return era_code_new(part->head.k, part->head.m, &mend->code);
+}
+
+/* 1: there is one; 0: that was the last. */
+static int next_plan(struct eng_mend *mend)
+{
+        int rv;
+
+        mend->plan = mend->plan == NULL ? STAILQ_FIRST(&mend->plans) : STAILQ_NEXT(mend->plan, link);
+        mend->stripe = 0;
+        mend->stripe_begun = false;
+        mend->span_len = 0;
+        if (mend->plan == NULL)
+                return 0;
+        if (mend->plan->part.head.m + 1u > mend->reserve.count)
+                return -EINVAL;
+        rv = code_for(mend, &mend->plan->part);
+        if (rv == 0 && mend->plan->part.head.size > 0)
+                rv = eng_get_start(mend->get, mend->plan->offset, mend->plan->part.head.size, woken, mend);
+        return rv != 0 ? rv : 1;
+}
+
+static void paced(struct lp_timer *timer)
+{
+        go_on(MEND_OF(timer, timer));
+}
+
+/* True if it is ahead of its rate and will be called again. */
+static bool wait_for_rate(struct eng_mend *mend)
+{
+        uint64_t due = mend->written * 1000 / (mend->rate / 1000000 + 1); /* ns */
+        uint64_t spent = lp_now(mend->el->loop) - mend->started;
+
+        mend->timer.expired = paced;
+        return due > spent + ENG_MEND_SLACK_NS && lp_timer_start(mend->el->loop, &mend->timer, due - spent) == 0;
+}
+
+/* 0: a span is at hand; 1: the part is through; else -EAGAIN or the error. */
+static int next_span(struct eng_mend *mend)
+{
+        int rv;
+
+        if (mend->stripe == eng_part_stripes(&mend->plan->part.head))
+                return 1;
+        if (!mend->stripe_begun) {
+                if (wait_for_rate(mend))
+                        return -EAGAIN;
+                begin_stripe(mend);
+                mend->stripe_begun = true;
+        }
+        if (mend->span_len > 0)
+                return 0;
+        rv = eng_get_next(mend->get, &mend->span, &mend->span_len);
+        return rv == -ENODATA ? -EIO : rv;
+}
+
+static void go_on(struct eng_mend *mend)
+{
+        int rv = mend->error;
+
+        while (rv == 0 && mend->in_flight == 0) {
+                rv = mend->plan == NULL ? 1 : next_span(mend);
+                if (rv == 0)
+                        take_span(mend);
+                else if (rv == 1) {
+                        rv = next_plan(mend);
+                        if (rv == 0) {
+                                sync_all(mend);
+                                return;
+                        }
+                        rv = rv == 1 ? 0 : rv;
+                }
+        }
+        if (rv != 0 && rv != -EAGAIN && mend->in_flight == 0)
+                finish(mend, rv);
+        else if (rv != 0 && rv != -EAGAIN)
+                mend->error = rv;
+}
+
+static void begin(struct eng_mend *mend)
+{
+        unsigned i;
+
+        mend->granted = true;
+        mend->unit = lp_slot_get(mend->el->loop);
+        for (i = 0; i + 1 < mend->reserve.count; i++)
+                mend->parity[i] = lp_slot_get(mend->el->loop);
+        mend->started = lp_now(mend->el->loop);
+        go_on(mend);
+}
+
+static void granted(struct lp_reserve *reserve)
+{
+        begin(MEND_OF(reserve, reserve));
+}
+
+static void opened(void *arg, int rv, struct eng_get *get)
+{
+        struct eng_mend *mend = arg;
+
+        mend->get = rv == 0 ? get : NULL;
+        if (rv == 0 && eng_get_object(get)->size > 0) {
+                mend->value = eng_buf_ref(eng_get_value(get));
+                rv = make_plans(mend);
+        }
+        if (rv != 0 || STAILQ_EMPTY(&mend->plans)) {
+                finish(mend, rv == -ENOENT ? 0 : rv);
+                return;
+        }
+        mend->reserve.count = mend->store->m + 1;
+        mend->reserve.share = LP_SHARE_INTERNAL;
+        mend->reserve.granted = granted;
+        rv = lp_reserve(mend->el->loop, &mend->reserve);
+        if (rv == 0)
+                begin(mend);
+        else if (rv != -EAGAIN)
+                finish(mend, rv);
+}
+
+struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_name *name, uint64_t rate,
+                                void (*done)(void *arg, int rv, uint64_t bytes), void *arg)
+{
+        struct eng_mend *mend = calloc(1, sizeof(*mend));
+        uint64_t bucket;
+
+        if (mend == NULL)
+                return NULL;
+        memcpy(&bucket, name->data + 1, 8);
+        mend->store = store;
+        mend->el = eng_here(store);
+        mend->rate = rate;
+        mend->done = done;
+        mend->arg = arg;
+        STAILQ_INIT(&mend->plans);
+        eng_txn_init(&mend->txn, store, be64toh(bucket), name->data + 9, name->len - 9u);
+        eng_get_open(store, be64toh(bucket), (struct eng_str){(const char *)name->data + 9, name->len - 9u}, opened, mend);
+        return mend;
+}
