@@ -154,7 +154,7 @@ install: programs ## programs, manuals, unit file, sample configuration and docu
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/man/millraced.8
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/millrace.1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/millrace conf/millrace.conf.sample
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace README.md LICENSE $(wildcard docs/*.md)
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace LICENSE $(wildcard docs/*.md)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/millrace.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service
 	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service

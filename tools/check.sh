@@ -7,7 +7,8 @@
 #   layers        houses include only what they may; tests of the project's own scripts
 #   unit          unit tests, release build              integration   pytest against the release daemon
 #   crash         SIGKILL histories, about a minute      asan          unit and a fast part of integration, ASan and UBSan
-#   tsan          unit tests and a smoke test, TSan       fuzz          each fuzz target for a few seconds
+#   tsan          unit tests and a smoke test, TSan       tidy          cppcheck and clang-tidy
+#   fuzz          each fuzz target for a few seconds
 # A stage that has nothing to run yet says so. The last line is the sum: 'N passed, N failed'. Exit status 1 if anything failed
 # or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS and FUZZ_SECONDS bound those two.
 set -uo pipefail
@@ -107,6 +108,9 @@ stage_tsan() {
         unit tsan 300
         pytests tsan smoke tests/integration -m "smoke"
 }
+stage_tidy() {
+        if python3 tools/tidy.py; then passed_one tidy; else failed_one tidy; fi
+}
 stage_fuzz() {
         local out=$WORK/fuzz.out
         BUILD_ROOT=$BUILD_ROOT JOBS=$JOBS tools/fuzz.sh "$FUZZ_SECONDS" | tee "$out"
@@ -118,11 +122,11 @@ stages=()
 for arg in "$@"; do
         case "$arg" in
         --no-deps) deps=false ;;
-        layers | unit | integration | crash | asan | tsan | fuzz) stages+=("$arg") ;;
+        layers | unit | integration | crash | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
         *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
         esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash asan tsan fuzz)
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash asan tsan tidy fuzz)
 
 if $deps; then
         say deps

@@ -18,11 +18,12 @@ if [ $# -eq 0 ]; then
         exit 0
 fi
 
-libs=$(make -s -pn BUILD=fuzz O="$out" 2>/dev/null | sed -n 's/^LIBS := //p')
-ldlibs=$(make -s -pn BUILD=fuzz O="$out" 2>/dev/null | sed -n 's/^LDLIBS = //p')
+show() { make -s BUILD=fuzz O="$out" "print-$1"; }
+libs=$(show LIBS)
+ldlibs=$(show LIBRARIES)
 mkdir -p "$out/fuzz" "$out/found"
 objects=$(for name in "$@"; do echo "$out/obj/tests/fuzz/fuzz_$name.o"; done)
-if ! make -s -k -j"${JOBS:-2}" BUILD=fuzz O="$out" CC=clang-14 LDFLAGS_fuzz= \
+if ! make -s -k -j"${JOBS:-$(nproc)}" BUILD=fuzz O="$out" CC=clang-14 \
         CFLAGS_fuzz="-O1 -g -fno-omit-frame-pointer -Wno-error -fsanitize=fuzzer-no-link,$sanitize -fno-sanitize-recover=all" \
         $libs $objects; then
         echo "fuzz FAIL build"

@@ -1,4 +1,5 @@
 """The project's own scripts: a check that can't fail is none."""
+import importlib.util
 import stat
 import subprocess
 import sys
@@ -80,3 +81,66 @@ def test_junit_counts(tmp_path):
     path.write_text("<broken")
     assert run("junit_counts.py", path, "name")[0] == 1
     assert run("junit_counts.py", tmp_path / "none", "name")[0] == 1
+
+
+# ---- tidy.py ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tidy(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("tidy", ROOT / "tools/tidy.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    tree(tmp_path, {"engine/x.c": "struct a {\n};\n\nstatic struct a *first(int b,\n        int c)\n{\n        return 0;\n}\n\nint outside;\n"})
+    return module
+
+
+FOUND = "engine/x.c:7:9: error: Potential leak [unix.Malloc,-warnings-as-errors]\n        return 0;\nengine/x.c:6:1: note: here\n"
+
+
+def test_tidy_names_what_it_finds(tidy, capsys):
+    findings = tidy.findings_in(FOUND + FOUND + "engine/x.c:10:1: warning: odd [style]\n1 warning generated\n")
+    assert [f.key() for f in findings] == ["engine/x.c first unix.Malloc", "engine/x.c - style"]
+    known = tidy.read_known("# why\nengine/x.c first unix.Malloc\nengine/y.c gone style\n")
+    assert tidy.report(findings, known) == 1
+    output = capsys.readouterr().out
+    assert "odd [style]" in output and "leak" not in output and "no more" not in output and "engine/y.c gone style" in output
+    assert tidy.report(findings[:1], known) == 0
+    assert tidy.report(findings, set()) == 1
+
+
+def test_tidy_finds_at_a_closing_brace(tidy):
+    assert tidy.findings_in("engine/x.c:8:1: warning: leak [c]\n")[0].function() == "first"
+
+
+@pytest.mark.parametrize("text", ["engine/x.c first c\n", "# why\n\nengine/x.c first c\n", "# why\nengine/x.c c\n"])
+def test_tidy_wants_reasons(tidy, text):
+    with pytest.raises(SystemExit):
+        tidy.read_known(text)
+
+
+def test_tidy_sees_a_bug(tmp_path):
+    """Both analysers, on a file with a bug for each."""
+    if not (Path("/usr/bin/cppcheck").exists() and Path("/usr/bin/clang-tidy-14").exists()):
+        pytest.skip("no analysers here")
+    path = tmp_path / "bug.c"
+    path.write_text("#include <stdlib.h>\nint f(int a);\nint f(int a)\n{\n        char *p = malloc(9);\n        int v[2] = {a};\n\n"
+                    "        return v[2] + (p == 0);\n}\n")
+    status, output = run("tidy.py", path)
+    assert status == 1 and "clang-analyzer-unix.Malloc" in output and "arrayIndexOutOfBounds" in output, output
+
+
+# ---- cov_table.py -------------------------------------------------------------------------------------------
+
+
+def test_cov_table(tmp_path):
+    path = tmp_path / "files.csv"
+    head = "filename,line_total,line_covered,line_percent,branch_total,branch_covered,branch_percent\n"
+    path.write_text(head + "engine/a.c,10,5,0.5,4,1,0.25\nengine/drive/b.c,10,10,1,0,0,\ns3/c.c,80,80,1,0,0,\n")
+    status, output = run("cov_table.py", path)
+    assert status == 0
+    assert [line.split() for line in output.splitlines()[1:]] == [
+        ["engine", "20", "75.0", "%", "4", "25.0", "%"], ["s3", "80", "100.0", "%", "0", "-"], ["all", "100", "95.0", "%", "4", "25.0", "%"]]
+    path.write_text(head)
+    assert run("cov_table.py", path)[0] == 1

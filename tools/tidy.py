@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""`make tidy`: the layer check, cppcheck and clang-tidy over the houses' sources, or over the files named.
+
+    tidy.py [FILE ...]
+
+What was looked at and is no bug stands in tools/tidy.known, with the reason: `PATH FUNCTION CHECK` a line, behind a comment; - for what is
+outside a function. Anything else that is found is printed, and makes the exit status 1. A line of that list that matches nothing any more is
+named, and does no harm.
+"""
+import concurrent.futures
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KNOWN = ROOT / "tools/tidy.known"
+HOUSES = ["ec", "loop", "s3", "engine", "gateway", "server", "client", "cli", "bench"]
+CHECKS = ["-*", "bugprone-*", "clang-analyzer-*",
+          # matters of taste, and of -Wconversion
+          "-bugprone-easily-swappable-parameters", "-bugprone-implicit-widening-of-multiplication-result", "-bugprone-narrowing-conversions",
+          "-bugprone-branch-clone", "-bugprone-assignment-in-if-condition", "-bugprone-reserved-identifier",
+          # the macros of sys/queue.h and uthash, and tables by X()
+          "-bugprone-macro-parentheses", "-bugprone-sizeof-expression",
+          # would have memcpy_s instead of memcpy
+          "-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"]
+# cppcheck does not look into system headers, but must know the macros of these.
+MACRO_HEADERS = ["/usr/include/bsd/sys/queue.h", "/usr/include/bsd/sys/tree.h", "/usr/include/uthash.h"]
+FINDING = re.compile(r"^(?P<path>/[^:\n]+|[^:\s][^:\n]*):(?P<line>\d+):\d+: (?:warning|error|portability): (?P<text>.*) \[(?P<check>[^\]\s]+)\]$",
+                     re.M)
+FUNCTION = re.compile(r"^(?!(?:struct|enum|union|typedef)\b[^(]*$)[A-Za-z_].*?\b(\w+)\(")
+
+
+class Finding:
+    """One complaint of an analyser: where, which check, and all it wrote about it."""
+
+    def __init__(self, path, line, check, text):
+        self.path, self.line, self.check, self.text = path, line, check, text
+
+    def function(self):
+        """The function that the line lies in, as sources of this style show it: its name begins in the first column."""
+        try:
+            lines = (ROOT / self.path).read_text(errors="replace").splitlines()[:self.line]
+        except OSError:
+            return "-"
+        for line in reversed(lines[:-1] if lines and lines[-1].startswith("}") else lines):
+            if line.startswith("}"):
+                return "-"
+            found = FUNCTION.match(line)
+            if found:
+                return found[1]
+        return "-"
+
+    def key(self):
+        return f"{self.path} {self.function()} {self.check}"
+
+
+def findings_in(output):
+    """The findings that an analyser's output holds, each once; what follows one, up to the next, explains it."""
+    heads = list(FINDING.finditer(output))
+    found = {}
+    for head, after in zip(heads, heads[1:] + [None]):
+        path = os.path.relpath(ROOT / head["path"], ROOT)
+        check = head["check"].split(",")[0]
+        text = output[head.start():after.start() if after else len(output)].rstrip()
+        found.setdefault((path, head["line"], check), Finding(path, int(head["line"]), check, text))
+    return list(found.values())
+
+
+def read_known(text):
+    """The keys of a list of what is known. One without a reason, a comment, before it is an error."""
+    known, reason = set(), False
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line.startswith("#"):
+            reason = True
+        elif not line:
+            reason = False
+        elif not reason:
+            raise SystemExit(f"tidy.known:{number}: no reason (a comment) stands before this")
+        elif len(line.split()) != 3:
+            raise SystemExit(f"tidy.known:{number}: not PATH FUNCTION CHECK")
+        else:
+            known.add(line)
+    return known
+
+
+def report(findings, known, whole=True):
+    """Prints what is not known; 1 if there is something. whole: all files were looked at, so what did not match is out of date."""
+    new = [f for f in findings if f.key() not in known]
+    for finding in new:
+        print(f"{finding.text}\n    (in tools/tidy.known this would be: {finding.key()})")
+    if whole:
+        for key in sorted(known - {f.key() for f in findings}):
+            print(f"note: tools/tidy.known: nothing matches any more: {key}")
+    print(f"tidy: {len(findings)} findings, {len(findings) - len(new)} of them known, {len(new)} new")
+    return 1 if new else 0
+
+
+def run(command):
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def cppcheck(files, flags, jobs):
+    cache = ROOT / "build/cppcheck"
+    cache.mkdir(parents=True, exist_ok=True)
+    flags = [flag for flag in flags if not flag.startswith("-I/usr")]
+    status, output = run(["cppcheck", "--quiet", "--std=c11", "--enable=warning,portability", "--inline-suppr", "--error-exitcode=1",
+                          f"--cppcheck-build-dir={cache}", "--suppress=*:/usr/include/*", f"-j{jobs}", "--template=gcc",
+                          "--template={file}:{line}:{column}: warning: {message} [{id}]", "--template-location=  {file}:{line}: {info}",
+                          *[f"--include={header}" for header in MACRO_HEADERS], *flags, *files])
+    return status, output
+
+
+def clang_tidy(file, flags):
+    return run(["clang-tidy-14", "--quiet", "--warnings-as-errors=*", f"--checks={','.join(CHECKS)}", file, "--", "-std=gnu11", *flags])
+
+
+def analyse(files, flags, jobs):
+    """(findings, complaints): complaints are of analysers that failed without a finding."""
+    findings, complaints = [], []
+
+    def take(name, result):
+        status, output = result
+        found = findings_in(output)
+        findings.extend(found)
+        if status != 0 and not found:
+            complaints.append(f"{name} ended with {status}:\n{output[-4000:]}")
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        results = [(file, pool.submit(clang_tidy, file, flags)) for file in files]
+        for file, result in results:
+            take(f"clang-tidy {file}", result.result())
+    take("cppcheck", cppcheck(files, flags, jobs))
+    return findings, complaints
+
+
+def main():
+    os.chdir(ROOT)
+    known = read_known(KNOWN.read_text())
+    files = [os.path.relpath(name, ROOT) for name in sys.argv[1:]]
+    whole = not files
+    if whole:
+        files = sorted(str(p.relative_to(ROOT)) for house in HOUSES for p in (ROOT / house).rglob("*.c"))
+    status, output = run([sys.executable, "tools/layers.py"])
+    print(output, end="")
+    flags = shlex.split(run(["make", "-s", "print-CPPFLAGS_PROJECT"])[1])
+    findings, complaints = analyse(files, flags, os.cpu_count() or 1)
+    for complaint in complaints:
+        print(complaint)
+    return report(findings, known, whole) | status | bool(complaints)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
