@@ -1,8 +1,8 @@
 /*
  * fix.c - one name of a drive that catches up: made equal to what current members have, while nobody changes it.
  *
- * The key's lock is held from reading the members to the copy's being durable, so no change of this name comes between; changes before and after
- * reach the drive by themselves, because it is written to as members are.
+ * The key's lock is held from reading the members to the copy's being durable, so no change of this name comes
+ * between; changes before and after reach the drive by themselves, because it is written to as members are.
  */
 #include "engine/store.h"
 #include "engine/txn_util.h"

@@ -1,9 +1,11 @@
 /*
- * heal.c - walks all objects and has those mended that lack shards: written while a drive was out, they were recorded without it. Coordinator.
+ * heal.c - walks all objects and has those mended that lack shards: written while a drive was out, they were recorded
+ * without it. Coordinator.
  *
- * A walk begins when the store opens and when a drive has become a member again; it waits while a drive catches up. It takes pages of a listing at leisure,
- * one object at a time, at a bounded rate. What could not be mended (too few drives, a client was faster, no buffers) is counted, and tried again by the next
- * walk: after a while if it may go better then.
+ * A walk begins when the store opens and when a drive has become a member again; it waits while a drive catches up. It
+ * takes pages of a listing at leisure, one object at a time, at a bounded rate. What could not be mended (too few
+ * drives, a client was faster, no buffers) is counted, and tried again by the next walk: after a while if it may go
+ * better then.
  */
 #include "engine/mend.h"
 

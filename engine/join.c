@@ -1,10 +1,12 @@
 /*
- * join.c - brings a drive back that the store went on without (or a new one in): one at a time, while the store serves. Coordinator.
+ * join.c - brings a drive back that the store went on without (or a new one in): one at a time, while the store
+ * serves. Coordinator.
  *
  *   VOID      what the drive holds and never counted is void from now on
  *   ENTER     an epoch makes it joining: from then on every change is written to it too, and waited for
- *   COMPARE   all names it should hold are compared with those of a current member, whatever it missed and for however long; each that differs is made
- *             equal with its key locked (fix.c). A change that comes meanwhile reaches both, so one pass is enough
+ *   COMPARE   all names it should hold are compared with those of a current member, whatever it missed and for
+ *             however long; each that differs is made equal with its key locked (fix.c). A change that comes
+ *             meanwhile reaches both, so one pass is enough
  *   LEAVE     an epoch makes it a member
  *
  * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew.
@@ -309,14 +311,6 @@ static void scan(struct eng_join *join, struct side *side, unsigned slot)
         eng_drive_submit(join->store->members[slot].drive, op);
 }
 
-static int compare(const struct eng_scan_entry *a, const struct eng_scan_entry *b)
-{
-        unsigned n = a->name_len < b->name_len ? a->name_len : b->name_len;
-        int c = memcmp(a + 1, b + 1, n);
-
-        return c != 0 ? c : (int)a->name_len - (int)b->name_len;
-}
-
 static const struct eng_scan_entry *entry_of(const struct side *side)
 {
         return (const struct eng_scan_entry *)side->next;
@@ -360,7 +354,7 @@ static bool compare_page(struct eng_join *join)
                 if (a->next == NULL || b->next == NULL)
                         c = a->next == NULL ? 1 : -1;
                 else
-                        c = compare(entry_of(a), entry_of(b));
+                        c = eng_scan_compare(entry_of(a), entry_of(b));
                 e = c <= 0 ? entry_of(a) : entry_of(b);
                 if (c != 0 || !same_value(entry_of(a), entry_of(b)))
                         set_name(&join->differ[join->differ_count++], e);

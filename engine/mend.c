@@ -1,9 +1,9 @@
 /*
- * mend.c - gives one object back the shards it lacks: reads it, encodes it again, writes the missing shards on drives that hold none of their run, and says
- * so in the object's record. Coordinator's loop; one object at a time.
+ * mend.c - gives one object back the shards it lacks: reads it, encodes it again, writes the missing shards on drives
+ * that hold none of their run, and says so in the object's record. Coordinator's loop; one object at a time.
  *
- * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with the key locked, and only if it is still that
- * object; what was written for one that is gone is discarded.
+ * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with
+ * the key locked, and only if it is still that object; what was written for one that is gone is discarded.
  */
 #include "engine/mend.h"
 #include "engine/stripe.h"

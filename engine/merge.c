@@ -237,7 +237,7 @@ static void scan(struct source *src)
         eng_drive_submit(merge->el->store->members[src->slot].drive, op);
 }
 
-static int compare(const struct eng_scan_entry *a, const struct eng_scan_entry *b)
+int eng_scan_compare(const struct eng_scan_entry *a, const struct eng_scan_entry *b)
 {
         unsigned n = a->name_len < b->name_len ? a->name_len : b->name_len;
         int c = memcmp(a + 1, b + 1, n);
@@ -253,8 +253,8 @@ static struct source *least(struct eng_merge *merge)
         for (i = 0; i < merge->source_count; i++) {
                 struct source *src = &merge->sources[i];
 
-                if (src->left > 0 && (best == NULL || compare((const struct eng_scan_entry *)src->next,
-                                                              (const struct eng_scan_entry *)best->next) < 0))
+                if (src->left > 0 && (best == NULL || eng_scan_compare((const struct eng_scan_entry *)src->next,
+                                                                       (const struct eng_scan_entry *)best->next) < 0))
                         best = src;
         }
         return best;

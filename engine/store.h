@@ -521,6 +521,8 @@ void eng_heal_free(struct eng_store *store);
 int eng_cover(struct eng_loop *el, eng_mask avoid);
 
 /* A merged scan over the cover: entries come in order, as pointers into answers that live until the scan is freed. */
+/* Bytewise order of the names of two entries. */
+int eng_scan_compare(const struct eng_scan_entry *a, const struct eng_scan_entry *b);
 struct eng_merge;
 struct eng_merge_params {
         const struct eng_name *from, *to; /* copied */

@@ -1,8 +1,9 @@
 /*
  * accept.c - takes connections and gives each to the loop that has the fewest.
  *
- * Every loop listens on a socket of its own, so taking them is shared work. But the kernel chooses the socket by a hash of addresses, and of four bulk
- * readers three or all four may well land on one of two loops; so a connection moves to another loop before its first byte is read.
+ * Every loop listens on a socket of its own, so taking them is shared work. But the kernel chooses the socket by a
+ * hash of addresses, and of four bulk readers three or all four may well land on one of two loops; so a connection
+ * moves to another loop before its first byte is read.
  */
 #include <errno.h>
 #include <stdlib.h>
