@@ -3,9 +3,9 @@
 
     tidy.py [FILE ...]
 
-What was looked at and is no bug stands in tools/tidy.known, with the reason: `PATH FUNCTION CHECK` a line, behind a comment; - for what is
-outside a function. Anything else that is found is printed, and makes the exit status 1. A line of that list that matches nothing any more is
-named, and does no harm.
+What was looked at and is no bug stands in tools/tidy.known, with the reason: `PATH FUNCTION CHECK` a line, below a comment; - for what is
+outside a function, `* MACRO CHECK` for what a macro's use brings in any file. Anything else that is found is printed, and makes the exit status 1.
+A line of that list that matches nothing any more is named, and does no harm.
 """
 import concurrent.futures
 import os
@@ -30,6 +30,7 @@ CHECKS = ["-*", "bugprone-*", "clang-analyzer-*",
 MACRO_HEADERS = ["/usr/include/bsd/sys/queue.h", "/usr/include/bsd/sys/tree.h", "/usr/include/uthash.h"]
 FINDING = re.compile(r"^(?P<path>/[^:\n]+|[^:\s][^:\n]*):(?P<line>\d+):\d+: (?:warning|error|portability): (?P<text>.*) \[(?P<check>[^\]\s]+)\]$",
                      re.M)
+MACRO = re.compile(r"\b([A-Z][A-Z0-9_]+) ?\(")
 FUNCTION = re.compile(r"^(?!(?:struct|enum|union|typedef)\b[^(]*$)[A-Za-z_].*?\b(\w+)\(")
 
 
@@ -39,12 +40,16 @@ class Finding:
     def __init__(self, path, line, check, text):
         self.path, self.line, self.check, self.text = path, line, check, text
 
+    def lines(self):
+        """The source up to the line."""
+        try:
+            return (ROOT / self.path).read_text(errors="replace").splitlines()[:self.line]
+        except OSError:
+            return []
+
     def function(self):
         """The function that the line lies in, as sources of this style show it: its name begins in the first column."""
-        try:
-            lines = (ROOT / self.path).read_text(errors="replace").splitlines()[:self.line]
-        except OSError:
-            return "-"
+        lines = self.lines()
         for line in reversed(lines[:-1] if lines and lines[-1].startswith("}") else lines):
             if line.startswith("}"):
                 return "-"
@@ -55,6 +60,11 @@ class Finding:
 
     def key(self):
         return f"{self.path} {self.function()} {self.check}"
+
+    def known_by(self, known):
+        """The lines of the list that speak of it."""
+        macros = MACRO.findall("".join(self.lines()[-1:]))
+        return known & {self.key(), *(f"* {macro} {self.check}" for macro in macros)}
 
 
 def findings_in(output):
@@ -89,11 +99,12 @@ def read_known(text):
 
 def report(findings, known, whole=True):
     """Prints what is not known; 1 if there is something. whole: all files were looked at, so what did not match is out of date."""
-    new = [f for f in findings if f.key() not in known]
+    speaking = [f.known_by(known) for f in findings]
+    new = [f for f, lines in zip(findings, speaking) if not lines]
     for finding in new:
         print(f"{finding.text}\n    (in tools/tidy.known this would be: {finding.key()})")
     if whole:
-        for key in sorted(known - {f.key() for f in findings}):
+        for key in sorted(known.difference(*speaking)):
             print(f"note: tools/tidy.known: nothing matches any more: {key}")
     print(f"tidy: {len(findings)} findings, {len(findings) - len(new)} of them known, {len(new)} new")
     return 1 if new else 0

@@ -114,6 +114,12 @@ def test_tidy_finds_at_a_closing_brace(tidy):
     assert tidy.findings_in("engine/x.c:8:1: warning: leak [c]\n")[0].function() == "first"
 
 
+def test_tidy_knows_macros(tidy, tmp_path):
+    tree(tmp_path, {"s3/h.c": "void f(void)\n{\n        HASH_DEL(a, b);\n        free(a);\n}\n"})
+    found = tidy.findings_in("s3/h.c:3:9: warning: odd [c]\ns3/h.c:4:9: warning: odd [c]\n")
+    assert [f.known_by({"* HASH_DEL c", "s3/h.c g c"}) for f in found] == [{"* HASH_DEL c"}, set()]
+
+
 @pytest.mark.parametrize("text", ["engine/x.c first c\n", "# why\n\nengine/x.c first c\n", "# why\nengine/x.c c\n"])
 def test_tidy_wants_reasons(tidy, text):
     with pytest.raises(SystemExit):
