@@ -129,9 +129,9 @@ check: ## installs what tests need and runs all tests, sanitizers and fuzz targe
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap
 	tools/check_fresh.sh
 demo: ## installs, builds, and runs the main job on real data end to end
-	tools/demo.sh
+	@tools/demo.sh
 run: ## the same set-up, then serves in the foreground
-	tools/run.sh
+	@tools/run.sh
 bench: bench-bin programs ## side by side with MinIO (bench/compare.py)
 	python3 bench/compare.py
 C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0

@@ -32,6 +32,7 @@ from pathlib import Path
 MINIO_MODULE = "github.com/minio/minio@latest"
 KIB, MIB = 1 << 10, 1 << 20
 START_LIMIT_S = 60
+LOAD_LIMIT_S = 1800
 
 
 class Phase:
@@ -170,7 +171,11 @@ def status_of(url):
 def run_load(options, server, kind, *arguments):
     """One run of `load`. Its figures; errors are counted, not raised."""
     command = [str(options.load), kind, "--json", "--endpoint", server.endpoint, "--server-pid", str(server.process.pid)]
-    done = subprocess.run(command + [str(a) for a in arguments], env=server.environment(), capture_output=True, text=True)
+    try:
+        done = subprocess.run(command + [str(a) for a in arguments], env=server.environment(), capture_output=True, text=True, check=False,
+                              timeout=LOAD_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"load {kind} against {server.name} did not end in {LOAD_LIMIT_S} s") from error
     if done.stderr:
         say(done.stderr.rstrip())
     if not done.stdout.strip():
@@ -189,7 +194,7 @@ def run_phase(options, server, phase, keys):
     if count == 0:
         raise RuntimeError(f"{server.name} stored nothing to {phase.kind}")
     common += ["--keys", count]
-    if phase.size >= MIB: # warm: everything has been read once
+    if phase.size >= MIB:  # warm: everything has been read once
         run_load(options, server, phase.kind, "--count", 2 * count, *common)
     return run_load(options, server, phase.kind, "--duration", options.seconds, *common)
 

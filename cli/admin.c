@@ -83,15 +83,17 @@ static void print_json(const json_t *value)
 static void show_drive(const json_t *drive)
 {
         char total[24], left[24], log[24], data[24], index[24], path[1024], reason[256];
-        const char *why = text_of(drive, "reason");
+        const char *why = text_of(drive, "reason"), *where = text_of(drive, "path");
 
+        if (where[0] == '\0') /* no folder holds it */
+                where = text_of(drive, "id");
         cli_format_bytes(total, sizeof(total), number_of(drive, "total_bytes"));
         cli_format_bytes(left, sizeof(left), number_of(drive, "free_bytes"));
         cli_format_bytes(log, sizeof(log), number_of(drive, "log_bytes"));
         cli_format_bytes(data, sizeof(data), number_of(drive, "data_bytes"));
         cli_format_bytes(index, sizeof(index), number_of(drive, "index_bytes"));
         printf("  %-8s %10s %10s %10s %10s %10s  %s%s%s\n", text_of(drive, "state"), total, left, log, data, index,
-               cli_printable(stdout, text_of(drive, "path"), path, sizeof(path)), why[0] != '\0' ? ": " : "",
+               cli_printable(stdout, where, path, sizeof(path)), why[0] != '\0' ? ": " : "",
                cli_printable(stdout, why, reason, sizeof(reason)));
 }
 

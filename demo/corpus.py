@@ -38,8 +38,8 @@ def real_files(count, most_bytes):
     return found[:count]
 
 
-def link_tree(files, folder):
-    """Copies (by hard link where it can) the files into one folder, a sub-folder a thousand; returns {relative name: (size, md5)}."""
+def copy_tree(files, folder):
+    """Copies the files into one folder, a sub-folder a thousand; returns {relative name: (size, md5)}."""
     facts = {}
     for number, source in enumerate(files):
         name = f"{number // 1000:03}/{number:05}-{source.name}"

@@ -12,7 +12,7 @@ class Progress:
         self.done = 0
         self.lock = threading.Lock()
         self.started = time.monotonic()
-        self.shown = 0.0
+        self.shown = self.started
         self.terminal = sys.stdout.isatty()
 
     def __enter__(self):

@@ -3,6 +3,7 @@
 import argparse
 import os
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def main():
         drive.mkdir(parents=True, exist_ok=True)
     keys, path = credentials(folder)
     endpoint = f"http://{arguments.listen}"
-    aws = ROOT / "build/venv/bin/aws"
+    aws, documents = (shlex.quote(str(ROOT / path)) for path in ("build/venv/bin/aws", "docs"))
     print(f"""
   data         {folder} (kept; delete the folder to begin anew)
   endpoint     {endpoint}      admin  http://{arguments.admin}
@@ -45,7 +46,7 @@ def main():
     export AWS_ACCESS_KEY_ID={keys['access_key']} AWS_SECRET_ACCESS_KEY={keys['secret_key']} \\
            AWS_DEFAULT_REGION=us-east-1 AWS_ENDPOINT_URL={endpoint}
     {aws} s3 mb s3://first
-    {aws} s3 cp --recursive {ROOT}/docs s3://first/docs/
+    {aws} s3 cp --recursive {documents} s3://first/docs/
     {aws} s3 ls --recursive s3://first/
 
   Ctrl-C stops it.

@@ -3,5 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/deps.sh --build --test
+echo "building"
 make -s -j"$(nproc)" BUILD=release programs
 exec build/venv/bin/python demo/demo.py "$@"
