@@ -59,32 +59,43 @@ unit() {
                 "$BUILD_ROOT/$kind/unit"
 }
 
-# pytests BUILD NAME ARG...: pytest against the programs of that build, counted from its junit file.
+# run_pytest SECONDS ARG...: one run of pytest on $kind, its report in $xml.
+run_pytest() {
+        local seconds=$1
+        shift
+        rm -f "$xml"
+        MILLRACE_BUILD="$BUILD_ROOT/$kind" MILLRACE_WRAP="$(wrap_for "$kind")" timeout -k 10 "$seconds" \
+                "$PYTHON" -m pytest -q -o cache_dir="$WORK/pytest-$name-$kind" --junitxml="$xml" "$@"
+}
+
+# pytests BUILD NAME ARG...: pytest against the programs of that build, counted from its report. What failed runs once more: what passes then is
+# not counted as failed, but it is named.
 pytests() {
-        local kind=$1 name=$2 xml=$WORK/junit.xml
+        local kind=$1 name=$2 xml=$WORK/junit.xml rc first again passed failed skipped passed2 failed2 skipped2
         shift 2
         if [ "$kind" != none ]; then
                 build "$kind" programs || return
         fi
-        rm -f "$xml"
-        MILLRACE_BUILD="$BUILD_ROOT/$kind" MILLRACE_WRAP="$(wrap_for "$kind")" timeout -k 10 1800 \
-                "$PYTHON" -m pytest -q -o cache_dir="$WORK/pytest-$name-$kind" --junitxml="$xml" "$@"
-        local rc=$? first
-        if [ $rc -eq 1 ]; then
-                # once more, only what failed: what passes then is not counted as failed, but it is named
-                first=$("$PYTHON" tools/junit_counts.py "$xml" first)
-                MILLRACE_BUILD="$BUILD_ROOT/$kind" MILLRACE_WRAP="$(wrap_for "$kind")" timeout -k 10 600 \
-                        "$PYTHON" -m pytest -q -rA --last-failed -o cache_dir="$WORK/pytest-$name-$kind" --junitxml="$xml" "$@"
-                rc=$?
-                "$PYTHON" tools/junit_counts.py "$xml" second | {
-                        read -r passed failed skipped _
-                        read -r passed1 _ skipped1 _ <<<"$first"
-                        [ "$passed" -gt 0 ] && echo "FLAKY $name ($kind): $passed failed once, passed when run again" >&2
-                        echo "$((passed1 + passed)) $failed $((skipped1 + skipped)) $name ($kind)"
-                } >>"$COUNTS"
-        elif ! "$PYTHON" tools/junit_counts.py "$xml" "$name ($kind)" >>"$COUNTS"; then
+        run_pytest 1800 "$@"
+        rc=$?
+        if ! first=$("$PYTHON" tools/junit_counts.py "$xml"); then
                 failed_one "$name ($kind): pytest left no report, exit status $rc"
-        elif [ $rc -ne 0 ] && [ $rc -ne 1 ]; then
+                return
+        fi
+        read -r passed failed skipped <<<"$first"
+        if [ $rc -eq 1 ]; then
+                run_pytest 600 -rA --last-failed "$@"
+                rc=$?
+                if again=$("$PYTHON" tools/junit_counts.py "$xml"); then
+                        read -r passed2 failed2 skipped2 <<<"$again"
+                        if [ "$passed2" -gt 0 ]; then
+                                echo "FLAKY $name ($kind): $passed2 failed once, passed when run again"
+                        fi
+                        passed=$((passed + passed2)) failed=$failed2 skipped=$((skipped + skipped2))
+                fi
+        fi
+        echo "$passed $failed $skipped $name ($kind)" >>"$COUNTS"
+        if [ $rc -gt 1 ]; then
                 failed_one "$name ($kind): pytest exit status $rc"
         fi
 }

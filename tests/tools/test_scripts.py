@@ -77,10 +77,10 @@ def test_unit_counts(tmp_path, text, counts, status):
 def test_junit_counts(tmp_path):
     path = tmp_path / "j.xml"
     path.write_text('<testsuites><testsuite tests="10" failures="2" errors="1" skipped="3"/></testsuites>')
-    assert run("junit_counts.py", path, "name") == (0, "4 3 3 name\n")
+    assert run("junit_counts.py", path) == (0, "4 3 3\n")
     path.write_text("<broken")
-    assert run("junit_counts.py", path, "name")[0] == 1
-    assert run("junit_counts.py", tmp_path / "none", "name")[0] == 1
+    assert run("junit_counts.py", path)[0] == 1
+    assert run("junit_counts.py", tmp_path / "none")[0] == 1
 
 
 # ---- tidy.py ------------------------------------------------------------------------------------------------
@@ -150,3 +150,33 @@ def test_cov_table(tmp_path):
         ["engine", "20", "75.0", "%", "4", "25.0", "%"], ["s3", "80", "100.0", "%", "0", "-"], ["all", "100", "95.0", "%", "4", "25.0", "%"]]
     path.write_text(head)
     assert run("cov_table.py", path)[0] == 1
+
+
+# ---- check.sh -----------------------------------------------------------------------------------------------
+
+
+def check(folder, pytest_says):
+    """tools/check.sh --no-deps crash in a tree where building does nothing and pytest runs these shell lines."""
+    for name in ("check.sh", "junit_counts.py"):
+        (folder / "tools").mkdir(exist_ok=True)
+        (folder / "tools" / name).write_bytes((ROOT / "tools" / name).read_bytes())
+    for name in ("build/venv/bin", "tests/crash", "bin"):
+        (folder / name).mkdir(parents=True)
+    report = 'for a; do case $a in --junitxml=*) xml=${a#*=};; --last-failed) again=yes;; esac; done\n' \
+             'say() { echo "<testsuite tests=\'$1\' failures=\'$2\' errors=\'0\' skipped=\'$3\'/>" >$xml; exit $4; }\n'
+    program(folder / "build/venv/bin", "python", f'case $1 in -m) ;; *) exec {sys.executable} "$@";; esac\n{report}{pytest_says}')
+    program(folder / "bin", "make", "true")
+    done = subprocess.run(["bash", folder / "tools/check.sh", "--no-deps", "crash"], capture_output=True, text=True, timeout=60, check=False,
+                          env={"PATH": f"{folder}/bin:/usr/bin:/bin", "TMPDIR": str(folder)})
+    return done.returncode, done.stdout.splitlines()[-1], done.stdout
+
+
+@pytest.mark.parametrize("says, status, last, flaky", [
+    ("say 9 0 1 0", 0, "8 passed, 0 failed, 1 skipped", False), ("[ $again ] && say 2 2 0 1; say 9 2 0 1", 1, "7 passed, 2 failed", False),
+    ("[ $again ] && say 2 0 0 0; say 9 2 0 1", 0, "9 passed, 0 failed", True),
+    ("[ $again ] && say 2 1 0 1; say 9 2 0 1", 1, "8 passed, 1 failed", True),
+    ("[ $again ] && exit 124; say 9 2 0 1", 1, "7 passed, 3 failed", False), ("exit 3", 1, "0 passed, 1 failed", False),
+    ("say 9 0 0 2", 1, "9 passed, 1 failed", False)])
+def test_check_counts(tmp_path, says, status, last, flaky):
+    got = check(tmp_path, says)
+    assert (*got[:2], "FLAKY" in got[2]) == (status, last, flaky), got[2]
