@@ -180,3 +180,47 @@ def check(folder, pytest_says):
 def test_check_counts(tmp_path, says, status, last, flaky):
     got = check(tmp_path, says)
     assert (*got[:2], "FLAKY" in got[2]) == (status, last, flaky), got[2]
+
+
+# ---- Makefile -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def house(tmp_path):
+    """make(ARG...) in a tree of one house: what it compiled and archived."""
+    (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
+    tree(tmp_path, {"include/ec.h": "int ec_a(void);\nint ec_b(void);\n", "ec/a.c": '#include "ec.h"\nint ec_a(void)\n{\n        return 0;\n}\n',
+                    "ec/b.c": "int ec_b(void);\nint ec_b(void)\n{\n        return 0;\n}\n"})
+
+    def make(*arguments):
+        done = subprocess.run(["make", "-j2", "build/release/lib/libec.a", *arguments], cwd=tmp_path, capture_output=True, text=True,
+                              timeout=60, check=True, env={"PATH": "/usr/bin:/bin"})
+        lines = done.stdout.splitlines()
+        return sorted(line.split()[-1] for line in lines if " -c " in line), any(line.startswith("ar ") for line in lines)
+
+    make.folder = tmp_path
+    assert make() == (["ec/a.c", "ec/b.c"], True)
+    assert make() == ([], False)
+    return make
+
+
+def test_make_after_a_header(house):
+    path = house.folder / "include/ec.h"
+    path.write_text(path.read_text() + "\n")
+    assert house() == (["ec/a.c"], True)
+    assert house() == ([], False)
+
+
+def test_make_after_other_flags(house):
+    assert house("CFLAGS=-O3") == (["ec/a.c", "ec/b.c"], True)
+    assert house("CFLAGS=-O3") == ([], False)
+    assert house("VERSION=9") == (["ec/a.c", "ec/b.c"], True)
+
+
+def test_make_after_a_file_came_and_went(house):
+    tree(house.folder, {"ec/c.c": "int ec_c(void);\nint ec_c(void)\n{\n        return 0;\n}\n"})
+    assert house() == (["ec/c.c"], True)
+    (house.folder / "ec/c.c").unlink()
+    assert house() == ([], True)
+    listed = subprocess.run(["ar", "t", house.folder / "build/release/lib/libec.a"], capture_output=True, text=True, check=True).stdout
+    assert listed.split() == ["a.o", "b.o"]
