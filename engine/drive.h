@@ -50,6 +50,8 @@ enum eng_op_kind {
         ENG_OP_DISCARD,  /* forget all shards of an object id; their space is freed once nothing living is left in the segment */
         ENG_OP_TAIL,     /* recovery: what stands in the log but is not known committed */
         ENG_OP_RECORD,   /* recovery: body of a pending record */
+        ENG_OP_HELD,     /* which of some shards of an object id the drive holds a place for; nothing of them is read */
+        ENG_OP_IDS,      /* object ids of which the drive holds shards, in order */
         ENG_OP_KINDS
 };
 
@@ -57,6 +59,9 @@ enum eng_op_kind {
 #define ENG_OP_WANT_INLINE 2u  /* LOOKUP: give inline bytes too */
 #define ENG_OP_WANT_ATTRS 4u   /* SCAN: give attrs too */
 #define ENG_OP_WANT_PARTS 8u   /* SCAN: give fmt_parts too (verification) */
+
+#define ENG_HELD_MAX 256u
+#define ENG_IDS_MAX  4096u
 
 struct eng_drive;
 
@@ -126,6 +131,17 @@ struct eng_op {
                         struct eng_buf *entries;  /* answer: array of struct eng_tail_entry, ordered by pg, seq */
                         uint32_t count;
                 } tail;
+                struct { /* HELD: shard number `shard` of stripes [stripe, stripe + count), count <= ENG_HELD_MAX */
+                        uint8_t object_id[FMT_ID];
+                        uint32_t stripe, count;
+                        uint8_t shard;
+                        uint64_t bits[ENG_HELD_MAX / 64]; /* answer: bit i: stripe + i */
+                } held;
+                struct { /* IDS: those after `after`, at most max (1..ENG_IDS_MAX). What was written a moment ago may be left out */
+                        uint8_t after[FMT_ID];
+                        uint32_t max, count;      /* count: answer; fewer than max: there are no more */
+                        struct eng_buf *ids;      /* answer: FMT_ID bytes each, ascending; NULL when there is none */
+                } ids;
         };
 
         /* private to the drive (or filter) that holds the op */
@@ -235,6 +251,14 @@ struct eng_epoch_history {
         } past[ENG_EPOCH_HISTORY];
 };
 int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
+/*
+ * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets go of its index and its lock, so that its folder can
+ * be opened again while this process lives. False: some of its I/O or work has not come back yet. It goes on answering -EIO, and is
+ * closed as any other.
+ */
+bool eng_local_let_go(struct eng_drive *drive);
+/* It failed because its folder was not found any more where it was opened. Any thread, once it has failed. */
+bool eng_local_vanished(struct eng_drive *drive);
 /* Figures for health and metrics. Any thread. */
 void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out);
 

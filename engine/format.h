@@ -198,15 +198,23 @@ enum fmt_epoch_in {
         FMT_EPOCH_JOINING = 2          /* is written to and catches up; counts for nothing yet: to be brought up to date anew after a restart */
 };
 
+enum fmt_epoch_flag {
+        FMT_EPOCH_FILLING = 1          /* put in the place of another drive: shards that records name on it may not be there yet */
+};
+
 struct fmt_epoch_drive {
         uint8_t drive_id[FMT_ID];
         uint8_t in;                    /* enum fmt_epoch_in */
-        uint8_t pad[7];
+        uint8_t flags;                 /* enum fmt_epoch_flag */
+        uint8_t pad[6];
 };
 
-/* | fmt_epoch | fmt_epoch_drive x drives |, drives by slot */
+/* | fmt_epoch | fmt_epoch_drive x drives | place ids: u8[16] x drives |, drives by slot. A slot's place id is what placement hashes: the id of the
+ * first drive it had, so that putting another drive in its place moves nothing. Absent: each slot has its first drive */
+#define FMT_EPOCH_MAX(drives) (sizeof(struct fmt_epoch) + (drives) * (sizeof(struct fmt_epoch_drive) + FMT_ID)) /* bytes of a body */
+
 struct fmt_epoch {
-        uint64_t number;
+        uint64_t number;               /* from 1; 0: of a drive that was formatted for a slot and has never been in an epoch */
         uint8_t id[FMT_ID];
         uint8_t parent[FMT_ID];
         uint32_t pg_count;
@@ -303,5 +311,6 @@ _Static_assert(sizeof(struct fmt_log_header) == 4096, "log header");
 _Static_assert(sizeof(struct fmt_record) == 128, "record");
 _Static_assert(sizeof(struct fmt_frame) == 4096, "frame");
 _Static_assert(sizeof(struct fmt_value) == 128, "value");
+_Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
 
 #endif

@@ -134,7 +134,7 @@ static void voided(struct eng_op *op)
         struct eng_join *join = (struct eng_join *)((char *)op - offsetof(struct eng_join, op));
 
         if (op->result != 0) {
-                eng_drive_failed(join->store, join->slot, "it could not be told that it is stale");
+                eng_drive_failed(join->store, join->slot, join->store->members[join->slot].drive, "it could not be told that it is stale");
                 leave_alone(join, "it could not be told that it is stale");
                 return;
         }

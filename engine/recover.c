@@ -19,41 +19,49 @@ static void choose(struct eng_store *store);
 
 static void drive_failed(void *arg, struct eng_drive *drive, const char *text)
 {
-        eng_drive_failed(arg, drive->slot, text);
+        eng_drive_failed(arg, drive->slot, drive, text);
 }
 
-static void *open_thread(void *arg)
+int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_error *error)
 {
-        struct opening *o = arg;
-        struct eng_store *store = o->store;
         const struct eng_options *opt = &store->options;
         struct eng_local_options local = {
-                .path = o->member->path,
-                .identity = o->member->identity,
-                .owner = store->loops[o->member->identity.slot % store->loop_count].loop,
+                .path = m->path,
+                .identity = m->identity,
+                .owner = store->loops[m->identity.slot % store->loop_count].loop,
                 .log_file_bytes = opt->log_file_bytes,
                 .segment_bytes = opt->segment_bytes,
                 .tail_bytes = opt->tail_bytes,
-                .cache_bytes = opt->cache_bytes / store->unplaced_count,
+                .cache_bytes = opt->cache_bytes / opt->drive_count,
                 .full_reserve_bytes = opt->full_reserve_bytes,
                 .failed = drive_failed,
                 .superseded = eng_reap_superseded,
                 .arg = store,
         };
-        struct eng_member *m = o->member;
-        size_t cap = sizeof(struct fmt_epoch) + ENG_DRIVES_MAX * sizeof(struct fmt_epoch_drive);
+        struct eng_drive *drive = NULL;
+        size_t cap = FMT_EPOCH_MAX(ENG_DRIVES_MAX);
+        int rv = eng_local_open(&local, &drive, error);
 
-        o->result = eng_local_open(&local, &m->local, &o->error);
-        if (o->result == 0) {
+        m->local = drive;
+        if (rv == 0) {
                 m->epoch = malloc(cap);
-                o->result = m->epoch == NULL ? -ENOMEM
-                                             : eng_local_epoch(m->local, m->epoch, cap, &m->epoch_len, &m->history);
-                if (o->result != 0)
-                        snprintf(o->error.text, sizeof(o->error.text), "%s: no epoch could be read", m->path);
+                rv = m->epoch == NULL ? -ENOMEM : eng_local_epoch(drive, m->epoch, cap, &m->epoch_len, &m->history);
+                if (rv != 0)
+                        snprintf(error->text, sizeof(error->text), "%s: no epoch could be read", m->path);
         }
-        if (o->result == 0)
-                o->result = eng_filter_stack(m->local, opt->faults, &m->drive, &o->error);
-        lp_post(store->loops[0].loop, &o->msg);
+        if (rv == 0) {
+                rv = eng_filter_stack(m->local, opt->faults, &drive, error);
+                m->drive = rv == 0 ? drive : NULL;
+        }
+        return rv;
+}
+
+static void *open_thread(void *arg)
+{
+        struct opening *o = arg;
+
+        o->result = eng_member_open(o->store, o->member, &o->error);
+        lp_post(o->store->loops[0].loop, &o->msg);
         return NULL;
 }
 
@@ -175,7 +183,7 @@ static int place_pgs(struct eng_store *store)
                 return -ENOMEM;
         }
         for (i = 0; i < store->drive_count; i++)
-                memcpy(ids[i], store->members[i].id, FMT_ID);
+                memcpy(ids[i], store->members[i].place_id, FMT_ID);
         for (pg = 0; pg <= store->pg_count; pg++) {
                 struct eng_pg *p = &store->pgs[pg];
                 uint16_t *order = store->orders + (size_t)pg * store->drive_count;
@@ -202,6 +210,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
 {
         const struct fmt_epoch *epoch = epoch_of(from);
         const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(from->epoch + sizeof(*epoch));
+        const uint8_t *places = from->epoch_len == FMT_EPOCH_MAX(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
         unsigned i, slot;
 
         store->k = epoch->k;
@@ -209,8 +218,12 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         store->pg_count = epoch->pg_count;
         if (era_code_new(store->k, store->m, &store->code) != 0)
                 return -ENOMEM;
-        for (i = 0; i < epoch->drives; i++)
+        for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
+                memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
+                if (d[i].flags & FMT_EPOCH_FILLING)
+                        store->coord->filling |= eng_bit(i);
+        }
         for (i = 0; i < store->unplaced_count; i++) {
                 struct eng_member *m = &store->unplaced[i];
 
@@ -220,8 +233,8 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
                 pthread_mutex_lock(&store->health_lock);
                 memcpy(store->members[slot].path, m->path, sizeof(m->path));
                 memcpy(store->members[slot].reason, m->reason, sizeof(m->reason));
-                store->members[slot].local = m->local;
-                store->members[slot].drive = m->drive;
+                store->members[slot].local = atomic_load(&m->local);
+                store->members[slot].drive = atomic_load(&m->drive);
                 store->members[slot].identity = m->identity;
                 pthread_mutex_unlock(&store->health_lock);
         }
@@ -297,7 +310,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
 
         for (i = 0; i < store->drive_count; i++)
                 if (failed & eng_bit(i))
-                        eng_drive_failed(store, i, "the epoch record could not be appended");
+                        eng_drive_failed(store, i, store->members[i].drive, "the epoch record could not be appended");
         if (failed != 0) {
                 choose(store);
                 return;

@@ -69,7 +69,7 @@ static void give_up(struct settle *s)
 
         for (i = 0; i < store->drive_count; i++)
                 if (s->failed & eng_bit(i))
-                        eng_drive_failed(store, i, "recovery could not read or complete its log");
+                        eng_drive_failed(store, i, store->members[i].drive, "recovery could not read or complete its log");
         eng_settle_free(store);
         again(store);
 }

@@ -33,6 +33,8 @@
 #define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
 #define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
 
+#define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
+
 /* Members that must say so before a name is not there: an index may have lost it to rot (LMDB's pages have no checksum). */
 #define ENG_ABSENT_SURE 2u
 
@@ -64,6 +66,7 @@ struct eng_view {
         bool ready;                    /* recovery is over */
         bool writable;                 /* the write quorum is held */
         bool paused;                   /* an epoch change is under way: appends wait */
+        uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
 };
 
 struct eng_config_bucket {             /* owner: the loop whose copy it is */
@@ -138,9 +141,10 @@ struct eng_loop {
 
 struct eng_member {
         uint8_t id[FMT_ID];
-        char path[256];                /* "" while missing */
-        struct eng_drive *drive;       /* outermost of the stack of filters, or NULL */
-        struct eng_drive *local;
+        uint8_t place_id[FMT_ID];      /* what placement hashes: see fmt_epoch */
+        char path[ENG_PATH_MAX];         /* "" while missing */
+        struct eng_drive *_Atomic drive; /* outermost of the stack of filters, or NULL; changed by the coordinator while no loop's view has it up */
+        struct eng_drive *_Atomic local;
         enum eng_drive_state state;    /* owner: coordinator; read under health_lock */
         char reason[160];
         struct eng_identity identity;
@@ -176,6 +180,9 @@ struct eng_coord {
         struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
         struct lp_timer join_timer;
         struct eng_heal *heal;         /* heal.c's own; NULL: not begun yet */
+        struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
+        struct lp_timer attach_timer;
+        eng_mask filling;              /* FMT_EPOCH_FILLING */
         char waits_for[200];
         unsigned attempts;
         struct lp_timer health_timer;
@@ -203,7 +210,7 @@ struct eng_store {
         char first_path[256];
 
         struct eng_coord *coord;
-        struct eng_member unplaced[ENG_DRIVES_MAX]; /* folders that are drives of this store, in the order given */
+        struct eng_member unplaced[ENG_DRIVES_MAX + ENG_ATTACH_MAX]; /* all that were opened: those given, in that order, then those attached */
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, for health */
 
@@ -212,6 +219,7 @@ struct eng_store {
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock */
+        struct eng_heal_report heal, last_heal; /* under health_lock */
 };
 
 static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)
@@ -313,6 +321,7 @@ struct eng_fan {
         struct eng_fan_op {
                 struct eng_op op;
                 struct eng_fan *fan;
+                struct eng_drive *drive; /* it was sent to: that of the slot then */
                 unsigned slot;
         } ops[];                       /* 2 * members */
 };
@@ -453,8 +462,11 @@ struct eng_cast {
 int eng_cast(struct eng_store *store, bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack),
              void (*done)(struct eng_store *store, void *arg), void *arg);
 
-/* Any loop: a drive failed; text says why. Told to the coordinator once per drive. */
-void eng_drive_failed(struct eng_store *store, unsigned slot, const char *text);
+/*
+ * Any loop: the drive that is in this slot failed; text says why. Told to the coordinator once. drive: whose word it is, as in
+ * members[].drive or .local: one that another has taken the place of meanwhile changes nothing.
+ */
+void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
 
 /* Recovery from the beginning (recover.c). Coordinator. */
 void eng_recover(struct eng_store *store);
@@ -476,6 +488,16 @@ void eng_coord_open(struct eng_store *store);
 void eng_health_refresh(struct eng_store *store);
 void eng_health_start(struct eng_store *store);
 void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason);
+
+/* ---- drives that come while the store serves (attach.c) ---------------------------------------------------------------- */
+
+/* Opens one folder as a drive. Blocking; any thread. member: path and identity set; the rest is filled. */
+int eng_member_open(struct eng_store *store, struct eng_member *member, struct eng_error *error);
+/* Coordinator: looks from time to time whether a drive that is missing or vanished is back. */
+void eng_attach_start(struct eng_store *store);
+/* After the loops: waits for the thread that opens a drive; then, with nothing under way any more, frees what is left. */
+void eng_attach_stop(struct eng_store *store);
+void eng_attach_free(struct eng_store *store);
 
 /* ---- catching up (join.c, fix.c) ------------------------------------------------------------------------------------ */
 
@@ -506,6 +528,11 @@ struct eng_fix {
 int eng_fix_start(struct eng_store *store, struct eng_fix *fix);
 /* Whether two encoded values say the same, wherever they stand. */
 bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
+
+/* ---- digests of shards (digest.c) ------------------------------------------------------------------------------------ */
+
+void eng_digest_add(struct eng_digest *digest, const uint8_t object_id[FMT_ID], uint32_t stripe, unsigned shard,
+                    const void *payload, size_t len);
 
 /* ---- shards that are missing (heal.c, mend.c) ------------------------------------------------------------------------ */
 

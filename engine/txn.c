@@ -300,8 +300,9 @@ static void appended(struct eng_op *op)
         struct eng_txn *txn = fan->txn;
 
         if (op->result != 0) {
-                eng_drive_failed(el->store, fo->slot, "a record could not be appended");
-        } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot))) {
+                eng_drive_failed(el->store, fo->slot, fo->drive, "a record could not be appended");
+        } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
+                   el->store->members[fo->slot].drive == fo->drive) {
                 /* a drive that is out may still answer; to commit on its word would send the old epoch to drives that have the new one */
                 txn->waiting &= ~eng_bit(fo->slot);
                 progress(el, &el->store->pgs[txn->pg]);
@@ -343,7 +344,8 @@ static void submit_appends(struct eng_txn *txn)
                 fo->op.append.time_ms = (uint64_t)lp_wall_ms();
                 fo->op.append.record_epoch = txn->at->view.epoch;
                 fan->out++;
-                eng_drive_submit(store->members[i].drive, &fo->op);
+                fo->drive = store->members[i].drive;
+                eng_drive_submit(fo->drive, &fo->op);
         }
 }
 
@@ -418,8 +420,8 @@ static void committed(struct eng_op *op)
         struct eng_txn *txn = fan->txn;
 
         if (op->result != 0)
-                eng_drive_failed(fan->at->store, fo->slot, "a record could not be committed");
-        if (txn != NULL) {
+                eng_drive_failed(fan->at->store, fo->slot, fo->drive, "a record could not be committed");
+        if (txn != NULL && fan->at->store->members[fo->slot].drive == fo->drive) {
                 txn->waiting &= ~eng_bit(fo->slot);
                 if (txn->waiting == 0)
                         leave(txn, 0);
@@ -456,7 +458,8 @@ static void commit(struct eng_txn *txn)
                 fo->op.commit.pg = txn->pg;
                 fo->op.commit.seq = txn->seq;
                 fan->out++;
-                eng_drive_submit(store->members[i].drive, &fo->op);
+                fo->drive = store->members[i].drive;
+                eng_drive_submit(fo->drive, &fo->op);
         }
         if (n == 0)
                 leave(txn, -EIO);

@@ -32,7 +32,7 @@ struct verify {
         size_t part_pos;
         struct eng_part part;
         uint32_t stripe;
-        unsigned shard, good;
+        unsigned shard, good, reading; /* reading: the drive */
         bool unreadable;
         struct eng_verify_report report;
 };
@@ -79,12 +79,15 @@ static void shard_read(struct eng_op *op)
         struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, read));
 
         v->report.shards++;
-        if (op->result == 0)
+        if (op->result == 0) {
                 v->good++;
-        else if (op->result == -EBADMSG)
+                eng_digest_add(&v->report.digest[v->reading], op->read.object_id, op->read.stripe, op->read.shard,
+                               (const uint8_t *)v->slot + LP_SLOT_HEADER, op->read.len);
+        } else if (op->result == -EBADMSG) {
                 v->report.damaged_shards++;
-        else
+        } else {
                 v->report.missing_shards++;
+        }
         v->shard++;
         next_shard(v);
 }
@@ -108,6 +111,7 @@ static void read_shard(struct verify *v, unsigned drive)
         op->read.shard = (uint8_t)v->shard;
         op->read.len = op->read.payload_len = eng_part_unit(&v->part.head, v->stripe);
         op->read.slot = v->slot;
+        v->reading = drive;
         eng_drive_submit(v->store->members[drive].drive, op);
 }
 

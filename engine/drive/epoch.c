@@ -148,7 +148,7 @@ static int load_history(struct eng_local *l, struct eng_index_txn *txn)
 
 int eng_epochs_load(struct eng_local *l, struct eng_index_txn *txn)
 {
-        uint8_t body[sizeof(struct fmt_epoch) + ENG_DRIVES_MAX * sizeof(struct fmt_epoch_drive)];
+        uint8_t body[FMT_EPOCH_MAX(ENG_DRIVES_MAX)];
         struct fmt_epoch epoch;
         size_t len;
         int rv;

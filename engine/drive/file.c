@@ -54,10 +54,12 @@ static void look_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
-        if (rv == -ESTALE)
+        if (rv == -ESTALE) {
+                atomic_store(&l->vanished, true);
                 eng_local_fail(l, 0, "the folder was moved away or replaced");
-        else if (rv != 0)
+        } else if (rv != 0) {
                 eng_local_fail(l, rv, "looking at the folder");
+        }
         atomic_store_explicit(&l->figures.total_bytes, l->file.total_bytes, memory_order_relaxed);
         atomic_store_explicit(&l->figures.free_bytes, l->file.free_bytes, memory_order_relaxed);
 }

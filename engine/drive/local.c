@@ -21,7 +21,7 @@ static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *
         [ENG_OP_APPEND] = eng_append_op, [ENG_OP_COMMIT] = eng_commit_op,   [ENG_OP_LOOKUP] = eng_lookup_op,
         [ENG_OP_SCAN] = eng_scan_op,     [ENG_OP_WRITE] = eng_write_op,     [ENG_OP_SYNC] = eng_sync_op,
         [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
-        [ENG_OP_RECORD] = eng_record_op,
+        [ENG_OP_RECORD] = eng_record_op, [ENG_OP_HELD] = eng_held_op,     [ENG_OP_IDS] = eng_ids_op,
 };
 
 static void deliver(struct lp_msg *msg)
@@ -227,6 +227,33 @@ void eng_local_teardown(struct eng_local *l)
                 close(l->lock_fd);
         l->closed = true;
         eng_local_release(l);
+}
+
+bool eng_local_let_go(struct eng_drive *drive)
+{
+        struct eng_local *l = eng_local_of(drive);
+
+        if (l->lock_fd < 0)
+                return true;
+        if (!eng_local_failed(l))
+                eng_local_fail(l, 0, "the store went on without it");
+        if (l->holds > 1 || !TAILQ_EMPTY(&l->watches))
+                return false;
+        eng_worker_stop(&l->index_worker); /* idle: a job under way would be a hold */
+        eng_worker_stop(&l->file_worker);
+        lp_timer_stop(drive->owner, &l->tick);
+        eng_index_reader_free(l->reader);
+        eng_index_close(l->index);
+        l->reader = NULL;
+        l->index = NULL;
+        close(l->lock_fd);
+        l->lock_fd = -1;
+        return true;
+}
+
+bool eng_local_vanished(struct eng_drive *drive)
+{
+        return atomic_load(&eng_local_of(drive)->vanished);
 }
 
 static void local_close(struct eng_drive *drive)

@@ -6,6 +6,7 @@
  *                                                  +-> scan.c     SCAN
  *                                                  +-> write.c    WRITE SYNC DISCARD
  *                                                  +-> read.c     READ                       -> on the home loop
+ *                                                  +-> holds.c    HELD IDS
  *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)
  *
  * All state belongs to the owner loop, unless a comment says otherwise. There are no locks: the workers touch only the job they hold.
@@ -209,7 +210,7 @@ struct eng_local {
         uint64_t log_file_bytes, tail_bytes, reserve_bytes, io_limit_ns;
 
         /* any thread */
-        atomic_bool failed;
+        atomic_bool failed, vanished;
         char reason[160]; /* written once, before failed is set */
         struct {
                 atomic_uint_fast64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
@@ -305,6 +306,11 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
 void eng_scan_op(struct eng_local *l, struct eng_op *op);
 void eng_read_op(struct eng_local *l, struct eng_op *op);
 void eng_read_free(struct eng_local *l);
+/* Where a shard stands: newest of tail and index. -ENOENT, -EBADMSG, -EIO. */
+int eng_read_place(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                   struct eng_place *out);
+void eng_held_op(struct eng_local *l, struct eng_op *op);
+void eng_ids_op(struct eng_local *l, struct eng_op *op);
 /* The index could not be read: -EBADMSG and -EIO condemn it, so that the next start rebuilds it; -EIO also fails the drive. Other rv: nothing. */
 void eng_local_index_error(struct eng_local *l, int rv);
 

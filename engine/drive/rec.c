@@ -182,7 +182,9 @@ int eng_rec_check_epoch(const void *body, size_t len)
         if (len < sizeof(epoch))
                 return -EBADMSG;
         memcpy(&epoch, body, sizeof(epoch));
-        if (epoch.drives > ENG_DRIVES_MAX || len != sizeof(epoch) + epoch.drives * sizeof(struct fmt_epoch_drive))
+        if (epoch.drives > ENG_DRIVES_MAX)
+                return -EBADMSG;
+        if (len != sizeof(epoch) + epoch.drives * sizeof(struct fmt_epoch_drive) && len != FMT_EPOCH_MAX(epoch.drives))
                 return -EBADMSG;
         return 0;
 }
