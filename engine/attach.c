@@ -38,8 +38,7 @@ struct eng_attach {
         int result;
         struct eng_error error;
         struct lp_msg msg;
-        eng_attach_done done;          /* NULL: nobody asked */
-        void *arg;
+        uint64_t number;               /* 0: nobody asked */
 };
 
 struct request {
@@ -48,9 +47,53 @@ struct request {
         unsigned slot;
         bool replace;
         char path[ENG_PATH_MAX];
-        eng_attach_done done;
-        void *arg;
+        uint64_t number;
 };
+
+/* number 0: nobody wants to know. */
+static void report(struct eng_store *store, uint64_t number, int rv, const char *text)
+{
+        struct eng_attach_report *r = &store->attached[number % ENG_ATTACH_REPORTS];
+
+        pthread_mutex_lock(&store->health_lock);
+        if (number != 0 && r->number == number) {
+                r->running = false;
+                r->rv = rv;
+                snprintf(r->text, sizeof(r->text), "%s", text);
+        }
+        pthread_mutex_unlock(&store->health_lock);
+}
+
+int eng_attach_read(struct eng_store *store, uint64_t number, struct eng_attach_report *out)
+{
+        const struct eng_attach_report *r = &store->attached[number % ENG_ATTACH_REPORTS];
+        int rv = -ENOENT;
+
+        pthread_mutex_lock(&store->health_lock);
+        if (number != 0 && r->number == number) {
+                *out = *r;
+                rv = 0;
+        }
+        pthread_mutex_unlock(&store->health_lock);
+        return rv;
+}
+
+static uint64_t new_report(struct eng_store *store, unsigned slot, bool replace)
+{
+        struct eng_attach_report *r;
+        uint64_t number;
+
+        pthread_mutex_lock(&store->health_lock);
+        number = ++store->attach_number;
+        r = &store->attached[number % ENG_ATTACH_REPORTS];
+        memset(r, 0, sizeof(*r));
+        r->number = number;
+        r->slot = slot;
+        r->replace = replace;
+        r->running = true;
+        pthread_mutex_unlock(&store->health_lock);
+        return number;
+}
 
 static void free_attach(struct eng_attach *a)
 {
@@ -160,8 +203,7 @@ static void finish(struct eng_attach *a, int rv)
                 store->unplaced_count--;
         } /* one that is open and of no use is closed with the store */
         store->coord->attach = NULL;
-        if (a->done != NULL)
-                a->done(a->arg, rv, rv == 0 ? "" : a->error.text[0] != 0 ? a->error.text : strerror(-rv));
+        report(store, a->number, rv, rv == 0 ? "" : a->error.text[0] != 0 ? a->error.text : strerror(-rv));
         free_attach(a);
         if (store->coord->stopping)
                 return;
@@ -377,7 +419,7 @@ static void requested(struct lp_msg *msg)
                 why = a == NULL ? "no memory" : NULL;
         }
         if (why != NULL) {
-                q->done(q->arg, rv, why);
+                report(store, q->number, rv, why);
                 free(q);
                 return;
         }
@@ -386,15 +428,14 @@ static void requested(struct lp_msg *msg)
         a->wanted = eng_bit(q->slot);
         a->path_count = 1;
         snprintf(a->paths[0], ENG_PATH_MAX, "%s", q->path[0] != 0 ? q->path : store->members[q->slot].path);
-        a->done = q->done;
-        a->arg = q->arg;
+        a->number = q->number;
         free(q);
         store->coord->attach = a;
         lp_timer_stop(store->loops[0].loop, &store->coord->attach_timer);
         let_go(a);
 }
 
-int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, eng_attach_done done, void *arg)
+int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number)
 {
         struct request *q;
 
@@ -407,8 +448,7 @@ int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, b
         q->slot = slot;
         q->replace = replace;
         snprintf(q->path, sizeof(q->path), "%s", path == NULL ? "" : path);
-        q->done = done;
-        q->arg = arg;
+        q->number = *number = new_report(store, slot, replace);
         q->msg.run = requested;
         lp_post(store->loops[0].loop, &q->msg);
         return 0;
@@ -509,7 +549,5 @@ void eng_attach_free(struct eng_store *store)
         store->coord->attach = NULL;
         if (a == NULL)
                 return;
-        if (a->done != NULL)
-                a->done(a->arg, -ECANCELED, "the store is being closed");
         free_attach(a);
 }

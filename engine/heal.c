@@ -367,6 +367,7 @@ void eng_heal_free(struct eng_store *store)
                 return;
         if (store->coord->heal->mend != NULL)
                 eng_mend_drop(store->coord->heal->mend);
+        lp_timer_stop(store->loops[0].loop, &store->coord->heal->timer);
         free(store->coord->heal->lacking);
         free(store->coord->heal);
         store->coord->heal = NULL;

@@ -283,6 +283,7 @@ void eng_mend_drop(struct eng_mend *mend)
 {
         struct eng_mend_plan *plan;
 
+        lp_timer_stop(mend->el->loop, &mend->timer);
         if (mend->get != NULL)
                 eng_get_close(mend->get);
         while ((plan = STAILQ_FIRST(&mend->plans)) != NULL) {

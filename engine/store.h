@@ -33,6 +33,7 @@
 #define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
 #define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
 
+#define ENG_ATTACH_REPORTS 16u         /* remembered */
 #define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
 
 /* Members that must say so before a name is not there: an index may have lost it to rot (LMDB's pages have no checksum). */
@@ -220,6 +221,8 @@ struct eng_store {
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock */
         struct eng_heal_report heal, last_heal; /* under health_lock */
+        struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
+        uint64_t attach_number;
 };
 
 static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)

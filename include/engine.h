@@ -344,16 +344,27 @@ void eng_complete(struct eng_store *store, const struct eng_complete_params *par
 
 /* ---- drives that come while the store serves ------------------------------------------------------ */
 
-/* Comes on loop 0. rv 0: the drive is in its slot and about to be brought up to date (see health); else text says why not. */
-typedef void (*eng_attach_done)(void *arg, int rv, const char *text);
 /*
  * Takes a drive in for a slot whose drive is not in use. replace false: the slot's own drive, which failed or was missing; path: where it is now
  * (NULL: where it was). replace true: an empty folder is formatted and takes the slot's place for good; what the lost drive held comes
- * from the others. Any thread. done: 0; -EINVAL no such slot; -EEXIST it is in use; -EROFS too few drives are in; -EBUSY another is on its way
- * in, or the drive's last operations have not come back; -ENOENT, -ENOTEMPTY the folder; -EXDEV another history; -EMFILE too many since
- * the start; others of the folder. Returns -ENAMETOOLONG or -ENOMEM instead of calling done.
+ * from the others. Any thread. -ENAMETOOLONG, -ENOMEM; else 0 and the number under which eng_attach_read() tells how it went.
  */
-int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, eng_attach_done done, void *arg);
+int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number);
+
+struct eng_attach_report {
+        uint64_t number;
+        unsigned slot;
+        bool replace, running;
+        /*
+         * Once it has ended: 0, the drive is in its slot and about to be brought up to date (see health). -EINVAL no such slot; -EEXIST it is
+         * in use; -EROFS too few drives are in; -EBUSY another is on its way in, or the drive's last operations have not come back;
+         * -ENOENT, -ENOTEMPTY the folder; -EXDEV another history; -EMFILE too many since the start; others of the folder.
+         */
+        int rv;
+        char text[200];            /* why not */
+};
+/* Any thread. -ENOENT: no such number, or many came after it. */
+int eng_attach_read(struct eng_store *store, uint64_t number, struct eng_attach_report *out);
 
 /* ---- verification -------------------------------------------------------------------------------- */
 

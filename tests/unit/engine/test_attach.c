@@ -3,7 +3,6 @@
  * lost. After each, the store holds everything as often as it should, which is shown by taking as many others away as the code allows.
  */
 #include <errno.h>
-#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,34 +96,19 @@ static void move(struct sf *sf, unsigned drive, bool away)
         assert_int_equal(away ? rename(sf->path[drive], there) : rename(there, sf->path[drive]), 0);
 }
 
-struct call {
-        sem_t ended;
-        int rv;
-        char text[200];
-};
-
-static void answered(void *arg, int rv, const char *text)
-{
-        struct call *call = arg;
-
-        call->rv = rv;
-        snprintf(call->text, sizeof(call->text), "%s", text);
-        sem_post(&call->ended);
-}
-
 static int attach(struct sf *sf, unsigned slot, const char *path, bool replace)
 {
-        struct call call;
-        int rv;
+        struct eng_attach_report report;
+        uint64_t number;
 
-        sem_init(&call.ended, 0, 0);
-        rv = eng_drive_attach(sf->store, slot, path, replace, answered, &call);
-        if (rv != 0)
-                return rv;
-        while (sem_wait(&call.ended) != 0)
-                ;
-        assert_true((call.rv == 0) == (call.text[0] == 0));
-        return call.rv;
+        assert_int_equal(eng_drive_attach(sf->store, slot, path, replace, &number), 0);
+        do {
+                usleep(1000);
+                assert_int_equal(eng_attach_read(sf->store, number, &report), 0);
+        } while (report.running);
+        assert_true((report.rv == 0) == (report.text[0] == 0));
+        assert_true(report.slot == slot && report.replace == replace);
+        return report.rv;
 }
 
 static void begin(struct sf *sf, unsigned drives, uint64_t *bucket, struct expected *e)
