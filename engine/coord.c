@@ -263,6 +263,7 @@ void eng_coord_open(struct eng_store *store)
         eng_mask lost = c->view.in & ~c->view.up;
 
         c->phase = ENG_PHASE_OPEN;
+        store->first_epoch = c->view.epoch;
         if (lost != 0 && c->view.writable)
                 eng_epoch_change(store); /* failed while recovery ran its last steps */
         eng_health_refresh(store);
@@ -358,6 +359,8 @@ void eng_health_refresh(struct eng_store *store)
         h->full = full;
         h->healing = store->health.healing;
         h->objects_below = store->health.objects_below;
+        h->sweeping = store->health.sweeping;
+        h->swept_ids = store->health.swept_ids;
         h->heal_bytes_left = store->health.heal_bytes_left;
         h->heal_seconds_left = store->health.heal_seconds_left;
         h->mended_objects = store->health.mended_objects;

@@ -21,6 +21,7 @@
 #define REST_NS (10ull * 1000 * 1000)  /* after each page */
 #define AGAIN_NS (30ull * 1000 * 1000 * 1000)
 #define AGAIN_PARTS_NS (600ull * 1000 * 1000 * 1000)
+#define AGAIN_DAILY_NS (24 * 3600ull * 1000 * 1000 * 1000)
 #define RATE_DEFAULT (64ull << 20)
 
 struct lacking {
@@ -290,6 +291,10 @@ static void end(struct eng_heal *heal)
                 later(heal, AGAIN_NS);
         else if (heal->report.waiting_parts != 0)
                 later(heal, AGAIN_PARTS_NS);
+        else
+                later(heal, AGAIN_DAILY_NS);
+        if (heal->report.failed_objects == 0)
+                eng_sweep_consider(heal->store);
 }
 
 static void next_round(struct eng_heal *heal)
@@ -335,8 +340,12 @@ void eng_heal_consider(struct eng_store *store)
         if (c->heal == NULL)
                 c->heal = make(store);
         heal = c->heal;
-        if (heal == NULL || c->phase != ENG_PHASE_OPEN || store->m == 0)
-                return; /* without parity nothing is ever missing and readable */
+        if (heal == NULL || c->phase != ENG_PHASE_OPEN)
+                return;
+        if (store->m == 0) { /* without parity nothing is ever missing and readable */
+                eng_sweep_consider(store);
+                return;
+        }
         heal->again = heal->walking || c->join != NULL;
         if (heal->again)
                 return; /* asked again when that is over */

@@ -8,6 +8,7 @@
 #include "engine/put.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -424,9 +425,23 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
         eng_new_id(put->el, put->id);
         put->epoch = put->el->view.epoch;
+        TAILQ_INSERT_TAIL(&put->el->puts, put, link);
         put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > ENG_INLINE_MAX);
         *out = put;
         return 0;
+}
+
+void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter)
+{
+        const struct eng_put *oldest = TAILQ_FIRST(&el->puts);
+        uint64_t be;
+
+        if (oldest == NULL)
+                return;
+        memcpy(epoch, oldest->id, 4);
+        *epoch = be32toh(*epoch);
+        memcpy(&be, oldest->id + 8, 8);
+        *counter = be64toh(be);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------------------- */
@@ -435,6 +450,7 @@ static void put_free(struct eng_put *put)
 {
         struct lp_loop *loop = put->el->loop;
 
+        TAILQ_REMOVE(&put->el->puts, put, link);
         if (put->reserved && put->granted)
                 lp_unreserve(loop, LP_SHARE_PUT, put->reserve.count);
         else if (put->reserved)

@@ -37,6 +37,7 @@ struct put_sync {
 struct eng_put {
         struct eng_store *store;
         struct eng_loop *el;
+        TAILQ_ENTRY(eng_put) link;     /* el->puts */
         struct eng_put_params params;
         char key[ENG_KEY_MAX];
         enum put_state state;

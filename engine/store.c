@@ -260,6 +260,8 @@ static int make_loops(struct eng_store *store)
                 el->index = i;
                 el->reap_timer.expired = eng_reap_tick;
                 TAILQ_INIT(&el->appended);
+                TAILQ_INIT(&el->puts);
+                TAILQ_INIT(&el->gets);
                 STAILQ_INIT(&el->reaps);
                 STAILQ_INIT(&el->early_reaps);
         }
@@ -344,6 +346,7 @@ void eng_store_close(struct eng_store *store)
         eng_join_free(store);
         eng_attach_free(store);
         eng_heal_free(store);
+        eng_sweep_free(store);
         drain_loops(store);
         eng_recover_free(store);
         free_store(store);

@@ -110,6 +110,8 @@ struct eng_pin {                       /* owner: primary loop of the PG of the n
 
 struct eng_reap;
 STAILQ_HEAD(eng_reap_list, eng_reap);
+TAILQ_HEAD(eng_puts, eng_put);
+TAILQ_HEAD(eng_gets, eng_get);
 
 /* owner: the loop */
 struct eng_loop {
@@ -131,6 +133,9 @@ struct eng_loop {
         struct eng_reap_list early_reaps;  /* reports that came before the store was ready */
         unsigned reap_count;
         struct lp_timer reap_timer;
+        struct eng_puts puts;              /* under way, oldest first */
+        struct eng_gets gets;              /* open, oldest first */
+        uint64_t get_count;                /* begun: the number of the last */
         eng_mask cover_in;                 /* the view the cover below was made for */
         bool cover_valid;
         unsigned cover_count;
@@ -183,6 +188,7 @@ struct eng_coord {
         struct eng_heal *heal;         /* heal.c's own; NULL: not begun yet */
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
+        struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
         eng_mask filling;              /* FMT_EPOCH_FILLING */
         char waits_for[200];
         unsigned attempts;
@@ -215,6 +221,8 @@ struct eng_store {
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, for health */
 
+        uint64_t first_epoch;          /* of this run */
+        atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
         atomic_bool full;              /* some drive is below its reserve */
         atomic_uint_fast64_t repaired_reads, settled_records;
         pthread_mutex_t health_lock;
@@ -544,6 +552,19 @@ struct eng_buf *eng_get_value(const struct eng_get *get);
 /* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */
 void eng_heal_consider(struct eng_store *store);
 void eng_heal_free(struct eng_store *store);
+
+/* ---- shards that no record names (sweep.c) ------------------------------------------------------------------------------ */
+
+/* Coordinator: begins a sweep, if all drives are in and none is under way. Harmless at any time. */
+void eng_sweep_consider(struct eng_store *store);
+void eng_sweep_free(struct eng_store *store);
+/* put.c: if an upload is under way on this loop, epoch and counter of the oldest one's object id. */
+void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter);
+/*
+ * get.c: calls part() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
+ * up, and what it will be is not known.
+ */
+bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*part)(void *arg, const uint8_t id[FMT_ID]), void *arg);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

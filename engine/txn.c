@@ -461,8 +461,10 @@ static void commit(struct eng_txn *txn)
                 fo->drive = store->members[i].drive;
                 eng_drive_submit(fo->drive, &fo->op);
         }
-        if (n == 0)
+        if (n == 0) {
+                atomic_store(&store->unsettled, true);
                 leave(txn, -EIO);
+        }
 }
 
 /* Commits what has become stable, in the order of the PG. */
@@ -478,6 +480,8 @@ static void give_up(struct eng_txn *txn)
 {
         if (txn->state == ENG_TXN_APPEND)
                 TAILQ_REMOVE(&txn->store->pgs[txn->pg].inflight, txn, pg_link);
+        if (!txn->held)
+                atomic_store(&txn->store->unsettled, true);
         leave(txn, -EROFS);
 }
 

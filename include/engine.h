@@ -127,6 +127,8 @@ struct eng_health {
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
         uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
         uint64_t mended_objects, mended_bytes; /* since the start: given missing shards back */
+        bool sweeping;             /* drives are being searched for shards that no record names */
+        uint64_t swept_ids;        /* since the start: object ids of which a drive had such, and has given up */
         struct eng_drive_info drives[ENG_DRIVES_MAX];
 };
 
