@@ -379,8 +379,8 @@ static void choose(struct eng_store *store)
         }
         c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
-        c->view.writable = eng_epoch_can_form(present, in, store->k, store->m);
-        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->k, store->m))) {
+        c->view.writable = eng_epoch_can_form(present, in, store->drive_count, store->k, store->m);
+        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->drive_count, store->k, store->m))) {
                 name_missing(store, in & ~present);
                 return;
         }

@@ -50,8 +50,11 @@ void eng_place_order(uint32_t pg, const uint8_t (*drive_ids)[FMT_ID], unsigned c
 /* Drives for the shards of a run: the first k+m of order that are in the mask; where there are fewer, the last shards are ENG_NO_DRIVE. Returns how
  * many shards have a drive. */
 unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, unsigned shards, uint16_t *out);
-/* Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). */
-bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned k, unsigned m);
+/*
+ * Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). At most m of all drives are left
+ * out: were it more, some group could be left without a current replica, and nobody could bring those that left up to date again.
+ */
+bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
 /* ---- views ------------------------------------------------------------------------------------------ */
 

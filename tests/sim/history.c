@@ -342,7 +342,7 @@ bool history_possibly_there(unsigned name, uint64_t asked, uint64_t answered)
         unsigned i;
 
         for (i = 0; i < op_count; i++)
-                if (ops[i].name == name && !ops[i].dropped && ops[i].kind == H_WRITE &&
+                if (ops[i].name == name && !ops[i].dropped && (ops[i].kind == H_WRITE || ops[i].kind == H_UPDATE) &&
                     history_possible(name, ops[i].value, asked, answered))
                         return true;
         return false;

@@ -533,7 +533,7 @@ static void op_discard(struct sim_drive *d, struct eng_op *op)
         for (i = 0; i < d->disk->frame_count; i++) {
                 struct sim_frame *frame = d->disk->frames[i];
 
-                if (frame->discarded == 0 && memcmp(frame->object_id, op->discard.object_id, FMT_ID) == 0)
+                if (frame->written != 0 && frame->discarded == 0 && memcmp(frame->object_id, op->discard.object_id, FMT_ID) == 0)
                         frame->discarded = d->generation;
         }
         d->dirty = true;

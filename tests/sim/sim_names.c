@@ -70,6 +70,7 @@ static void release(struct sim_name *entry)
         eng_buf_unref(entry->value);
         eng_buf_unref(entry->body);
         entry->value = entry->body = NULL;
+        entry->inline_len = 0;
 }
 
 void sim_names_remove(struct sim_names *names, unsigned at)

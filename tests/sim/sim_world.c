@@ -356,6 +356,18 @@ static bool healed(void)
                world.store->coord->join == NULL;
 }
 
+static void not_whole(void)
+{
+        const struct eng_health *h = &world.store->health;
+        unsigned i;
+
+        printf("%s, %swritable, %s, %llu objects below, %s\n", h->ready ? "ready" : "not ready", h->writable ? "" : "not ",
+               h->healing ? "healing" : "not healing", (unsigned long long)h->objects_below, h->reason);
+        for (i = 0; i < sim_disk_count; i++)
+                printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state, world.store->members[i].reason);
+        sim_fail("with all drives back and no faults it is not whole after %llu s", HEAL_NS / SIM_S);
+}
+
 static void last_life(bool lose_indexes)
 {
         bool open = false;
@@ -373,9 +385,7 @@ static void last_life(bool lose_indexes)
         while (!open || !healed()) {
                 live_for(SIM_S / 2, &open);
                 if (sim.now > until)
-                        sim_fail("with all drives back and no faults it is not whole after %llu s: %s, %llu objects below",
-                                 HEAL_NS / SIM_S, world.store->health.reason,
-                                 (unsigned long long)world.store->health.objects_below);
+                        not_whole();
         }
         world.final = true;
         clients_final();
