@@ -165,6 +165,10 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
+        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
+                give_up_writing(store); /* another drive failed while the loops paused */
+                return;
+        }
         c->next_joining = 0;
         /* A record that still waits for a drive that is gone would not be known to one that joins now: first without the one, then with the other. */
         if ((c->view.in & ~c->view.up) == 0)
