@@ -217,6 +217,12 @@ struct failure {
         char text[160];
 };
 
+static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        eng_txn_view_changed(el);
+        return true;
+}
+
 static void failure_told(struct lp_msg *msg)
 {
         struct failure *f = (struct failure *)msg;
@@ -227,6 +233,8 @@ static void failure_told(struct lp_msg *msg)
         c->view.up &= ~eng_bit(f->slot);
         if (c->phase == ENG_PHASE_OPEN && ((c->view.in | c->view.joining) & eng_bit(f->slot)))
                 eng_epoch_change(f->store);
+        if (c->changing && eng_cast(f->store, look_again, NULL, NULL) != 0)
+                abort(); /* a loop that waits for this drive would wait for ever */
         eng_health_refresh(f->store);
         free(f);
 }
