@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EPOCH_SHIFT 32u                /* of an epoch's number in a record's */
+
 /* owner: coordinator; ops: the drives while out */
 struct settle {
         struct eng_store *store;
@@ -155,6 +157,17 @@ static unsigned count_commits(const struct settle *s)
         return n;
 }
 
+/*
+ * The first number that a group gives in this run. A member that was brought up to date by copies need not know how far the group's numbers had got,
+ * so they begin anew above all that could have been given under an epoch before this one.
+ */
+static uint64_t first_seq(const struct settle *s, uint64_t high)
+{
+        uint64_t least = s->store->coord->view.epoch << EPOCH_SHIFT;
+
+        return high < least ? least : high + 1;
+}
+
 static void commit_all(struct settle *s)
 {
         struct eng_store *store = s->store;
@@ -166,7 +179,7 @@ static void commit_all(struct settle *s)
         for (pg = 0; pg <= store->pg_count; pg++) {
                 uint64_t high = highest(s, pg);
 
-                store->pgs[pg].next_seq = high + 1;
+                store->pgs[pg].next_seq = first_seq(s, high);
                 store->pgs[pg].committed = high;
                 for (i = 0; i < store->drive_count; i++)
                         if (has_pending(s, pg, i))
@@ -183,9 +196,11 @@ static void commit_all(struct settle *s)
 
 /* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
 
-static int source_of(const struct settle *s, uint32_t pg, uint64_t seq)
+/* The least number above `after` that a pending record has, and a drive that holds it; -1: none. Numbers between were never given to a record. */
+static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uint64_t *seq)
 {
         unsigned i, j;
+        int from = -1;
 
         for (i = 0; i < s->store->drive_count; i++) {
                 const struct eng_tail_entry *e;
@@ -195,11 +210,14 @@ static int source_of(const struct settle *s, uint32_t pg, uint64_t seq)
                         continue;
                 t = &s->tails[i].pgs[pg];
                 e = (const struct eng_tail_entry *)s->tails[i].entries->data + t->first;
-                for (j = 0; j < t->count; j++)
-                        if (e[j].seq == seq)
-                                return (int)i;
+                for (j = 0; j < t->count && e[j].seq <= after; j++)
+                        ;
+                if (j == t->count || (from >= 0 && e[j].seq >= *seq))
+                        continue;
+                *seq = e[j].seq;
+                from = (int)i;
         }
-        return -1;
+        return from;
 }
 
 static void copy_appended(struct eng_op *op)
@@ -258,19 +276,14 @@ static void next_copy(struct settle *s)
                 eng_mask members = store->pgs[s->pg].members & store->coord->view.up;
 
                 for (; s->to < store->drive_count; s->to++) {
-                        if (!(members & eng_bit(s->to)))
-                                continue;
-                        while (s->tails[s->to].pgs[s->pg].high < high) {
-                                int from;
+                        int from;
 
-                                s->seq = s->tails[s->to].pgs[s->pg].high + 1;
-                                from = source_of(s, s->pg, s->seq);
-                                if (from >= 0) {
-                                        copy(s, (unsigned)from);
-                                        return;
-                                }
-                                /* a number that no member holds was never given to a record */
-                                s->tails[s->to].pgs[s->pg].high = s->seq;
+                        if (!(members & eng_bit(s->to)) || s->tails[s->to].pgs[s->pg].high >= high)
+                                continue;
+                        from = next_pending(s, s->pg, s->tails[s->to].pgs[s->pg].high, &s->seq);
+                        if (from >= 0) {
+                                copy(s, (unsigned)from);
+                                return;
                         }
                 }
         }

@@ -10,10 +10,10 @@
 
 #include "tests/sim/sim.h"
 
-#define OPS_MAX 512u        /* of one register */
-#define STATES_MAX 200000u  /* looked at before a register is called too hard */
-#define WORDS (OPS_MAX / 64)
-#define NEVER UINT64_MAX
+#define OPS_MAX    512u    /* of one register */
+#define STATES_MAX 200000u /* looked at before a register is called too hard */
+#define WORDS      (OPS_MAX / 64)
+#define NEVER      UINT64_MAX
 
 static struct history_op *ops;
 static unsigned op_count, op_size;
@@ -145,7 +145,7 @@ struct search {
         /* states seen: open addressing */
         struct seen {
                 uint64_t hash, check;
-        } *seen;
+        } * seen;
         unsigned seen_size, touched[STATES_MAX + 1], touched_count;
 };
 
@@ -212,27 +212,34 @@ static int search(struct search *s, uint64_t state)
         return rv;
 }
 
-static const char *const kind_names[] = {[H_READ] = "read",       [H_WRITE] = "write",     [H_DELETE] = "delete",
-                                         [H_ABSENT] = "absent",   [H_PRESENT] = "present", [H_OTHER] = "other than",
-                                         [H_UPDATE] = "update to", [H_SEAL] = "bucket gone"};
+static const char *const kind_names[] = {
+        [H_READ] = "read",       [H_WRITE] = "write",      [H_DELETE] = "delete",    [H_ABSENT] = "absent",
+        [H_PRESENT] = "present", [H_OTHER] = "other than", [H_UPDATE] = "update to", [H_SEAL] = "bucket gone"};
 
-static void print_register(const struct search *s)
+static void print_op(const struct history_op *op)
+{
+        printf("  client %u  %6llu .. %6llu%s  %-11s %u/%u", op->client, (unsigned long long)op->asked,
+               (unsigned long long)op->answered, op->maybe ? "?" : " ", kind_names[op->kind], H_CONTENT(op->value),
+               (uint32_t)op->value);
+        if (op->need != NEED_NOTHING)
+                printf("  if %s %u",
+                       op->need == NEED_ABSENT    ? "absent"
+                       : op->need == NEED_PRESENT ? "present"
+                                                  : "content",
+                       op->content);
+        if (op->maybe && end_of(op) != NEVER)
+                printf("  settled at %llu", (unsigned long long)end_of(op));
+        printf("\n");
+}
+
+void history_show(unsigned name)
 {
         unsigned i;
 
-        for (i = 0; i < s->count; i++) {
-                const struct history_op *op = s->op[i];
-
-                printf("  client %u  %6llu .. %6llu%s  %-11s %u/%u", op->client, (unsigned long long)op->asked,
-                       (unsigned long long)op->answered, op->maybe ? "?" : " ", kind_names[op->kind], H_CONTENT(op->value),
-                       (uint32_t)op->value);
-                if (op->need != NEED_NOTHING)
-                        printf("  if %s %u", op->need == NEED_ABSENT ? "absent" : op->need == NEED_PRESENT ? "present" : "content",
-                               op->content);
-                if (op->maybe && s->end[i] != NEVER)
-                        printf("  settled at %llu", (unsigned long long)s->end[i]);
-                printf("\n");
-        }
+        printf("%s:\n", names[name]);
+        for (i = 0; i < op_count; i++)
+                if (ops[i].name == name && !ops[i].dropped)
+                        print_op(&ops[i]);
 }
 
 static int by_end(const void *a, const void *b)
@@ -270,8 +277,7 @@ static int check_register(unsigned name)
         while (s.touched_count > 0)
                 s.seen[s.touched[--s.touched_count]].hash = 0;
         if (rv == 0) {
-                printf("register %s cannot be explained:\n", names[name]);
-                print_register(&s);
+                history_show(name);
         }
         return rv;
 }

@@ -29,21 +29,22 @@ enum history_kind {
 enum history_need { NEED_NOTHING, NEED_ABSENT, NEED_PRESENT, NEED_CONTENT };
 
 struct history_op {
-        uint64_t asked, answered;  /* answered 0: not (yet) */
+        uint64_t asked, answered; /* answered 0: not (yet) */
         uint64_t value;
-        uint32_t content;          /* NEED_CONTENT */
-        uint16_t name;             /* register */
+        uint32_t content; /* NEED_CONTENT */
+        uint16_t name;    /* register */
         uint8_t kind, need;
-        bool maybe;                /* whether it took effect is not known */
-        bool dropped;              /* it surely did not, and says nothing */
+        bool maybe;   /* whether it took effect is not known */
+        bool dropped; /* it surely did not, and says nothing */
         uint8_t client;
 };
 
 void history_begin(void);
-uint64_t history_now(void);        /* a new instant */
+uint64_t history_now(void); /* a new instant */
 /* A register; text for messages. */
 unsigned history_name(const char *text);
 const char *history_text(unsigned name);
+void history_show(unsigned name); /* prints its operations */
 /* Pointers hold until the next call. */
 struct history_op *history_add(unsigned name, enum history_kind kind, uint64_t asked);
 unsigned history_count(void);

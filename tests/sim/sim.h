@@ -15,19 +15,19 @@
 
 #define SIM_US 1000ull
 #define SIM_MS 1000000ull
-#define SIM_S 1000000000ull
+#define SIM_S  1000000000ull
 
 /* Each purpose draws from a stream of its own, so that a change of one does not shift all others. */
 enum sim_stream { SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_STREAMS };
 
 struct sim {
         uint64_t seed, now;
-        uint64_t digest;               /* of everything that happened */
+        uint64_t digest; /* of everything that happened */
         uint64_t events;
         bool trace;
-        struct lp_loop *self;          /* the loop whose event runs, or NULL */
+        struct lp_loop *self; /* the loop whose event runs, or NULL */
         uint64_t streams[SIM_STREAMS];
-        bool slow_loops;               /* loops stall now and then */
+        bool slow_loops; /* loops stall now and then */
 };
 extern struct sim sim;
 
@@ -47,8 +47,8 @@ uint64_t sim_skewed(enum sim_stream stream, uint64_t lo, uint64_t hi);
 /* Runs fn(arg) on self (may be NULL) after delay ns. The handle cancels it, until it has run. */
 uint32_t sim_at(uint64_t delay, struct lp_loop *self, void (*fn)(void *arg), void *arg);
 void sim_cancel(uint32_t handle);
-bool sim_step(void);                   /* runs the next event; false: there is none */
-void sim_events_clear(void);           /* the process is gone */
+bool sim_step(void);         /* runs the next event; false: there is none */
+void sim_events_clear(void); /* the process is gone */
 
 /* ---- what happened --------------------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ void sim_note(uint64_t what, uint64_t a, uint64_t b);
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The history has failed: says so, with its seed, and ends the process. */
 void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-#define SIM_FAILED 3                   /* its exit status */
+#define SIM_FAILED 3 /* its exit status */
 
 /* ---- loops (sim_loop.c) ---------------------------------------------------------------------------------- */
 

@@ -32,14 +32,14 @@ static void check_name(const struct sim_disk *disk, const struct sim_name *entry
                         continue;
                 other = sim_names_find(sim_drive_names(&sim_disks[i]), entry->name->data, entry->name->len);
                 if (other == NULL || other->kind != SIM_PUT)
-                        sim_fail("a name of space %u (seq %llu) is on drive %u and not on drive %u", entry->name->data[0],
-                                 (unsigned long long)entry->seq, disk->number, i);
+                        sim_fail("a name of space %u (seq %llu) is on drive %u and not on drive %u",
+                                 entry->name->data[0], (unsigned long long)entry->seq, disk->number, i);
                 if (!eng_fix_same(entry->value->data, entry->value->len, other->value->data, other->value->len))
-                        sim_fail("a name of space %u says one thing on drive %u and another on drive %u", entry->name->data[0],
-                                 disk->number, i);
+                        sim_fail("a name of space %u says one thing on drive %u and another on drive %u",
+                                 entry->name->data[0], disk->number, i);
                 if (entry->inline_len != other->inline_len ||
-                    (entry->inline_len > 0 && memcmp(entry->body->data + entry->inline_at, other->body->data + other->inline_at,
-                                                     entry->inline_len) != 0))
+                    (entry->inline_len > 0 && memcmp(entry->body->data + entry->inline_at,
+                                                     other->body->data + other->inline_at, entry->inline_len) != 0))
                         sim_fail("inline bytes differ between drive %u and drive %u", disk->number, i);
         }
 }
@@ -64,7 +64,8 @@ static uint8_t units[ERA_MAX_SHARDS][FMT_UNIT_MAX];
 /* The k+m units that a stripe should have. */
 static void expect_stripe(const struct eng_part *part, uint32_t stripe, uint32_t content)
 {
-        uint64_t start = (uint64_t)stripe * part->head.k * part->head.unit, left = eng_stripe_bytes(&part->head, stripe);
+        uint64_t start = (uint64_t)stripe * part->head.k * part->head.unit,
+                 left = eng_stripe_bytes(&part->head, stripe);
         uint32_t unit = eng_part_unit(&part->head, stripe);
         const uint8_t *data[ERA_MAX_K];
         uint8_t *parity[ERA_MAX_M];
@@ -116,10 +117,11 @@ static void check_shard(const struct eng_part *part, uint32_t stripe, unsigned s
                 sim_fail("content %u: shard %u of stripe %u is %s on drive %u", content, shard, stripe,
                          frame == NULL ? "not" : "damaged", disk->number);
         if (frame->payload->len != unit || memcmp(frame->payload->data, units[shard], unit) != 0)
-                sim_fail("content %u: shard %u of stripe %u is wrong on drive %u", content, shard, stripe, disk->number);
-        if (!frame->synced)
-                sim_fail("content %u: shard %u of stripe %u is named and not durable on drive %u (I2)", content, shard, stripe,
+                sim_fail("content %u: shard %u of stripe %u is wrong on drive %u", content, shard, stripe,
                          disk->number);
+        if (!frame->synced)
+                sim_fail("content %u: shard %u of stripe %u is named and not durable on drive %u (I2)", content, shard,
+                         stripe, disk->number);
 }
 
 static void check_value(const struct sim_name *entry, int rotten)
@@ -150,7 +152,8 @@ static bool is_first(unsigned disk, const struct sim_name *entry)
         unsigned i;
 
         for (i = 0; i < disk; i++) {
-                const struct sim_name *other = sim_names_find(sim_drive_names(&sim_disks[i]), entry->name->data, entry->name->len);
+                const struct sim_name *other =
+                        sim_names_find(sim_drive_names(&sim_disks[i]), entry->name->data, entry->name->len);
 
                 if (other != NULL && other->kind == SIM_PUT)
                         return false;
@@ -181,7 +184,8 @@ static bool names_frame(const struct sim_name *entry, const struct sim_frame *fr
         if (entry->kind != SIM_PUT)
                 return false;
         while (eng_value_next_part(entry->value->data, entry->value->len, &pos, &part) == 1)
-                if (memcmp(part.head.id, frame->object_id, FMT_ID) == 0 && eng_part_drive(&part, frame->stripe, frame->shard) == slot)
+                if (memcmp(part.head.id, frame->object_id, FMT_ID) == 0 &&
+                    eng_part_drive(&part, frame->stripe, frame->shard) == slot)
                         return true;
         return false;
 }

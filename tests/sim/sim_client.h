@@ -13,14 +13,14 @@
 struct client {
         unsigned number;
         struct lp_loop *loop;
-        bool busy, verifying;          /* verifying: clients_final() */
+        bool busy, verifying; /* verifying: clients_final() */
         const char *doing;
-        uint64_t since;                /* when it last got on */
+        uint64_t since; /* when it last got on */
         uint64_t asked;
         unsigned bucket, key, upload, part;
-        int op, op2;                   /* of the history */
+        int op, op2; /* of the history */
         uint32_t content, tag;
-        uint32_t seen[KEYS_MAX];       /* contents it has met */
+        uint32_t seen[KEYS_MAX]; /* contents it has met */
         struct eng_condition condition;
         /* writing */
         struct eng_put *put;
@@ -39,7 +39,7 @@ struct client {
         /* completing */
         struct eng_complete_part parts[PARTS_MAX];
         unsigned part_count;
-        unsigned at;                   /* verifying: which key, bucket or upload */
+        unsigned at; /* verifying: which key, bucket or upload */
 };
 
 /* The operation is over: a word about the answer, and on to the next. */

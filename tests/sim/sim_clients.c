@@ -168,7 +168,8 @@ static void multipart(struct client *c)
                 return;
         }
         /* the newest ones are most worth a look */
-        c->upload = world.upload_count - 1 - (unsigned)sim_below(SIM_CLIENTS, world.upload_count < 3 ? world.upload_count : 3);
+        c->upload = world.upload_count - 1 -
+                    (unsigned)sim_below(SIM_CLIENTS, world.upload_count < 3 ? world.upload_count : 3);
         c->bucket = world.uploads[c->upload].bucket;
         c->key = world.uploads[c->upload].key;
         switch (sim_below(SIM_CLIENTS, 12)) {
@@ -367,6 +368,6 @@ void clients_watch(void)
 
         for (i = 0; i < world.client_count; i++)
                 if (clients[i].busy && sim.now - clients[i].since > PATIENCE)
-                        sim_fail("client %u: %s bucket %u key %u is not answered", i, clients[i].doing, clients[i].bucket,
-                                 clients[i].key);
+                        sim_fail("client %u: %s bucket %u key %u is not answered", i, clients[i].doing,
+                                 clients[i].bucket, clients[i].key);
 }

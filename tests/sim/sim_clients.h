@@ -9,17 +9,17 @@
 #include "tests/sim/sim_content.h"
 
 #define CLIENTS_MAX 6u
-#define KEYS_MAX 12u
+#define KEYS_MAX    12u
 #define BUCKETS_MAX 24u
-#define LOOPS_MAX 4u
+#define LOOPS_MAX   4u
 #define UPLOADS_MAX 48u
-#define PARTS_MAX CONTENT_PARTS_MAX
+#define PARTS_MAX   CONTENT_PARTS_MAX
 
 struct sim_bucket {
         char name[24];
         uint64_t id;
-        unsigned reg;                  /* register of its being there */
-        bool closing;                  /* somebody asked for its end */
+        unsigned reg; /* register of its being there */
+        bool closing; /* somebody asked for its end */
 };
 
 struct sim_upload {
@@ -29,20 +29,20 @@ struct sim_upload {
 };
 
 struct world {
-        struct eng_store *store;       /* NULL: no process runs */
+        struct eng_store *store; /* NULL: no process runs */
         struct lp_loop *loops[LOOPS_MAX];
         unsigned loop_count;
-        bool stopping;                 /* callbacks are to do nothing more */
-        bool calm;                     /* no fault so far: no error is to be seen by a client */
-        bool final;                    /* all drives are back: everything must be readable */
+        bool stopping; /* callbacks are to do nothing more */
+        bool calm;     /* no fault so far: no error is to be seen by a client */
+        bool final;    /* all drives are back: everything must be readable */
         unsigned client_count, key_count, ops_left;
-        uint64_t bytes_left;           /* of large bodies */
+        uint64_t bytes_left;               /* of large bodies */
         unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */
-        uint64_t think;                /* ns between operations, most */
+        uint64_t think;                    /* ns between operations, most */
         char keys[KEYS_MAX][24];
         struct sim_bucket buckets[BUCKETS_MAX];
         unsigned bucket_count, bucket_serial;
-        bool making_bucket;            /* one at a time */
+        bool making_bucket; /* one at a time */
         unsigned key_regs[BUCKETS_MAX][KEYS_MAX];
         struct sim_upload uploads[UPLOADS_MAX];
         unsigned upload_count;
@@ -54,10 +54,10 @@ struct client_figures {
 };
 extern struct client_figures client_figures;
 
-void clients_begin(void);              /* a new history */
-void clients_start(void);              /* a process serves: they go on, while ops are left */
-void clients_first_bucket(void);       /* made by the first client; not awaited */
-void clients_lost(void);               /* the process is gone: what they waited for will not be answered */
+void clients_begin(void);        /* a new history */
+void clients_start(void);        /* a process serves: they go on, while ops are left */
+void clients_first_bucket(void); /* made by the first client; not awaited */
+void clients_lost(void);         /* the process is gone: what they waited for will not be answered */
 bool clients_idle(void);
 /* Fails the history if one has waited too long. */
 void clients_watch(void);

@@ -14,7 +14,7 @@
 /* What is stored under a number, from 1. */
 struct sim_content {
         uint64_t size;
-        unsigned part_count;           /* 0: bytes of its own */
+        unsigned part_count; /* 0: bytes of its own */
         uint32_t parts[CONTENT_PARTS_MAX];
 };
 

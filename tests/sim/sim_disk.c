@@ -171,7 +171,8 @@ static struct sim_disk *disk_of(const char *path)
         return NULL;
 }
 
-int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity, struct eng_error *error)
+int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity,
+                     struct eng_error *error)
 {
         const struct sim_disk *disk = disk_of(path);
 

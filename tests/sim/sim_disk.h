@@ -17,8 +17,8 @@ struct sim_frame {
         uint32_t stripe;
         uint8_t shard;
         struct eng_buf *payload;
-        uint64_t written;    /* number of its completed WRITE; 0: under way */
-        uint32_t discarded;  /* generation of the index batch that will say so; 0: no */
+        uint64_t written;   /* number of its completed WRITE; 0: under way */
+        uint32_t discarded; /* generation of the index batch that will say so; 0: no */
         bool synced, damaged;
 };
 
@@ -32,7 +32,7 @@ struct sim_index {
         struct sim_names names;
         struct fmt_index_pg *pgs;
         unsigned pg_count;
-        uint64_t covered;    /* records below are in it */
+        uint64_t covered; /* records below are in it */
         uint32_t generation;
 };
 
@@ -42,29 +42,29 @@ struct sim_disk {
         char path[32];
         unsigned number;
         bool present, formatted;
-        bool unreadable;     /* opening it fails */
-        bool lose_index;     /* it is gone at the next opening: derived from the log again (I4) */
+        bool unreadable; /* opening it fails */
+        bool lose_index; /* it is gone at the next opening: derived from the log again (I4) */
         struct eng_identity identity;
         struct sim_record *log;
         uint64_t log_count, log_size;
         struct sim_index index;
         struct sim_frame **frames;
         unsigned frame_count, frame_size;
-        uint64_t written;    /* WRITEs completed */
+        uint64_t written; /* WRITEs completed */
         struct sim_drive *open;
-        struct sim_faults {  /* of drives opened from it */
-                unsigned slow;         /* one op in so many takes long; 0: none */
-                unsigned refuse;       /* one read or lookup in so many meets a full queue */
-                unsigned damaged;      /* one lookup in so many finds damaged bytes */
-                unsigned rot;          /* one frame in so many is damaged some time after it was written */
+        struct sim_faults {       /* of drives opened from it */
+                unsigned slow;    /* one op in so many takes long; 0: none */
+                unsigned refuse;  /* one read or lookup in so many meets a full queue */
+                unsigned damaged; /* one lookup in so many finds damaged bytes */
+                unsigned rot;     /* one frame in so many is damaged some time after it was written */
         } faults;
-        bool full;           /* WRITEs are refused */
+        bool full; /* WRITEs are refused */
 };
 
 extern struct sim_disk sim_disks[SIM_DISKS];
 extern unsigned sim_disk_count;
-extern uint32_t sim_pg_count;          /* of stores that are formatted */
-extern bool sim_loose_order;           /* ops of different groups may overtake each other */
+extern uint32_t sim_pg_count; /* of stores that are formatted */
+extern bool sim_loose_order;  /* ops of different groups may overtake each other */
 
 struct sim_figures {
         uint64_t ops, appends, writes, reads, power_cuts, kills, failures, hangs, rotten, lost_records, lost_frames;

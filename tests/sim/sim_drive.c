@@ -18,8 +18,8 @@
 #include "engine/store.h"
 #include "tests/sim/sim.h"
 
-#define LANES 64u
-#define TICK (1 * SIM_S)
+#define LANES      64u
+#define TICK       (1 * SIM_S)
 #define HANG_LIMIT (10 * SIM_S)
 
 struct dead_list {
@@ -35,19 +35,19 @@ struct sim_drive {
         char reason[64];
         bool failed, hung, dirty;
         uint64_t hung_until;
-        uint64_t epoch;                 /* newest that is durable here */
+        uint64_t epoch; /* newest that is durable here */
         struct eng_pgs pgs;
         struct sim_names names;
-        uint32_t generation;            /* of the index batch to come */
-        struct dead_list dead;          /* since the last one */
+        uint32_t generation;   /* of the index batch to come */
+        struct dead_list dead; /* since the last one */
         struct eng_append_list queue, batch;
         bool writing;
-        struct sim_index next;          /* the batch under way */
+        struct sim_index next; /* the batch under way */
         struct dead_list next_dead;
         bool indexing;
-        struct eng_op *parked;          /* met a drive that hangs; chained by next */
+        struct eng_op *parked; /* met a drive that hangs; chained by next */
         bool parked_batch, parked_index;
-        uint64_t lanes[4][LANES];       /* when the last op of a lane arrives */
+        uint64_t lanes[4][LANES]; /* when the last op of a lane arrives */
         uint64_t ops;
 };
 
@@ -206,6 +206,9 @@ static void batch_written(void *arg)
                         continue;
                 }
                 append->rec.position = d->disk->log_count;
+                sim_trace("  drive %u: record %llu: type %u, group %u, seq %llu, epoch %llu", d->drive.slot,
+                          (unsigned long long)append->rec.position, append->rec.type, append->rec.pg,
+                          (unsigned long long)append->rec.seq, (unsigned long long)append->rec.epoch);
                 sim_disk_append(d->disk, &append->rec, append->body);
                 take_record(d, append, false);
                 answer(op, 0);
@@ -259,7 +262,8 @@ static bool have_already(struct sim_drive *d, const struct eng_op *op)
         if (op->append.type != FMT_RECORD_PG && op->append.type != FMT_RECORD_FENCE)
                 return false;
         pg = eng_pgs_find(&d->pgs, op->append.pg);
-        return pg != NULL && (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
+        return pg != NULL &&
+               (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
 }
 
 static void op_append(struct sim_drive *d, struct eng_op *op)
@@ -303,6 +307,8 @@ static void op_commit(struct sim_drive *d, struct eng_op *op)
         pg = eng_pgs_get(&d->pgs, op->commit.pg);
         eng_pgs_set_committed(pg, op->commit.seq);
         apply_up_to(d, pg, op->commit.seq);
+        sim_trace("  drive %u: commit of group %u up to %llu", d->drive.slot, op->commit.pg,
+                  (unsigned long long)op->commit.seq);
         answer(op, 0);
 }
 
@@ -462,7 +468,8 @@ static void op_write(struct sim_drive *d, struct eng_op *op)
 {
         struct sim_frame *frame;
 
-        if (op->write.payload_len == 0 || op->write.payload_len > FMT_UNIT_MAX || op->write.payload_len % FMT_BLOCK != 0)
+        if (op->write.payload_len == 0 || op->write.payload_len > FMT_UNIT_MAX ||
+            op->write.payload_len % FMT_BLOCK != 0)
                 sim_fail("a WRITE of %u bytes", op->write.payload_len);
         if (op->epoch < d->epoch || (d->disk->full && (op->flags & ENG_OP_RESERVE) == 0)) {
                 answer(op, op->epoch < d->epoch ? -ESTALE : -ENOSPC);
@@ -512,18 +519,20 @@ static void have_read(struct sim_drive *d, struct eng_op *op)
         } else if (frame->damaged || frame->payload->len != op->read.payload_len) {
                 answer(op, -EBADMSG);
         } else {
-                memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, frame->payload->data + op->read.offset,
-                       op->read.len);
+                memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset,
+                       frame->payload->data + op->read.offset, op->read.len);
                 answer(op, 0);
         }
 }
 
 static void op_read(struct sim_drive *d, struct eng_op *op)
 {
-        if (op->read.len == 0 || op->read.payload_len > FMT_UNIT_MAX || op->read.offset + op->read.len > op->read.payload_len)
+        if (op->read.len == 0 || op->read.payload_len > FMT_UNIT_MAX ||
+            op->read.offset + op->read.len > op->read.payload_len)
                 sim_fail("a READ of %u bytes at %u of %u", op->read.len, op->read.offset, op->read.payload_len);
         sim_figures.reads++;
-        memset((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, 0xdd, op->read.len < 4096 ? op->read.len : 4096);
+        memset((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, 0xdd,
+               op->read.len < 4096 ? op->read.len : 4096);
 }
 
 static void op_discard(struct sim_drive *d, struct eng_op *op)
@@ -533,7 +542,8 @@ static void op_discard(struct sim_drive *d, struct eng_op *op)
         for (i = 0; i < d->disk->frame_count; i++) {
                 struct sim_frame *frame = d->disk->frames[i];
 
-                if (frame->written != 0 && frame->discarded == 0 && memcmp(frame->object_id, op->discard.object_id, FMT_ID) == 0)
+                if (frame->written != 0 && frame->discarded == 0 &&
+                    memcmp(frame->object_id, op->discard.object_id, FMT_ID) == 0)
                         frame->discarded = d->generation;
         }
         d->dirty = true;
@@ -716,10 +726,10 @@ static void lose_batch(struct sim_drive *d)
         struct eng_append *append;
         uint64_t kept = 0;
 
-        TAILQ_FOREACH(append, &d->batch, link)
+        TAILQ_FOREACH (append, &d->batch, link)
                 kept++;
         kept = kept == 0 ? 0 : sim_below(SIM_FAULTS, kept + 1);
-        TAILQ_FOREACH(append, &d->batch, link) {
+        TAILQ_FOREACH (append, &d->batch, link) {
                 if (kept == 0) {
                         sim_figures.lost_records++;
                         continue;
@@ -917,6 +927,9 @@ int eng_local_open(const struct eng_local_options *options, struct eng_drive **o
         eng_pgs_init(&d->pgs);
         load_index(d);
         replay(d);
+        sim_trace("  drive %u: opened, epoch %llu, index covers %llu of %llu records", options->identity.slot,
+                  (unsigned long long)d->epoch, (unsigned long long)disk->index.covered,
+                  (unsigned long long)disk->log_count);
         disk->open = d;
         d->start.run = started;
         lp_post(d->drive.owner, &d->start);
@@ -931,7 +944,8 @@ int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
         uint64_t i;
 
         for (i = 0; i < disk->log_count; i++)
-                if (disk->log[i].rec.type == FMT_RECORD_EPOCH && (newest == NULL || disk->log[i].rec.epoch >= newest->rec.epoch))
+                if (disk->log[i].rec.type == FMT_RECORD_EPOCH &&
+                    (newest == NULL || disk->log[i].rec.epoch >= newest->rec.epoch))
                         newest = &disk->log[i];
         if (newest == NULL)
                 return -ENOENT;

@@ -33,7 +33,8 @@ static size_t collapsed(const struct client *c, const char *key)
         return hit == NULL ? 0 : (size_t)(hit - key) + 1;
 }
 
-static const struct eng_list_entry *entry_of(const struct eng_list_entry *entries, unsigned count, const char *name, size_t len)
+static const struct eng_list_entry *entry_of(const struct eng_list_entry *entries, unsigned count, const char *name,
+                                             size_t len)
 {
         unsigned i;
 
@@ -56,9 +57,12 @@ static void check_name(struct client *c, unsigned key, const struct eng_list_ent
                 if (content == 0 || content_of(content)->size != e->object.size)
                         sim_fail("client %u: list shows a %s that nobody wrote", c->number, world.keys[key]);
         }
-        if (!history_possible(reg, value, c->asked, now))
-                sim_fail("client %u: list (asked %llu, answered %llu) shows %s of bucket %u as %u/%u, which cannot be", c->number,
-                         (unsigned long long)c->asked, (unsigned long long)now, world.keys[key], c->bucket, content, tag);
+        if (history_possible(reg, value, c->asked, now))
+                return;
+        history_show(reg);
+        sim_fail("client %u: list (asked %llu, answered %llu) shows %s of bucket %u as %u/%u, which cannot be",
+                 c->number, (unsigned long long)c->asked, (unsigned long long)now, world.keys[key], c->bucket, content,
+                 tag);
 }
 
 static void check_prefix(struct client *c, const struct eng_list_entry *e, const char *key, size_t len)
@@ -167,7 +171,8 @@ static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *ent
                 for (i = 0; i < count; i++)
                         shown |= memcmp(entries[i].upload_id, world.uploads[u].id, ENG_ID_LEN) == 0;
                 if (!history_possible(world.uploads[u].reg, shown ? H_VALUE(1, 1) : 0, c->asked, now))
-                        sim_fail("client %u: list of uploads: number %u cannot be %s", c->number, u, shown ? "there" : "gone");
+                        sim_fail("client %u: list of uploads: number %u cannot be %s", c->number, u,
+                                 shown ? "there" : "gone");
         }
         if (rv != 0)
                 client_error(c, rv);
@@ -176,11 +181,8 @@ static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *ent
 
 void listing_uploads(struct client *c)
 {
-        struct eng_list_params params = {.bucket = world.buckets[0].id,
-                                         .prefix = {"", 0},
-                                         .delimiter = {"", 0},
-                                         .after = {"", 0},
-                                         .max = 1000};
+        struct eng_list_params params = {
+                .bucket = world.buckets[0].id, .prefix = {"", 0}, .delimiter = {"", 0}, .after = {"", 0}, .max = 1000};
 
         c->doing = "list uploads";
         c->bucket = 0;

@@ -19,9 +19,9 @@
 #define ASAN_UNPOISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
 #endif
 
-#define LINE_MAX 1024u
+#define LINE_MAX     1024u
 #define WALL_BASE_MS 1700000000000ll
-#define FRESH_BYTES 8192u /* of a drawn slot that are spoilt, so that nobody relies on what stood there */
+#define FRESH_BYTES  8192u /* of a drawn slot that are spoilt, so that nobody relies on what stood there */
 
 struct share_line {
         unsigned slots, reserved, waiting;
@@ -34,7 +34,7 @@ struct lp_loop {
         uint64_t busy_until; /* when the last message posted so far is run */
         bool granting;
         struct share_line shares[LP_SHARES];
-        void **drawn;        /* slots that are out */
+        void **drawn;         /* slots that are out */
         struct lp_loop *next; /* of all there are */
 };
 

@@ -18,8 +18,8 @@
 #include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_world.h"
 
-#define BATCH 20u          /* what a process that is simulated away leaves behind is freed with the child */
-#define FAILURES_MAX 10u
+#define BATCH         20u /* what a process that is simulated away leaves behind is freed with the child */
+#define FAILURES_MAX  10u
 #define STUCK_SECONDS 120u /* of real time, for a batch */
 
 /* owner: the child while it runs; shared memory */
@@ -93,9 +93,9 @@ static uint64_t batch(uint64_t first, uint64_t last)
                 return last + 1;
         }
         if (!WIFEXITED(status) || WEXITSTATUS(status) != SIM_FAILED)
-                printf("FAILED seed %llu: ended by %s %d\n  replay: sim --seeds %llu --trace\n", (unsigned long long)shared->seed,
-                       WIFEXITED(status) ? "status" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
-                       (unsigned long long)shared->seed);
+                printf("FAILED seed %llu: ended by %s %d\n  replay: sim --seeds %llu --trace\n",
+                       (unsigned long long)shared->seed, WIFEXITED(status) ? "status" : "signal",
+                       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), (unsigned long long)shared->seed);
         return shared->seed;
 }
 
@@ -111,7 +111,8 @@ static void report(uint64_t run, unsigned failed, double took)
 {
         printf("sim: %llu histories, %u failed, %.1f s, %.0f histories/min\n", (unsigned long long)run, failed, took,
                (double)run * 60 / took);
-        printf("  %llu lives: %llu power cuts, %llu kills; %llu faults: %llu drive failures, %llu hangs, %llu rotten frames\n",
+        printf("  %llu lives: %llu power cuts, %llu kills; %llu faults: %llu drive failures, %llu hangs, %llu rotten "
+               "frames\n",
                (unsigned long long)world_figures.lives, (unsigned long long)sim_figures.power_cuts,
                (unsigned long long)sim_figures.kills, (unsigned long long)world_figures.faults,
                (unsigned long long)sim_figures.failures, (unsigned long long)sim_figures.hangs,
@@ -119,7 +120,8 @@ static void report(uint64_t run, unsigned failed, double took)
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n",
                (unsigned long long)client_figures.ops, (unsigned long long)client_figures.errors,
                (unsigned long long)sim_figures.ops, (unsigned long long)shared->events);
-        printf("  %llu records lost and %llu settled, %llu frames lost; left in the end: %llu frames nothing names (known gap); "
+        printf("  %llu records lost and %llu settled, %llu frames lost; left in the end: %llu frames nothing names "
+               "(known gap); "
                "%llu registers too hard\n",
                (unsigned long long)sim_figures.lost_records, (unsigned long long)world_figures.settled,
                (unsigned long long)sim_figures.lost_frames, (unsigned long long)world_figures.leaked_frames,

@@ -75,9 +75,10 @@ static void check_parts(struct client *c, const struct eng_part_entry *parts, un
                 } else if (may_be_over) {
                         continue;
                 }
-                if (!history_possible(upload_of(c)->part_regs[number], content == 0 ? 0 : H_VALUE(content, content), c->asked, now))
-                        sim_fail("client %u: list of parts: part %u of upload %u cannot be content %u", c->number, number,
-                                 c->upload, content);
+                if (!history_possible(upload_of(c)->part_regs[number], content == 0 ? 0 : H_VALUE(content, content),
+                                      c->asked, now))
+                        sim_fail("client %u: list of parts: part %u of upload %u cannot be content %u", c->number,
+                                 number, c->upload, content);
         }
         if (i < count)
                 sim_fail("client %u: list of parts: number %u behind %u", c->number, parts[i].number, last);
@@ -108,7 +109,8 @@ static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, 
 void upload_parts(struct client *c)
 {
         c->doing = "list parts";
-        eng_part_list(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_listed, c);
+        eng_part_list(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_listed,
+                      c);
 }
 
 /* ---- complete ------------------------------------------------------------------------------------------------------- */
@@ -196,7 +198,8 @@ static void parts_chosen(void *arg, int rv, const struct eng_part_entry *parts, 
 void upload_complete(struct client *c)
 {
         c->doing = "complete";
-        eng_part_list(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_chosen, c);
+        eng_part_list(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_chosen,
+                      c);
 }
 
 /* ---- abort ----------------------------------------------------------------------------------------------------------- */

@@ -219,8 +219,8 @@ static void end_upload(const struct apply *a)
                         i++;
                         continue;
                 }
-                if (entry->kind == SIM_PUT && !eng_value_in_ids((const struct fmt_value *)entry->value->data, a->mut->value,
-                                                                a->mut->value_len))
+                if (entry->kind == SIM_PUT &&
+                    !eng_value_in_ids((const struct fmt_value *)entry->value->data, a->mut->value, a->mut->value_len))
                         died(a, entry->value);
                 sim_names_remove(a->names, i);
         }
@@ -228,8 +228,9 @@ static void end_upload(const struct apply *a)
         gone(a, prefix, a->mut->name_len, SIM_ENDED);
 }
 
-void sim_names_apply(struct sim_names *names, const struct eng_mut *mut, const struct fmt_record *rec, struct eng_buf *body,
-                     uint32_t generation, void (*dead)(void *arg, struct eng_buf *value), void *arg)
+void sim_names_apply(struct sim_names *names, const struct eng_mut *mut, const struct fmt_record *rec,
+                     struct eng_buf *body, uint32_t generation, void (*dead)(void *arg, struct eng_buf *value),
+                     void *arg)
 {
         struct apply a = {names, mut, rec, body, generation, dead, arg};
 
@@ -260,7 +261,8 @@ static size_t common_prefix(const struct eng_op *op, const uint8_t *name, size_t
                 len -= UPLOAD_TAIL;
         if (len < op->scan.prefix_len)
                 return 0;
-        found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter, op->scan.delimiter_len);
+        found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter,
+                       op->scan.delimiter_len);
         return found == NULL ? 0 : (size_t)(found - name) + op->scan.delimiter_len;
 }
 
@@ -323,7 +325,8 @@ static void emit_value(struct answer *out, const struct eng_op *op, const struct
 /* First name behind all that begin with this prefix. */
 static unsigned behind_prefix(const struct sim_names *names, unsigned i, const uint8_t *prefix, size_t len)
 {
-        while (i < names->count && names->items[i].name->len >= len && memcmp(names->items[i].name->data, prefix, len) == 0)
+        while (i < names->count && names->items[i].name->len >= len &&
+               memcmp(names->items[i].name->data, prefix, len) == 0)
                 i++;
         return i;
 }

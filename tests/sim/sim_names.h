@@ -18,7 +18,7 @@ struct sim_name {
         struct eng_buf *body; /* of the record, for inline bytes; else NULL */
         uint32_t inline_at, inline_len;
         uint64_t seq;
-        uint32_t generation;  /* of the index batch that will hold it */
+        uint32_t generation; /* of the index batch that will hold it */
         enum sim_name_kind kind;
 };
 
@@ -40,8 +40,9 @@ void sim_names_copy(struct sim_names *to, const struct sim_names *from);
 void sim_names_thaw(struct sim_names *names, uint32_t generation);
 
 /* Applies one mutation of a record. Values with shards that died by it are given to dead, with a reference. */
-void sim_names_apply(struct sim_names *names, const struct eng_mut *mut, const struct fmt_record *rec, struct eng_buf *body,
-                     uint32_t generation, void (*dead)(void *arg, struct eng_buf *value), void *arg);
+void sim_names_apply(struct sim_names *names, const struct eng_mut *mut, const struct fmt_record *rec,
+                     struct eng_buf *body, uint32_t generation, void (*dead)(void *arg, struct eng_buf *value),
+                     void *arg);
 
 /* Answers a SCAN. */
 void sim_names_scan(const struct sim_names *names, struct eng_op *op);

@@ -20,7 +20,8 @@ static uint64_t draw_size(void)
         uint64_t size;
 
         if (world.bytes_left == 0 || !sim_chance(SIM_CLIENTS, world.large))
-                return sim_chance(SIM_CLIENTS, 8) ? sim_skewed(SIM_CLIENTS, 0, ENG_INLINE_MAX) : sim_skewed(SIM_CLIENTS, 0, 3000);
+                return sim_chance(SIM_CLIENTS, 8) ? sim_skewed(SIM_CLIENTS, 0, ENG_INLINE_MAX)
+                                                  : sim_skewed(SIM_CLIENTS, 0, 3000);
         size = ENG_INLINE_MAX + 1 + sim_below(SIM_CLIENTS, 200u << 10);
         if (sim_chance(SIM_CLIENTS, 12))
                 size = (1u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
@@ -217,8 +218,8 @@ static void check_bytes(struct client *c, const uint8_t *data, size_t len)
         if (c->offset + len > c->end)
                 sim_fail("client %u: get of key %u gives more bytes than it was asked for", c->number, c->key);
         if (!content_equals(c->content, c->offset, data, len))
-                sim_fail("client %u: get of key %u: wrong bytes in %zu from %llu of content %u (I5)", c->number, c->key, len,
-                         (unsigned long long)c->offset, c->content);
+                sim_fail("client %u: get of key %u: wrong bytes in %zu from %llu of content %u (I5)", c->number, c->key,
+                         len, (unsigned long long)c->offset, c->content);
         c->offset += len;
 }
 

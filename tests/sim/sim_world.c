@@ -15,19 +15,19 @@
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
 
-#define LIVES_MAX 6u
+#define LIVES_MAX  6u
 #define EVENTS_MAX 3000000u
-#define LIFE_NS (60 * SIM_S)
-#define HEAL_NS (400 * SIM_S)
+#define LIFE_NS    (60 * SIM_S)
+#define HEAL_NS    (400 * SIM_S)
 
 struct world_figures world_figures;
 
 /* What the seed has in store. */
 static struct plan {
         unsigned k, m, lives;
-        unsigned tolerated;            /* drives that may be away at the same time */
-        int rotten;                    /* disk whose frames rot, or -1 */
-        unsigned away[SIM_DISKS];      /* lives for which it stays missing */
+        unsigned tolerated;       /* drives that may be away at the same time */
+        int rotten;               /* disk whose frames rot, or -1 */
+        unsigned away[SIM_DISKS]; /* lives for which it stays missing */
         bool faults;
         unsigned ops_per_life;
 } plan;
@@ -103,8 +103,8 @@ static void plan_history(void)
         world.think = sim_skewed(SIM_PLAN, 1, 500 * SIM_MS);
         world.calm = !plan.faults;
         plan_keys();
-        sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k, plan.m,
-                  world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
+        sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
+                  plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
                   plan.faults ? "faults" : "calm");
 }
 
@@ -300,7 +300,8 @@ static void check_calm(bool *open)
         live_for(12 * SIM_S, open);
         leaked = check_leaks();
         if (leaked > 0)
-                sim_fail("%llu frames that nothing names are left, though nothing has gone wrong", (unsigned long long)leaked);
+                sim_fail("%llu frames that nothing names are left, though nothing has gone wrong",
+                         (unsigned long long)leaked);
         check_replicas();
         check_shards(-1);
         check_idle();
@@ -342,7 +343,9 @@ static void one_life(unsigned number)
         }
         if (world.calm && number == 0 && to_the_end && clients_idle())
                 check_calm(&open);
-        end_life(to_the_end && sim_chance(SIM_FAULTS, 2) ? END_CLEAN : sim_chance(SIM_FAULTS, 2) ? END_POWER : END_KILL);
+        end_life(to_the_end && sim_chance(SIM_FAULTS, 2) ? END_CLEAN
+                 : sim_chance(SIM_FAULTS, 2)             ? END_POWER
+                                                         : END_KILL);
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------------------- */
@@ -361,10 +364,12 @@ static void not_whole(void)
         const struct eng_health *h = &world.store->health;
         unsigned i;
 
-        printf("%s, %swritable, %s, %llu objects below, %s\n", h->ready ? "ready" : "not ready", h->writable ? "" : "not ",
-               h->healing ? "healing" : "not healing", (unsigned long long)h->objects_below, h->reason);
+        printf("%s, %swritable, %s, %llu objects below, %s\n", h->ready ? "ready" : "not ready",
+               h->writable ? "" : "not ", h->healing ? "healing" : "not healing", (unsigned long long)h->objects_below,
+               h->reason);
         for (i = 0; i < sim_disk_count; i++)
-                printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state, world.store->members[i].reason);
+                printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state,
+                       world.store->members[i].reason);
         sim_fail("with all drives back and no faults it is not whole after %llu s", HEAL_NS / SIM_S);
 }
 
