@@ -231,7 +231,7 @@ struct eng_epoch_history {
         unsigned count;
         struct {
                 uint64_t number;
-                uint8_t id[FMT_ID];
+                uint8_t id[FMT_ID], parent[FMT_ID];
         } past[ENG_EPOCH_HISTORY];
 };
 int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);

@@ -126,8 +126,45 @@ static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID
         return false;
 }
 
+/* The id of the epoch before this one, as far as any drive here has seen it. */
+static bool parent_of(const struct eng_store *store, const uint8_t id[FMT_ID], uint8_t parent[FMT_ID])
+{
+        unsigned i, j;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive == NULL)
+                        continue;
+                if (memcmp(epoch_of(m)->id, id, FMT_ID) == 0) {
+                        memcpy(parent, epoch_of(m)->parent, FMT_ID);
+                        return true;
+                }
+                for (j = 0; j < m->history.count; j++)
+                        if (memcmp(m->history.past[j].id, id, FMT_ID) == 0) {
+                                memcpy(parent, m->history.past[j].parent, FMT_ID);
+                                return true;
+                        }
+        }
+        return false;
+}
+
+/* Whether an epoch is one of those that led to the newest of `of`. The drive itself need not have seen it: one that was begun and did not reach all its
+ * members is known to the others alone. */
+static bool is_before(const struct eng_store *store, const struct eng_member *of, const uint8_t id[FMT_ID])
+{
+        uint8_t at[FMT_ID];
+        unsigned i;
+
+        memcpy(at, epoch_of(of)->id, FMT_ID);
+        for (i = 0; i < ENG_EPOCH_HISTORY && parent_of(store, at, at); i++)
+                if (memcmp(at, id, FMT_ID) == 0)
+                        return true;
+        return in_history(of, id);
+}
+
 /* Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one that is neither it nor before it. */
-static bool contradicted(struct eng_store *store, const struct eng_member *of)
+static bool contradicted(const struct eng_store *store, const struct eng_member *of)
 {
         unsigned i, slot;
 
@@ -136,7 +173,7 @@ static bool contradicted(struct eng_store *store, const struct eng_member *of)
 
                 if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot))
                         continue;
-                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !in_history(of, epoch_of(m)->id))
+                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !is_before(store, of, epoch_of(m)->id))
                         return true;
         }
         return false;
@@ -303,6 +340,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch++;
+        memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
         eng_settle(store, choose);
 }
 
@@ -310,17 +348,16 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
 static void begin_epoch(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
-        uint8_t id[FMT_ID];
+        uint8_t *id = ((struct recovery *)c->recovery)->begun;
         struct eng_buf *body;
         int rv = -ENOMEM;
 
         c->phase = ENG_PHASE_EPOCH;
-        lp_random(id, sizeof(id));
+        lp_random(id, FMT_ID);
         body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
         eng_buf_unref(body);
-        memcpy(c->epoch_id, id, FMT_ID);
         if (rv != 0)
                 wait_for(store, "no memory to begin an epoch");
 }

@@ -30,6 +30,7 @@ struct settle;                         /* settle.c */
 struct recovery {
         unsigned opening_left;
         struct opening opening[ENG_DRIVES_MAX];
+        uint8_t begun[FMT_ID];         /* id of the epoch that is being made durable */
         struct settle *settle;
 };
 

@@ -959,6 +959,7 @@ int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
                         continue;
                 history->past[history->count].number = r->rec.epoch;
                 memcpy(history->past[history->count].id, ((const struct fmt_epoch *)r->body->data)->id, FMT_ID);
+                memcpy(history->past[history->count].parent, ((const struct fmt_epoch *)r->body->data)->parent, FMT_ID);
                 history->count++;
         }
         return *len <= cap ? 0 : -ENOBUFS;
