@@ -303,7 +303,7 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
         return in;
 }
 
-static void wait_for(struct eng_store *store, const char *text)
+void eng_recover_wait(struct eng_store *store, const char *text)
 {
         struct eng_coord *c = store->coord;
 
@@ -324,7 +324,7 @@ static void name_missing(struct eng_store *store, eng_mask missing)
                         n += snprintf(text + n, sizeof(text) - (size_t)n, " %u", i);
         if (n > 0 && n < 200)
                 snprintf(text + n, sizeof(text) - (size_t)n, ": they may have gone on without the others");
-        wait_for(store, text);
+        eng_recover_wait(store, text);
 }
 
 static void first_epoch_durable(struct eng_store *store, eng_mask failed)
@@ -359,7 +359,7 @@ static void begin_epoch(struct eng_store *store)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
         eng_buf_unref(body);
         if (rv != 0)
-                wait_for(store, "no memory to begin an epoch");
+                eng_recover_wait(store, "no memory to begin an epoch");
 }
 
 static bool arena_fits(struct eng_store *store)
@@ -393,19 +393,19 @@ static void choose(struct eng_store *store)
         eng_mask in, present;
 
         if (chosen == NULL) {
-                wait_for(store, "no drive could be opened, or the drives' epochs contradict each other");
+                eng_recover_wait(store, "no drive could be opened, or the drives' epochs contradict each other");
                 return;
         }
         if (++c->attempts > ENG_DRIVES_MAX + 1) {
-                wait_for(store, "recovery did not come to an end");
+                eng_recover_wait(store, "recovery did not come to an end");
                 return;
         }
         if (store->pgs == NULL && take_map(store, chosen) != 0) {
-                wait_for(store, "no memory for the placement groups");
+                eng_recover_wait(store, "no memory for the placement groups");
                 return;
         }
         if (!arena_fits(store)) {
-                wait_for(store, "memory is too small for this erasure code: raise it");
+                eng_recover_wait(store, "memory is too small for this erasure code: raise it");
                 return;
         }
         in = sort_drives(store, chosen, &present);

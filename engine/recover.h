@@ -38,5 +38,7 @@ struct recovery {
  * meanwhile. */
 void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store));
 void eng_settle_free(struct eng_store *store);
+/* The store can't be opened: health says what for. */
+void eng_recover_wait(struct eng_store *store, const char *text);
 
 #endif

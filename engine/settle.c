@@ -4,6 +4,9 @@
  * A record that reached some members before a crash may have been answered or not; rolling all of them forward makes every replica tell the same from
  * now on (I2). Shards named by a record were stable before it was appended, so rolling forward never names what is not there. Copies
  * keep number and epoch. One copy at a time: tails are short.
+ *
+ * Opened for reading, with members missing: a record that is not known to be on all of them is left as it is, for a start that has them; whether it
+ * counts cannot be told before. Its group is in doubt and not answered for.
  */
 #include "engine/recover.h"
 
@@ -168,34 +171,6 @@ static uint64_t first_seq(const struct settle *s, uint64_t high)
         return high < least ? least : high + 1;
 }
 
-static void commit_all(struct settle *s)
-{
-        struct eng_store *store = s->store;
-        unsigned pg, i;
-
-        s->commits = calloc(count_commits(s) + 1u, sizeof(s->commits[0]));
-        if (s->commits == NULL)
-                abort(); /* nothing is served yet; a restart tries again */
-        for (pg = 0; pg <= store->pg_count; pg++) {
-                uint64_t high = highest(s, pg);
-
-                store->pgs[pg].next_seq = first_seq(s, high);
-                store->pgs[pg].committed = high;
-                for (i = 0; i < store->drive_count; i++)
-                        if (has_pending(s, pg, i))
-                                add_commit(s, pg, i, high);
-        }
-        s->out = s->commit_count + 1;
-        for (i = 0; i < s->commit_count; i++)
-                eng_drive_submit(store->members[s->commits[i].slot].drive, &s->commits[i].op);
-        if (--s->out == 0) {
-                store->coord->phase = ENG_PHASE_CONFIG;
-                eng_config_load(store, config_loaded);
-        }
-}
-
-/* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
-
 /* The least number above `after` that a pending record has, and a drive that holds it; -1: none. Numbers between were never given to a record. */
 static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uint64_t *seq)
 {
@@ -219,6 +194,69 @@ static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uin
         }
         return from;
 }
+
+/* All current members of the group are here. */
+static bool is_whole(const struct settle *s, uint32_t pg)
+{
+        const struct eng_view *view = &s->store->coord->view;
+
+        return (s->store->pgs[pg].members & view->in & ~view->up) == 0;
+}
+
+static uint64_t known_committed(const struct settle *s, uint32_t pg)
+{
+        uint64_t seq = 0;
+        unsigned i;
+
+        for (i = 0; i < s->store->drive_count; i++)
+                if (s->tails[i].pgs != NULL && s->tails[i].pgs[pg].committed > seq)
+                        seq = s->tails[i].pgs[pg].committed;
+        return seq;
+}
+
+/* How far the group's records may be made visible; sets whether it is in doubt. */
+static uint64_t visible_up_to(const struct settle *s, uint32_t pg)
+{
+        struct eng_store *store = s->store;
+        uint64_t known = known_committed(s, pg), beyond;
+
+        store->pgs[pg].in_doubt = !is_whole(s, pg) && next_pending(s, pg, known, &beyond) >= 0;
+        store->coord->view.in_doubt |= store->pgs[pg].in_doubt;
+        return is_whole(s, pg) ? highest(s, pg) : known;
+}
+
+static void commit_all(struct settle *s)
+{
+        struct eng_store *store = s->store;
+        unsigned pg, i;
+
+        s->commits = calloc(count_commits(s) + 1u, sizeof(s->commits[0]));
+        if (s->commits == NULL)
+                abort(); /* nothing is served yet; a restart tries again */
+        for (pg = 0; pg <= store->pg_count; pg++) {
+                uint64_t seq = visible_up_to(s, pg);
+
+                store->pgs[pg].next_seq = first_seq(s, highest(s, pg));
+                store->pgs[pg].committed = seq;
+                for (i = 0; i < store->drive_count; i++)
+                        if (has_pending(s, pg, i))
+                                add_commit(s, pg, i, seq);
+        }
+        if (store->pgs[store->pg_count].in_doubt) {
+                eng_settle_free(store);
+                eng_recover_wait(store, "waits for drives that are missing: they alone can tell which buckets there are");
+                return;
+        }
+        s->out = s->commit_count + 1;
+        for (i = 0; i < s->commit_count; i++)
+                eng_drive_submit(store->members[s->commits[i].slot].drive, &s->commits[i].op);
+        if (--s->out == 0) {
+                store->coord->phase = ENG_PHASE_CONFIG;
+                eng_config_load(store, config_loaded);
+        }
+}
+
+/* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
 
 static void copy_appended(struct eng_op *op)
 {
@@ -278,7 +316,7 @@ static void next_copy(struct settle *s)
                 for (; s->to < store->drive_count; s->to++) {
                         int from;
 
-                        if (!(members & eng_bit(s->to)) || s->tails[s->to].pgs[s->pg].high >= high)
+                        if (!(members & eng_bit(s->to)) || s->tails[s->to].pgs[s->pg].high >= high || !is_whole(s, s->pg))
                                 continue;
                         from = next_pending(s, s->pg, s->tails[s->to].pgs[s->pg].high, &s->seq);
                         if (from >= 0) {
@@ -343,6 +381,7 @@ void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store))
         if (s == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
         store->coord->phase = ENG_PHASE_SETTLE;
+        store->coord->view.in_doubt = false;
         r->settle = s;
         s->store = store;
         s->again = again;

@@ -65,6 +65,7 @@ struct eng_view {
         eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (join.c) */
         eng_mask up;                   /* drives that answer: reads use in & up */
         bool ready;                    /* recovery is over */
+        bool in_doubt;                 /* some group is: no listing can be complete */
         bool writable;                 /* the write quorum is held */
         bool paused;                   /* an epoch change is under way: appends wait */
 };
@@ -85,6 +86,7 @@ struct eng_pg {
         uint32_t number;
         uint64_t next_seq;
         uint64_t committed;
+        bool in_doubt;                 /* opened for reading without members that alone can tell whether its last records count. Constant once ready */
         eng_mask members;              /* metadata members by placement, whether in or not */
         uint16_t order[9];             /* members, most preferred first (all drives for CONFIG: not used) */
         struct eng_txn_list inflight;  /* appended, in seq order */
