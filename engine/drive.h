@@ -212,8 +212,8 @@ struct eng_local_options {
         /*
          * Called on the owner loop after an index batch is durable: objects with shards that died by it (overwritten, deleted, dead parts). values: n
          * buffers of fmt_value + attrs + parts, valid during the call. The store discards their shards (I6: the committed record
-         * that superseded them is the proof). Never a value whose id equals the id of the value that took its place (attrs were rewritten, the
-         * shards live on).
+         * that superseded them is the proof). Never a part that a COPY record deleted by itself: its data may live on in an object. Never a value whose
+         * id equals the id of the value that took its place (attrs were rewritten, the shards live on).
          */
         void (*superseded)(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
         void *arg;

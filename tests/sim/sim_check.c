@@ -114,8 +114,8 @@ static void check_shard(const struct eng_part *part, uint32_t stripe, unsigned s
         if (rotten == (int)disk->number)
                 return;
         if (frame == NULL || frame->damaged)
-                sim_fail("content %u: shard %u of stripe %u is %s on drive %u", content, shard, stripe,
-                         frame == NULL ? "not" : "damaged", disk->number);
+                sim_fail("content %u: shard %u of stripe %u of %s is %s on drive %u", content, shard, stripe,
+                         sim_id(part->head.id), frame == NULL ? "not" : "damaged", disk->number);
         if (frame->payload->len != unit || memcmp(frame->payload->data, units[shard], unit) != 0)
                 sim_fail("content %u: shard %u of stripe %u is wrong on drive %u", content, shard, stripe,
                          disk->number);

@@ -77,6 +77,14 @@ void sim_disk_append(struct sim_disk *disk, const struct fmt_record *rec, struct
 
 /* ---- frames ---------------------------------------------------------------------------------------------------- */
 
+const char *sim_id(const uint8_t id[FMT_ID])
+{
+        static char text[32];
+
+        snprintf(text, sizeof(text), "%u.%u.%u", (unsigned)id[2] << 8 | id[3], id[5], (unsigned)id[14] << 8 | id[15]);
+        return text;
+}
+
 struct sim_frame *sim_disk_frame(struct sim_disk *disk)
 {
         struct sim_frame *frame = calloc(1, sizeof(*frame));
@@ -149,6 +157,8 @@ void sim_disk_crash(struct sim_disk *disk, bool power)
                 frame->discarded = 0; /* by a batch of the index that was lost */
                 if (!frame_survives(frame, power)) {
                         sim_figures.lost_frames++;
+                        sim_trace("  disk %u: frame %s stripe %u shard %u is lost", disk->number, sim_id(frame->object_id),
+                                  frame->stripe, frame->shard);
                         sim_disk_drop_frame(disk, i);
                         continue;
                 }

@@ -76,6 +76,9 @@ void sim_disks_free(void);
 /* The process ends: what was not durable is kept or lost. power: what no SYNC covered may be gone too. */
 void sim_disk_crash(struct sim_disk *disk, bool power);
 
+/* An object id as text, for the trace. */
+const char *sim_id(const uint8_t id[FMT_ID]);
+
 struct sim_frame *sim_disk_find(const struct sim_disk *disk, const uint8_t id[FMT_ID], uint32_t stripe, unsigned shard);
 void sim_disk_append(struct sim_disk *disk, const struct fmt_record *rec, struct eng_buf *body);
 struct sim_frame *sim_disk_frame(struct sim_disk *disk);
