@@ -169,6 +169,10 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
+        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
+                give_up_writing(store); /* another drive failed while the loops paused */
+                return;
+        }
         c->next_joining = 0;
         /* A record that still waits for a drive that is gone would not be known to one that joins now: first without the one, then with the other. */
         if ((c->view.in & ~c->view.up) == 0)
@@ -202,7 +206,7 @@ void eng_epoch_change(struct eng_store *store)
         }
         c->changing = true;
         c->again = false;
-        if (!c->view.writable || !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->k, store->m)) {
+        if (!c->view.writable || !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
                 give_up_writing(store);
                 return;
         }
@@ -217,6 +221,12 @@ struct failure {
         const struct eng_drive *drive;
         char text[160];
 };
+
+static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        eng_txn_view_changed(el);
+        return true;
+}
 
 static void failure_told(struct lp_msg *msg)
 {
@@ -233,6 +243,8 @@ static void failure_told(struct lp_msg *msg)
         c->view.up &= ~eng_bit(f->slot);
         if (c->phase == ENG_PHASE_OPEN && ((c->view.in | c->view.joining) & eng_bit(f->slot)))
                 eng_epoch_change(f->store);
+        if (c->changing && eng_cast(f->store, look_again, NULL, NULL) != 0)
+                abort(); /* a loop that waits for this drive would wait for ever */
         eng_health_refresh(f->store);
         free(f);
 }

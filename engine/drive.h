@@ -228,8 +228,8 @@ struct eng_local_options {
         /*
          * Called on the owner loop after an index batch is durable: objects with shards that died by it (overwritten, deleted, dead parts). values: n
          * buffers of fmt_value + attrs + parts, valid during the call. The store discards their shards (I6: the committed record
-         * that superseded them is the proof). Never a value whose id equals the id of the value that took its place (attrs were rewritten, the
-         * shards live on).
+         * that superseded them is the proof). Never a part that a COPY record deleted by itself: its data may live on in an object. Never a value whose
+         * id equals the id of the value that took its place (attrs were rewritten, the shards live on).
          */
         void (*superseded)(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
         void *arg;
@@ -247,7 +247,7 @@ struct eng_epoch_history {
         unsigned count;
         struct {
                 uint64_t number;
-                uint8_t id[FMT_ID];
+                uint8_t id[FMT_ID], parent[FMT_ID];
         } past[ENG_EPOCH_HISTORY];
 };
 int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);

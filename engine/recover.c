@@ -134,8 +134,45 @@ static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID
         return false;
 }
 
+/* The id of the epoch before this one, as far as any drive here has seen it. */
+static bool parent_of(const struct eng_store *store, const uint8_t id[FMT_ID], uint8_t parent[FMT_ID])
+{
+        unsigned i, j;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive == NULL)
+                        continue;
+                if (memcmp(epoch_of(m)->id, id, FMT_ID) == 0) {
+                        memcpy(parent, epoch_of(m)->parent, FMT_ID);
+                        return true;
+                }
+                for (j = 0; j < m->history.count; j++)
+                        if (memcmp(m->history.past[j].id, id, FMT_ID) == 0) {
+                                memcpy(parent, m->history.past[j].parent, FMT_ID);
+                                return true;
+                        }
+        }
+        return false;
+}
+
+/* Whether an epoch is one of those that led to the newest of `of`. The drive itself need not have seen it: one that was begun and did not reach all its
+ * members is known to the others alone. */
+static bool is_before(const struct eng_store *store, const struct eng_member *of, const uint8_t id[FMT_ID])
+{
+        uint8_t at[FMT_ID];
+        unsigned i;
+
+        memcpy(at, epoch_of(of)->id, FMT_ID);
+        for (i = 0; i < ENG_EPOCH_HISTORY && parent_of(store, at, at); i++)
+                if (memcmp(at, id, FMT_ID) == 0)
+                        return true;
+        return in_history(of, id);
+}
+
 /* Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one that is neither it nor before it. */
-static bool contradicted(struct eng_store *store, const struct eng_member *of)
+static bool contradicted(const struct eng_store *store, const struct eng_member *of)
 {
         unsigned i, slot;
 
@@ -144,7 +181,7 @@ static bool contradicted(struct eng_store *store, const struct eng_member *of)
 
                 if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot))
                         continue;
-                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !in_history(of, epoch_of(m)->id))
+                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !is_before(store, of, epoch_of(m)->id))
                         return true;
         }
         return false;
@@ -279,7 +316,7 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
         return in;
 }
 
-static void wait_for(struct eng_store *store, const char *text)
+void eng_recover_wait(struct eng_store *store, const char *text)
 {
         struct eng_coord *c = store->coord;
 
@@ -300,7 +337,7 @@ static void name_missing(struct eng_store *store, eng_mask missing)
                         n += snprintf(text + n, sizeof(text) - (size_t)n, " %u", i);
         if (n > 0 && n < 200)
                 snprintf(text + n, sizeof(text) - (size_t)n, ": they may have gone on without the others");
-        wait_for(store, text);
+        eng_recover_wait(store, text);
 }
 
 static void first_epoch_durable(struct eng_store *store, eng_mask failed)
@@ -316,6 +353,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch++;
+        memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
         eng_settle(store, choose);
 }
 
@@ -323,19 +361,18 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
 static void begin_epoch(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
-        uint8_t id[FMT_ID];
+        uint8_t *id = ((struct recovery *)c->recovery)->begun;
         struct eng_buf *body;
         int rv = -ENOMEM;
 
         c->phase = ENG_PHASE_EPOCH;
-        lp_random(id, sizeof(id));
+        lp_random(id, FMT_ID);
         body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
         eng_buf_unref(body);
-        memcpy(c->epoch_id, id, FMT_ID);
         if (rv != 0)
-                wait_for(store, "no memory to begin an epoch");
+                eng_recover_wait(store, "no memory to begin an epoch");
 }
 
 static bool arena_fits(struct eng_store *store)
@@ -369,19 +406,19 @@ static void choose(struct eng_store *store)
         eng_mask in, present;
 
         if (chosen == NULL) {
-                wait_for(store, "no drive could be opened, or the drives' epochs contradict each other");
+                eng_recover_wait(store, "no drive could be opened, or the drives' epochs contradict each other");
                 return;
         }
         if (++c->attempts > ENG_DRIVES_MAX + 1) {
-                wait_for(store, "recovery did not come to an end");
+                eng_recover_wait(store, "recovery did not come to an end");
                 return;
         }
         if (store->pgs == NULL && take_map(store, chosen) != 0) {
-                wait_for(store, "no memory for the placement groups");
+                eng_recover_wait(store, "no memory for the placement groups");
                 return;
         }
         if (!arena_fits(store)) {
-                wait_for(store, "memory is too small for this erasure code: raise it");
+                eng_recover_wait(store, "memory is too small for this erasure code: raise it");
                 return;
         }
         in = sort_drives(store, chosen, &present);
@@ -392,8 +429,8 @@ static void choose(struct eng_store *store)
         }
         c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
-        c->view.writable = eng_epoch_can_form(present, in, store->k, store->m);
-        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->k, store->m))) {
+        c->view.writable = eng_epoch_can_form(present, in, store->drive_count, store->k, store->m);
+        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->drive_count, store->k, store->m))) {
                 name_missing(store, in & ~present);
                 return;
         }

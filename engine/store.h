@@ -53,8 +53,11 @@ void eng_place_order(uint32_t pg, const uint8_t (*drive_ids)[FMT_ID], unsigned c
 /* Drives for the shards of a run: the first k+m of order that are in the mask; where there are fewer, the last shards are ENG_NO_DRIVE. Returns how
  * many shards have a drive. */
 unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, unsigned shards, uint16_t *out);
-/* Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). */
-bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned k, unsigned m);
+/*
+ * Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). At most m of all drives are left
+ * out: were it more, some group could be left without a current replica, and nobody could bring those that left up to date again.
+ */
+bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
 /* ---- views ------------------------------------------------------------------------------------------ */
 
@@ -65,6 +68,7 @@ struct eng_view {
         eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (join.c) */
         eng_mask up;                   /* drives that answer: reads use in & up */
         bool ready;                    /* recovery is over */
+        bool in_doubt;                 /* some group is: no listing can be complete */
         bool writable;                 /* the write quorum is held */
         bool paused;                   /* an epoch change is under way: appends wait */
         uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
@@ -86,6 +90,7 @@ struct eng_pg {
         uint32_t number;
         uint64_t next_seq;
         uint64_t committed;
+        bool in_doubt;                 /* opened for reading without members that alone can tell whether its last records count. Constant once ready */
         eng_mask members;              /* metadata members by placement, whether in or not */
         uint16_t order[9];             /* members, most preferred first (all drives for CONFIG: not used) */
         struct eng_txn_list inflight;  /* appended, in seq order */

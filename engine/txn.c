@@ -262,13 +262,20 @@ uint64_t eng_txn_take_seq(struct eng_txn *txn)
         return txn->seq;
 }
 
-/* Whether no append or commit to a drive that is up is in flight: what an epoch change waits for. */
+/* Whether no append or commit to a drive that is up is in flight: what an epoch change waits for. One that has failed since the view was spread is not
+ * waited for: the view that says so comes only after this change. */
 static bool quiet(const struct eng_loop *el)
 {
+        const struct eng_store *store = el->store;
         const struct eng_txn *txn;
+        eng_mask up = el->view.up;
+        unsigned i;
 
+        for (i = 0; i < store->drive_count; i++)
+                if (atomic_load(&store->members[i].failed))
+                        up &= ~eng_bit(i);
         TAILQ_FOREACH(txn, &el->appended, loop_link)
-                if (!txn->held && (txn->waiting & el->view.up) != 0)
+                if (!txn->held && (txn->waiting & up) != 0)
                         return false;
         return true;
 }

@@ -183,6 +183,7 @@ int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
         for (i = 1; i < epochs->count; i++) {
                 history->past[i - 1].number = epochs->known[i].head.number;
                 memcpy(history->past[i - 1].id, epochs->known[i].head.id, FMT_ID);
+                memcpy(history->past[i - 1].parent, epochs->known[i].head.parent, FMT_ID);
                 history->count++;
         }
         return *len <= cap ? 0 : -ENOBUFS;
