@@ -35,6 +35,7 @@ struct piece {
         uint64_t inode;          /* names: what is named */
         uint64_t offset, len;    /* writes: whole sectors; size: offset */
         uint64_t end;            /* writes: the file is at least so long */
+        bool cuts;               /* sizes: the file becomes shorter */
         const uint8_t *bytes;    /* writes: NULL: zeroes */
         uint8_t *own;            /* where bytes lie, if not in the log */
         char *name, *new_name;
@@ -55,7 +56,7 @@ struct node {
         uint8_t *durable;
         uint32_t *numbers; /* by sector: entry that durable's bytes are from */
         uint64_t room;     /* bytes that durable holds */
-        uint64_t durable_size;
+        uint64_t durable_size, size_now;
         /* folders: durable names */
         struct name *names;
         size_t name_count, name_size;
@@ -244,6 +245,10 @@ static void apply_size(struct node *file, const struct piece *piece)
 {
         uint64_t at;
 
+        if (!piece->cuts) {
+                grow_durable(file, piece->offset);
+                return;
+        }
         for (at = sector_up(piece->offset); at < sector_up(file->durable_size); at += CUT_SECTOR) {
                 if (file->numbers[at / CUT_SECTOR] > piece->number)
                         continue;
@@ -276,12 +281,29 @@ static void flush(struct node *node)
         pieces_clear(node);
 }
 
+/* What comes before a change that makes a file shorter cannot be told from it any more by what comes after. */
+static void flush_cuts(struct node *file)
+{
+        size_t i, count = 0;
+
+        for (i = 0; i < file->piece_count; i++)
+                if (file->pieces[i].cuts)
+                        count = i + 1;
+        for (i = 0; i < count; i++) {
+                apply_whole(file, &file->pieces[i]);
+                piece_free(&file->pieces[i]);
+        }
+        memmove(file->pieces, file->pieces + count, (file->piece_count - count) * sizeof(*file->pieces));
+        file->piece_count -= count;
+}
+
 /* The bytes of a range are durable, and what is needed to find them; what lies wholly inside is no piece any more. */
 static void flush_range(struct node *file, uint64_t offset, uint64_t len)
 {
         uint64_t from = sector_down(offset), to = sector_up(offset + len);
         size_t i, kept = 0;
 
+        flush_cuts(file);
         for (i = 0; i < file->piece_count; i++) {
                 struct piece *piece = &file->pieces[i];
 
@@ -387,7 +409,7 @@ static void sector_now(const struct node *file, uint64_t at, uint8_t out[CUT_SEC
 
                 if (file->numbers[at / CUT_SECTOR] > piece->number)
                         continue;
-                if (piece->kind == CUT_SIZE && piece->offset < at + CUT_SECTOR)
+                if (piece->cuts && piece->offset < at + CUT_SECTOR)
                         memset(piece->offset > at ? out + (piece->offset - at) : out, 0,
                                CUT_SECTOR - (piece->offset > at ? piece->offset - at : 0));
                 else if (piece->kind == CUT_WRITE && piece->offset <= at && at < piece->offset + piece->len)
@@ -429,15 +451,20 @@ static void take_write(const struct reader *r)
         piece->len = to - from;
         piece->end = end;
         piece->own = own;
+        if (end > file->size_now)
+                file->size_now = end;
         piece->bytes = own != NULL ? own : r->data;
 }
 
 static void take_size(const struct reader *r)
 {
         struct node *file = nodes[r->entry.inode];
+        struct piece *piece = piece_add(file, r->number, CUT_SIZE);
 
         make_room(file, sector_up(r->entry.offset));
-        piece_add(file, r->number, CUT_SIZE)->offset = r->entry.offset;
+        piece->offset = r->entry.offset;
+        piece->cuts = r->entry.offset < file->size_now;
+        file->size_now = r->entry.offset;
 }
 
 static void take(const struct reader *r)
