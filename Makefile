@@ -29,7 +29,7 @@ SRC_testlib := $(wildcard tests/lib/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
-POWER_SRC := $(wildcard tests/power/cut*.c)
+POWER_SRC := $(wildcard tests/power/*.c)
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
 CFLAGS_debug := -O0 -g3
@@ -57,7 +57,7 @@ LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
 PROGRAMS := $(if $(wildcard server/main.c),$(O)/millraced) $(if $(wildcard cli/main.c),$(O)/millrace)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
-POWER_BIN := $(patsubst tests/power/%.c,$(O)/power/%,$(POWER_SRC))
+POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
 	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(POWER_SRC))
@@ -109,9 +109,12 @@ $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WI
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(call link)
-$(POWER_BIN): $(O)/power/%: $(O)/obj/tests/power/%.o $(LINKED_WITH)
+$(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $< -lfuse3 $(LDLIBS)
+	$(LINK) -o $@ $(filter %.o,$^) -lfuse3 $(LDLIBS)
+$(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LINKED_WITH)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
 .PHONY: unit-bin bench-bin power-bin power clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
@@ -130,6 +133,8 @@ integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real da
 	tools/check.sh integration
 crash: ## SIGKILL histories
 	tools/check.sh crash
+power: power-bin programs ## power cuts, POINTS of them (1,000): the daemon on a file system that forgets what was not flushed
+	MILLRACE_BUILD=$(O) POWER_POINTS=$(or $(POINTS),1000) build/venv/bin/python -m pytest -q -p no:cacheprovider tests/power
 check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
 	tools/check.sh
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap
