@@ -180,6 +180,8 @@ static int frames_walk(struct eng_segments *set, struct eng_segment *segment, ui
                 if (rv != 0)
                         return rv;
                 at += FMT_BLOCK + frame.payload_len;
+                if (at > segment->end)
+                        segment->end = at; /* its payload ends with zeroes, which the file system keeps as a hole */
         }
         return 0;
 }
