@@ -125,7 +125,8 @@ class Judge:
     def lacking(self, uploads):
         """There are parts of open uploads from when a drive was out: these are not healed before they are an object."""
         lost = dict((name, at) for at, name in self.record.phases)["lose_a_drive"]
-        return any(uploads.get(upload.id) and upload.changes[0][0] > lost for upload in self.record.uploads)
+        return any(uploads.get(upload.id) and any(part.changes[-1][1] is None or part.changes[-1][1] > lost for part in upload.parts.values())
+                   for upload in self.record.uploads)
 
     def verified(self, uploads):
         """Every shard of every object is whole where it is said to be."""
