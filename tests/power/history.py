@@ -17,6 +17,7 @@ from tests.support.daemon import Daemon
 DRIVES = 4
 # As small as they may be, so that files fill within a few seconds.
 SETTINGS = {"segment_size": "4MiB", "log_file_size": "4MiB", "tail_size": "1MiB", "cache": "4MiB"}
+LOG_BYTES = 4 << 20
 PATIENCE = 60
 
 
@@ -26,6 +27,11 @@ class History:
     def __init__(self, folder, seed, record, keys):
         self.folder, self.seed, self.record, self.keys = Path(folder), seed, record, keys
         self.entries = entries(self.log)
+        self.first = next(entry.number for entry in self.entries if entry.kind == "settle") + 1
+        self.keys_on_drives = seed % 2 == 0  # else they come from the environment
+
+    def environment(self):
+        return {} if self.keys_on_drives else {"MILLRACE_ROOT_ACCESS_KEY": self.keys[0], "MILLRACE_ROOT_SECRET_KEY": self.keys[1]}
 
     @property
     def log(self):
@@ -68,7 +74,7 @@ class Maker:
         self.fs, self.steps = fs, steps
         self.record = Record(fs.now)
         self.drives = [fs.mount / f"drive{i + 1}" for i in range(DRIVES)]
-        self.daemon = Daemon(drive_paths=self.drives, ec="2+2", settings=SETTINGS, folder=folder, credentials=False)
+        self.daemon = Daemon(drive_paths=self.drives, ec="2+2", settings=SETTINGS, folder=folder, credentials=seed % 2 == 1)
         self.workers = [Worker(n, seed, self.record) for n in range(3)]
         self.keys = None
 
@@ -93,7 +99,7 @@ class Maker:
         self.fs.tell("settle")
         self.daemon.start(60)
         self.record.ready = self.fs.now()
-        self.keys = credentials(self.drives[0])
+        self.keys = (self.daemon.access_key, self.daemon.secret_key) if self.daemon.access_key else credentials(self.drives[0])
         self.daemon.format = False
         bucket = self.record.buckets.setdefault(BUCKET, Thing())
         client = self.client()

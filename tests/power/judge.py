@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from tests.power.cutfs import image, roomy
-from tests.power.history import DRIVES, SETTINGS, all_in, credentials, healed, wait_for
+from tests.power.files import broken_promises
+from tests.power.history import DRIVES, LOG_BYTES, SETTINGS, all_in, credentials, healed, wait_for
 from tests.power.workload import BUCKET, Client, digest
 from tests.support.daemon import Daemon
 from tests.support.s3raw import RawClient
@@ -40,12 +41,15 @@ class Judge:
         self.history, self.record, self.cut, self.folder = history, history.record, cut, folder
         self.pieces = image(history.log, cut.number, cut.mode, cut.seed, folder / "image")
         self.drives = [folder / f"image/drive{i + 1}" for i in range(DRIVES)]
-        self.daemon = Daemon(drive_paths=self.drives, ec="2+2", settings=SETTINGS, folder=folder, credentials=False)
+        self.daemon = Daemon(drive_paths=self.drives, ec="2+2", settings=SETTINGS, folder=folder, credentials=False, env=history.environment())
         self.formatted = cut.number >= self.record.ready
         self.daemon.format = not self.formatted
 
     def client(self):
-        return Client(self.daemon.host, self.daemon.port, credentials(self.drives[0]))
+        return Client(self.daemon.host, self.daemon.port, self.keys())
+
+    def keys(self):
+        return credentials(self.drives[0]) if self.history.keys_on_drives else self.history.keys
 
     def expect(self, condition, *what):
         if not condition:
@@ -131,7 +135,7 @@ class Judge:
     def verified(self, uploads):
         """Every shard of every object is whole where it is said to be."""
         wait_for("the end of healing", lambda: healed(self.daemon), self.daemon, 20)
-        raw = RawClient(self.daemon.host, self.daemon.admin_port, *credentials(self.drives[0]))
+        raw = RawClient(self.daemon.host, self.daemon.admin_port, *self.keys())
         report = json.loads(raw.request("POST", "/admin/v1/verify").body)
         while report["running"] or not report["ended_ms"]:
             time.sleep(0.02)
@@ -147,13 +151,15 @@ class Judge:
         self.daemon.restart(60)
 
     def run(self):
-        self.daemon.start(60)
+        wrong = broken_promises(self.history, self.cut.number, self.folder / "image", LOG_BYTES)
+        self.expect(not wrong, "; ".join(wrong))
+        self.daemon.start(20)
         self.daemon.format = False
         self.well()
         if not self.formatted:
             self.goes_on()
             return
-        self.expect(credentials(self.drives[0]) == self.history.keys, "other credentials")
+        self.expect(self.keys() == self.history.keys, "other credentials")
         found = self.everything()
         if self.cut.forget:
             self.forget_indexes()
@@ -199,22 +205,21 @@ def kind_of(entry):
 
 
 def choose(history, first, last, count, seed):
-    """So many cuts within first..last: before and after flushes, all kinds of flushes equally; at acknowledgements; anywhere."""
+    """So many cuts within first..last: before flushes and after all else, all kinds of entries equally; at acknowledgements; anywhere."""
     chance = random.Random(f"{seed}/{first}")
-    flushes, acks = {}, []
+    kinds, acks = {}, []
     for entry in history.entries[first:last]:
-        if entry.kind in FLUSHES:
-            flushes.setdefault(kind_of(entry), []).append(entry.number)
+        kinds.setdefault(kind_of(entry), []).append(entry.number - (entry.kind in FLUSHES))
     for thing in history.record.things():
         acks += [after for _, after, _ in thing.changes if after is not None and first < after <= last]
     cuts = []
     for _ in range(count):
         way = chance.random()
-        if way < 0.55 and flushes:
-            number = chance.choice(flushes[chance.choice(sorted(flushes))]) - (chance.random() < 0.7)
+        if way < 0.55:
+            number = chance.choice(kinds[chance.choice(sorted(kinds))])
         elif way < 0.85 and acks:
             number = chance.choice(acks)
         else:
             number = chance.randint(first + 1, last)
-        cuts.append(Cut(max(number, 6), chance.choice(MODES), chance.randrange(1 << 20), chance.random() < 0.25))
+        cuts.append(Cut(max(number, history.first), chance.choice(MODES), chance.randrange(1 << 20), chance.random() < 0.25))
     return cuts
