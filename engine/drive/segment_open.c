@@ -268,6 +268,8 @@ static int open_one(struct eng_segments *set, uint64_t id, const struct fmt_inde
                 segment->end = row->end;
         else
                 segment->end = data_end(segment);
+        if (segment->end < segment->indexed_to)
+                segment->end = segment->indexed_to; /* as in frames_walk() */
         segment->trimmed = segment->damaged || segment->end >= segment->file_bytes;
         segment_add(set, segment);
         return 0;
