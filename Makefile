@@ -117,7 +117,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: unit-bin bench-bin power-bin power clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
+.PHONY: unit-bin bench-bin power-bin power qemu mutate clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -135,6 +135,11 @@ crash: ## SIGKILL histories
 	tools/check.sh crash
 power: power-bin programs ## power cuts, POINTS of them (1,000): the daemon on a file system that forgets what was not flushed
 	MILLRACE_BUILD=$(O) POWER_POINTS=$(or $(POINTS),1000) build/venv/bin/python -m pytest -q -p no:cacheprovider tests/power
+qemu: programs power-bin ## power cuts on ext4 and XFS in a QEMU guest (root; some minutes), POINTS of them (100)
+	tools/deps.sh --qemu
+	MILLRACE_BUILD=$(O) build/venv/bin/python tests/power/qemu/run.py --points $(or $(POINTS),100) --steps 40
+mutate: ## takes out each flush and some other guards, one at a time, and says which test notices (an hour); docs/mutations.md
+	tools/mutate.py --out docs/mutations.md
 check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
 	tools/check.sh
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap

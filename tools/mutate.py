@@ -163,7 +163,7 @@ class Bench:
     def stage(self, name):
         if name == POWER:
             for seed in (self.seed, self.seed + 1):  # credentials on the drives, and from the environment
-                passed, text = self.pytest(600, "tests/power/test_power.py", SEED=str(seed), POWER_POINTS="280", POWER_ENOUGH="1")
+                passed, text = self.pytest(600, "tests/power/test_power.py", SEED=str(seed), POWER_POINTS="280", POWER_ENOUGH="1", POWER_KEEP="0")
                 if not passed:
                     break
             return passed, text
@@ -182,7 +182,7 @@ def gist(stage, text):
     for pattern in (r"^E +cut \d+:\S+ in phase '(\w+)': (.*)$", r"^E +(\w+(?:\.\w+)*(?:Error|Mismatch): .*)$", r"^\[  FAILED  \] (\w+)$", r"^not ok \d+ - (\w+)", r"^FAILED (\S+)"):
         match = re.search(pattern, text, re.M)
         if match:
-            return re.sub(r"/\S*/", "", ": ".join(match.groups()))[:150].replace("|", "/")
+            return re.sub(r"/(?:dev|tmp|home|root|work)/\S*/", "", ": ".join(match.groups()))[:150].replace("|", "/")
     return text.strip().splitlines()[-1][:150].replace("|", "/") if text.strip() else ""
 
 

@@ -55,6 +55,10 @@ class Judge:
         if not condition:
             raise Mismatch(" ".join(map(str, what)))
 
+    def check_files(self):
+        wrong = broken_promises(self.history, self.cut.number, self.folder / "image", LOG_BYTES)
+        self.expect(not wrong, "; ".join(wrong))
+
     # ---- what the record knows --------------------------------------------------------------------------------
 
     def objects(self, client):
@@ -151,8 +155,7 @@ class Judge:
         self.daemon.restart(60)
 
     def run(self):
-        wrong = broken_promises(self.history, self.cut.number, self.folder / "image", LOG_BYTES)
-        self.expect(not wrong, "; ".join(wrong))
+        self.check_files()
         self.daemon.start(20)
         self.daemon.format = False
         self.well()

@@ -59,9 +59,7 @@ def test_cuts(history, phase):
         for text in pool.map(lambda cut: judge(history, cut) if len(wrong) < ENOUGH else None, cuts):
             wrong += [text] if text is not None else []
     print(f"{phase}: {len(cuts)} cuts, {len(wrong)} wrong")
-    if wrong:
-        history.wanted = True
-        shutil.rmtree(history.folder / "mount", ignore_errors=True)
+    history.wanted = getattr(history, "wanted", False) or bool(wrong) and os.environ.get("POWER_KEEP") != "0"
     assert not wrong, f"SEED={SEED}, history kept in {Path(history.folder)}\n" + "\n\n".join(wrong)
 
 
