@@ -30,6 +30,7 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 SRC_sim := $(wildcard tests/sim/*.c)
+POWER_SRC := $(wildcard tests/power/*.c)
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
 CFLAGS_debug := -O0 -g3
@@ -57,9 +58,10 @@ LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
 PROGRAMS := $(if $(wildcard server/main.c),$(O)/millraced) $(if $(wildcard cli/main.c),$(O)/millrace)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
+POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim))
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(POWER_SRC))
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -108,16 +110,10 @@ $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WI
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(call link)
-# The simulator is loop.h and the drives itself: of the engine it takes what does not touch files, of loop/ nothing.
-SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -Wl,--wrap=close
-$(eval $(call remember,$(O)/sim.sources,SRC_sim))
-$(O)/sim: $(call obj,$(SRC_sim)) $(O)/sim.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(LINKED_WITH)
-	$(LINK) $(SIM_WRAP) -o $@ $(filter %.o,$^) $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -lcrypto $(LDLIBS)
--include $(ALL_OBJ:.o=.d)
-
-.PHONY: sim sim-bin unit-bin bench-bin clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(POWER_SRC))
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator
+power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
 # print-VARIABLE shows one, for the scripts of tools/
 print-%:
 	$(info $($*))@:
@@ -135,6 +131,13 @@ integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real da
 	tools/check.sh integration
 crash: ## SIGKILL histories
 	tools/check.sh crash
+power: power-bin programs ## power cuts, POINTS of them (1,000): the daemon on a file system that forgets what was not flushed
+	MILLRACE_BUILD=$(O) POWER_POINTS=$(or $(POINTS),1000) build/venv/bin/python -m pytest -q -p no:cacheprovider tests/power
+qemu: programs power-bin ## power cuts on ext4 and XFS in a QEMU guest (root; some minutes), POINTS of them (100)
+	tools/deps.sh --qemu
+	MILLRACE_BUILD=$(O) build/venv/bin/python tests/power/qemu/run.py --points $(or $(POINTS),100) --steps 40
+mutate: ## takes out each flush and some other guards, one at a time, and says which test notices (an hour); docs/mutations.md
+	tools/mutate.py --out docs/mutations.md
 check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
 	tools/check.sh
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap

@@ -206,15 +206,20 @@ struct eng_identity {
 enum eng_folder_state {
         ENG_FOLDER_ABSENT,      /* no such folder, or not a folder */
         ENG_FOLDER_EMPTY,       /* nothing in it but possibly lost+found */
-        ENG_FOLDER_PARTIAL,     /* a format of ours that did not finish: may be formatted again */
+        ENG_FOLDER_PARTIAL,     /* a format of ours that did not finish: may be formatted again, or finished */
         ENG_FOLDER_FOREIGN,     /* other things, no FORMAT */
         ENG_FOLDER_DRIVE        /* has a valid FORMAT */
 };
-/* Looks without changing anything. -EBADMSG: a FORMAT that is damaged; -EPROTONOSUPPORT: newer layout; -EACCES ... ; error names the folder. */
+/* Looks without changing anything. identity: of a drive; of a partial one what it was to be, or zeroes. -EBADMSG: a FORMAT that is damaged; -EPROTONOSUPPORT: newer layout; -EACCES ... ; error names the folder. */
 int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity,
                      struct eng_error *error);
-/* Writes log/, data/, index/ and, last and atomically, FORMAT; all synced, directories included. The first log file begins with an EPOCH
- * record of the given body. Safe to repeat after a crash. */
+/* Writes log/, data/, index/ and FORMAT.new; all synced, directories included. The first log file begins with an EPOCH record of the given
+ * body. The folder is partial then. Safe to repeat after a crash. */
+int eng_folder_prepare(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                       struct eng_error *error);
+/* Makes a drive of a prepared folder, atomically; synced. */
+int eng_folder_finish(const char *path, struct eng_error *error);
+/* Both. 0 also when this very format is done already. */
 int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
                       struct eng_error *error);
 

@@ -134,10 +134,31 @@ static int format_all(struct eng_store *store, struct eng_error *error)
         for (i = 0; i < o->drive_count && rv == 0; i++) {
                 identity.slot = i;
                 memcpy(identity.drive_id, store->members[i].id, FMT_ID);
-                rv = eng_folder_format(o->drives[i], &identity, epoch->data, epoch->len, error);
+                rv = eng_folder_prepare(o->drives[i], &identity, epoch->data, epoch->len, error);
         }
+        for (i = 0; i < o->drive_count && rv == 0; i++)
+                rv = eng_folder_finish(o->drives[i], error);
         eng_buf_unref(epoch);
         store->formatted = rv == 0;
+        return rv;
+}
+
+/* A crash came between the last steps of format_all(): one folder is a drive, so the others of its store are prepared. */
+static int finish_format(const struct eng_options *o, struct probe *probes, struct eng_error *error)
+{
+        unsigned i, first = 0;
+        int rv = 0;
+
+        while (first < o->drive_count && probes[first].state != ENG_FOLDER_DRIVE)
+                first++;
+        for (i = 0; i < o->drive_count && first < o->drive_count && rv == 0; i++) {
+                if (probes[i].state != ENG_FOLDER_PARTIAL ||
+                    memcmp(probes[i].identity.store_id, probes[first].identity.store_id, FMT_ID) != 0)
+                        continue;
+                rv = eng_folder_finish(o->drives[i], error);
+                if (rv == 0)
+                        rv = eng_folder_probe(o->drives[i], &probes[i].state, &probes[i].identity, error);
+        }
         return rv;
 }
 
@@ -189,6 +210,8 @@ static int recognise(struct eng_store *store, struct eng_error *error)
                         rv = format_all(store, error);
                 if (rv == 0)
                         rv = probe_all(o, probes, error);
+        } else if (rv == 0) {
+                rv = finish_format(o, probes, error);
         }
         for (i = 0; rv == 0 && i < o->drive_count; i++) {
                 if (probes[i].state == ENG_FOLDER_DRIVE)

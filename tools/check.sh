@@ -6,16 +6,18 @@
 # Stages, in the order they run when none is named:
 #   layers        houses include only what they may; tests of the project's own scripts
 #   unit          unit tests, release build              integration   pytest against the release daemon
-#   crash         SIGKILL histories, about a minute      asan          unit and a fast part of integration, ASan and UBSan
+#   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
+#   asan          unit and a fast part of integration, ASan and UBSan
 #   tsan          unit tests and a smoke test, TSan       tidy          cppcheck and clang-tidy
 #   fuzz          each fuzz target for a few seconds
 # A stage that has nothing to run yet says so. The last line is the sum: 'N passed, N failed'. Exit status 1 if anything failed
-# or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS and FUZZ_SECONDS bound those two.
+# or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 BUILD_ROOT=${BUILD_ROOT:-build}
 CRASH_SECONDS=${CRASH_SECONDS:-60}
+POWER_POINTS=${POWER_POINTS:-140}
 FUZZ_SECONDS=${FUZZ_SECONDS:-5}
 JOBS=${JOBS:-$(nproc)}
 PYTHON=build/venv/bin/python
@@ -111,6 +113,10 @@ stage_crash() {
                 CRASH_SECONDS=$CRASH_SECONDS pytests release crash tests/crash
         fi
 }
+stage_power() {
+        build release power-bin || return
+        POWER_POINTS=$POWER_POINTS pytests release power tests/power
+}
 stage_asan() {
         unit asan 300
         pytests asan integration tests/integration -m "not slow"
@@ -133,11 +139,11 @@ stages=()
 for arg in "$@"; do
         case "$arg" in
         --no-deps) deps=false ;;
-        layers | unit | integration | crash | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
+        layers | unit | integration | crash | power | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
         *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
         esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash asan tsan tidy fuzz)
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash power asan tsan tidy fuzz)
 
 if $deps; then
         say deps

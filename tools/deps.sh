@@ -2,18 +2,20 @@
 # Installs what millrace needs on Debian 12: packages by apt (only those that are missing; as root), and a virtual environment in
 # build/venv with the pinned versions of tools/requirements.txt. Quick when all is there.
 #
-#   tools/deps.sh [--build] [--test] [--tools] [--list]
+#   tools/deps.sh [--build] [--test] [--tools] [--qemu] [--list]
 #     --build   compiler and libraries                 --test    what `make demo` and the tests run
 #     --tools   clang, cppcheck and the like            --list    print the packages of the groups named, install nothing
-#   No group named: all three.
+#     --qemu    what `make qemu` runs
+#   No group named: the first three.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev liblmdb-dev liburing-dev libibverbs-dev librdmacm-dev
         libxml2-dev libssl-dev libcmocka-dev libjansson-dev libinih-dev libcurl4-openssl-dev libgnutls28-dev libbsd-dev
         uthash-dev ca-certificates"
-TEST_PACKAGES="python3 python3-venv ca-certificates openssl rclone s3cmd util-linux procps"
+TEST_PACKAGES="python3 python3-venv ca-certificates openssl rclone s3cmd util-linux procps libfuse3-dev fuse3"
 TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck gcovr"
+QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux"
 VENV=build/venv
 
 groups=()
@@ -23,6 +25,7 @@ for arg in "$@"; do
         --build) groups+=(build) ;;
         --test) groups+=(test) ;;
         --tools) groups+=(tools) ;;
+        --qemu) groups+=(qemu) ;;
         --list) list=true ;;
         *) echo "deps.sh: unknown option '$arg'" >&2; exit 2 ;;
         esac
@@ -35,6 +38,7 @@ for group in "${groups[@]}"; do
         build) packages+=" $BUILD_PACKAGES" ;;
         test) packages+=" $TEST_PACKAGES" ;;
         tools) packages+=" $TOOL_PACKAGES" ;;
+        qemu) packages+=" $QEMU_PACKAGES" ;;
         esac
 done
 packages=$(printf '%s\n' $packages | sort -u)

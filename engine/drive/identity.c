@@ -4,7 +4,8 @@
  * Called by the store before its loops run (and by eng_local_open), on any thread; everything blocks. Formatting is an explicit act on
  * a folder that holds nothing: a folder with anything unknown in it is never written to, and a folder without FORMAT is a missing
  * drive, not a new one. FORMAT appears last and by rename, so a crash leaves either no drive or a whole one; FORMAT.new, there from the
- * first step on, tells a format that did not finish from somebody else's files.
+ * first step on, tells a format that did not finish from somebody else's files. All drives of a store are prepared before the first of them
+ * is finished: where one has its FORMAT, the others can be finished, too.
  */
 #include "engine/drive/identity.h"
 
@@ -233,6 +234,19 @@ static int read_format(int fd, const char *path, struct eng_identity *identity, 
         return 0;
 }
 
+/* What FORMAT.new says; all zeroes if it is not whole. */
+static void read_unfinished(int dir_fd, struct eng_identity *identity)
+{
+        char text[FORMAT_MAX + 1];
+        int fd = openat(dir_fd, FORMAT_NEW_NAME, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text), 0);
+
+        if (n < 0 || eng_identity_parse(text, (size_t)n, identity) != 0)
+                memset(identity, 0, sizeof(*identity));
+        if (fd >= 0)
+                close(fd);
+}
+
 int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity,
                      struct eng_error *error)
 {
@@ -254,6 +268,8 @@ int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_
                 rv = probe_unformatted(dir_fd, state);
                 if (rv != 0)
                         eng_error_set(error, rv, "%s cannot be read: %s", path, strerror(-rv));
+                else if (*state == ENG_FOLDER_PARTIAL)
+                        read_unfinished(dir_fd, identity);
         } else {
                 rv = eng_error_set(error, -errno, "%s/FORMAT cannot be opened: %s", path, strerror(errno));
         }
@@ -302,7 +318,7 @@ static int write_first_log(int dir_fd, const struct eng_identity *identity, cons
         return rv;
 }
 
-static int format_folder(int dir_fd, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len)
+static int prepare_folder(int dir_fd, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len)
 {
         char text[FORMAT_MAX];
         size_t len = eng_identity_print(identity, text, sizeof(text));
@@ -319,18 +335,25 @@ static int format_folder(int dir_fd, const struct eng_identity *identity, const 
                 rv = write_file(dir_fd, LOCK_NAME, "", 0);
         if (rv == 0)
                 rv = fsync(dir_fd) == 0 ? 0 : -errno;
-        if (rv == 0)
-                rv = renameat(dir_fd, FORMAT_NEW_NAME, dir_fd, FORMAT_NAME) == 0 ? 0 : -errno;
-        if (rv == 0)
-                rv = fsync(dir_fd) == 0 ? 0 : -errno;
         return rv;
 }
 
-int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
-                      struct eng_error *error)
+static int open_to_format(const char *path, struct eng_error *error)
 {
-        struct eng_identity present;
-        struct eng_identity own = *identity;
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        return fd >= 0 ? fd : eng_error_set(error, -errno, "%s cannot be opened: %s", path, strerror(errno));
+}
+
+static int cannot_format(const char *path, int rv, struct eng_error *error)
+{
+        return rv == 0 ? 0 : eng_error_set(error, rv, "%s cannot be formatted: %s", path, strerror(-rv));
+}
+
+int eng_folder_prepare(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                       struct eng_error *error)
+{
+        struct eng_identity present, own = *identity;
         enum eng_folder_state state = ENG_FOLDER_ABSENT;
         int dir_fd, rv;
 
@@ -338,19 +361,44 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
         rv = eng_folder_probe(path, &state, &present, error);
         if (rv != 0)
                 return rv;
-        if (state == ENG_FOLDER_DRIVE && memcmp(&present, &own, sizeof(present)) == 0)
-                return 0; /* a crash after the last step: this very format is done */
         if (state != ENG_FOLDER_EMPTY && state != ENG_FOLDER_PARTIAL)
                 return eng_error_set(error, state == ENG_FOLDER_ABSENT ? -ENOENT : -EEXIST, "%s %s", path,
                                      state == ENG_FOLDER_ABSENT ? "is not there" : "is not empty");
-        dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        dir_fd = open_to_format(path, error);
         if (dir_fd < 0)
-                return eng_error_set(error, -errno, "%s cannot be opened: %s", path, strerror(errno));
-        rv = format_folder(dir_fd, &own, epoch_body, epoch_len);
+                return dir_fd;
+        rv = prepare_folder(dir_fd, &own, epoch_body, epoch_len);
         close(dir_fd);
-        if (rv != 0)
-                return eng_error_set(error, rv, "%s cannot be formatted: %s", path, strerror(-rv));
-        return 0;
+        return cannot_format(path, rv, error);
+}
+
+int eng_folder_finish(const char *path, struct eng_error *error)
+{
+        int dir_fd = open_to_format(path, error), rv;
+
+        if (dir_fd < 0)
+                return dir_fd;
+        rv = renameat(dir_fd, FORMAT_NEW_NAME, dir_fd, FORMAT_NAME) == 0 ? 0 : -errno;
+        if (rv == 0)
+                rv = fsync(dir_fd) == 0 ? 0 : -errno;
+        close(dir_fd);
+        return cannot_format(path, rv, error);
+}
+
+int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                      struct eng_error *error)
+{
+        struct eng_identity present, own = *identity;
+        enum eng_folder_state state;
+        int rv;
+
+        own.layout = FMT_LAYOUT_VERSION;
+        rv = eng_folder_probe(path, &state, &present, error);
+        if (rv == 0 && state == ENG_FOLDER_DRIVE && memcmp(&present, &own, sizeof(present)) == 0)
+                return 0; /* a crash after the last step: this very format is done */
+        if (rv == 0)
+                rv = eng_folder_prepare(path, identity, epoch_body, epoch_len, error);
+        return rv != 0 ? rv : eng_folder_finish(path, error);
 }
 
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error)

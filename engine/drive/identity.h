@@ -1,5 +1,5 @@
 /*
- * identity.h - what makes a folder a drive: FORMAT and LOCK. Public part: eng_folder_probe(), eng_folder_format() in engine/drive.h.
+ * identity.h - what makes a folder a drive: FORMAT and LOCK. Public part: eng_folder_probe(), eng_folder_format() and the like in engine/drive.h.
  * Blocking; any thread.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_IDENTITY_H

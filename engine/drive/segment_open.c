@@ -180,6 +180,8 @@ static int frames_walk(struct eng_segments *set, struct eng_segment *segment, ui
                 if (rv != 0)
                         return rv;
                 at += FMT_BLOCK + frame.payload_len;
+                if (at > segment->end)
+                        segment->end = at; /* its payload ends with zeroes, which the file system keeps as a hole */
         }
         return 0;
 }
@@ -266,6 +268,8 @@ static int open_one(struct eng_segments *set, uint64_t id, const struct fmt_inde
                 segment->end = row->end;
         else
                 segment->end = data_end(segment);
+        if (segment->end < segment->indexed_to)
+                segment->end = segment->indexed_to; /* as in frames_walk() */
         segment->trimmed = segment->damaged || segment->end >= segment->file_bytes;
         segment_add(set, segment);
         return 0;

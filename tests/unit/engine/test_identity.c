@@ -168,6 +168,29 @@ static void test_partial_format_is_finished(void **state)
         assert_int_equal(probe(place), ENG_FOLDER_FOREIGN);
 }
 
+/* A crash between the last steps of the drives of a store: what was prepared says what it was to be, and is made that. */
+static void test_prepared_is_finished(void **state)
+{
+        const struct place *place = *state;
+        struct eng_identity identity = make_identity(), found, none = {.slot = 0};
+        enum eng_folder_state folder;
+        struct eng_error error;
+
+        write_file(place, "FORMAT.new", "half");
+        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), 0);
+        assert_memory_equal(&found, &none, sizeof(found));
+        assert_int_equal(eng_folder_prepare(place->path, &identity, &epoch, sizeof(epoch), &error), 0);
+        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), 0);
+        assert_int_equal(folder, ENG_FOLDER_PARTIAL);
+        assert_memory_equal(&found, &identity, sizeof(found));
+        assert_int_equal(eng_folder_finish(place->path, &error), 0);
+        assert_int_equal(probe(place), ENG_FOLDER_DRIVE);
+        assert_int_equal(format(place), 0); /* this very format */
+        assert_int_equal(eng_folder_prepare(place->path, &identity, &epoch, sizeof(epoch), &error), -EEXIST);
+        assert_int_equal(eng_folder_finish(place->path, &error), -ENOENT);
+        assert_non_null(strstr(error.text, place->path));
+}
+
 static void test_damaged_format(void **state)
 {
         const struct place *place = *state;
@@ -233,6 +256,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_format_and_probe, make_place, drop_place),
                 cmocka_unit_test_setup_teardown(test_foreign_is_not_touched, make_place, drop_place),
                 cmocka_unit_test_setup_teardown(test_partial_format_is_finished, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_prepared_is_finished, make_place, drop_place),
                 cmocka_unit_test_setup_teardown(test_damaged_format, make_place, drop_place),
                 cmocka_unit_test_setup_teardown(test_lock, make_place, drop_place),
                 cmocka_unit_test_setup_teardown(test_bad_epoch, make_place, drop_place),

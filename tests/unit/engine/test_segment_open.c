@@ -365,6 +365,50 @@ static void test_rows_and_files(void **state)
         assert_int_equal(eng_segment_find(f->set, 5)->live_frames, 15);
 }
 
+/* File systems may keep zeroes as a hole (ZFS does): a frame that ends with some is whole all the same, and trimming leaves it so. */
+static void zeroes_at_the_end(struct fixture *f, bool indexed)
+{
+        struct eng_segment *segment;
+        struct eng_segment_job job;
+        uint64_t position;
+        char name[192];
+        int fd;
+
+        fixture_write(f, 1, UNIT, &position);
+        fixture_write(f, 0, UNIT, &position); /* a payload of zeroes */
+        fixture_name(f, 1, name);
+        if (indexed)
+                fixture_rows(f);
+        fixture_close(f);
+        fd = open(name, O_WRONLY);
+        assert_true(fd >= 0);
+        if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)position + FMT_BLOCK, UNIT) != 0) {
+                assert_int_equal(errno, EOPNOTSUPP);
+                print_message("no holes can be made here\n");
+        }
+        close(fd);
+        assert_int_equal(fixture_open(f), 0);
+        assert_int_equal(fixture_scan(f), 0);
+        assert_int_equal(f->found_count, indexed ? 0 : 2);
+        segment = eng_segment_find(f->set, 1);
+        assert_int_equal(segment->end, position + FRAME);
+        eng_segments_set_live(f->set, 1, 2, 2 * FRAME);
+        assert_true(eng_segment_trim_begin(f->set, &job));
+        eng_segment_trim_run(&job);
+        eng_segment_trim_end(f->set, &job);
+        assert_int_equal(segment->file_bytes, position + FRAME);
+}
+
+static void test_zeroes_at_the_end(void **state)
+{
+        zeroes_at_the_end(*state, false);
+}
+
+static void test_zeroes_at_the_end_known_to_the_index(void **state)
+{
+        zeroes_at_the_end(*state, true);
+}
+
 static void test_scan_stopped(void **state)
 {
         struct fixture *f = *state;
@@ -388,9 +432,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_all_again), TEST(test_from_where_indexed), TEST(test_torn_and_garbage),
-                TEST(test_cut_short), TEST(test_damaged_header),     TEST(test_refused),
-                TEST(test_folder),    TEST(test_rows_and_files),     TEST(test_scan_stopped),
+                TEST(test_all_again),
+                TEST(test_from_where_indexed),
+                TEST(test_torn_and_garbage),
+                TEST(test_cut_short),
+                TEST(test_damaged_header),
+                TEST(test_refused),
+                TEST(test_folder),
+                TEST(test_rows_and_files),
+                TEST(test_zeroes_at_the_end),
+                TEST(test_scan_stopped),
+                TEST(test_zeroes_at_the_end_known_to_the_index),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Power cuts on real file systems: the daemon in a guest on ext4 and XFS, every write and flush of its disks logged, the logs cut at many places.
+
+    run.py [--points N] [--steps N] [--seed N] [--keep]
+
+The guest is Debian's kernel under QEMU's emulation over this machine's own root (9p, read-only, a tmpfs above it). Two disks have ext4, two XFS, each
+behind QEMU's blklogwrites. From the logs the disks are made as a cut leaves them, mounted here by loop devices, and judged as in
+tests/power/judge.py: LMDB, the journals of the file systems and the daemon are the real ones. Needs root, and qemu-system-x86, busybox-static,
+kmod, cpio, xfsprogs (tools/deps.sh --qemu).
+"""
+import argparse
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("MILLRACE_BUILD", "build/release")
+
+from tests.power.cutfs import roomy  # noqa: E402
+from tests.power.history import SETTINGS  # noqa: E402
+from tests.power.judge import Cut, Judge  # noqa: E402
+from tests.power.qemu import blocklog  # noqa: E402
+from tests.support.daemon import Daemon  # noqa: E402
+
+KINDS = ["ext4", "ext4", "xfs", "xfs"]
+MIB = 1 << 20
+FS_BYTES = 320 * MIB            # XFS wants 300
+DISK_BYTES = FS_BYTES + MIB     # the markers stand behind the file system
+LOG_BYTES = 2048 * MIB          # sparse
+MODULES = ["virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "overlay", "crc32c_generic", "ext4", "xfs"]
+INIT = """#!/bin/busybox sh
+B=/bin/busybox
+$B mkdir -p /proc /sys /dev /ro /rw /newroot
+$B mount -t proc p /proc; $B mount -t sysfs s /sys; $B mount -t devtmpfs d /dev
+for m in /mods/*; do $B insmod $m || echo "insmod $m failed"; done
+$B mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose hostroot /ro
+$B mount -t tmpfs t /rw; $B mkdir -p /rw/u /rw/w
+$B mount -t overlay -o lowerdir=/ro,upperdir=/rw/u,workdir=/rw/w o /newroot
+for d in proc sys dev; do $B mount --move /$d /newroot/$d; done
+$B ip link set lo up
+exec $B switch_root /newroot /bin/bash -c 'cd @ROOT@; @COMMAND@; echo "GUEST RC $?"; echo o >/proc/sysrq-trigger; sleep 100'
+"""
+
+
+def kernel(work):
+    """Folder of Debian's kernel, unpacked, not installed; and its version."""
+    folder = work / "kernel"
+    if not (folder / "boot").is_dir():
+        depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=True).stdout
+        package = next(word for word in depends.split() if word.startswith("linux-image-6"))
+        subprocess.run(f"apt-get -q download {package}-unsigned || apt-get -q download {package}", shell=True, cwd=work, check=True)
+        subprocess.run(["dpkg", "-x", next(work.glob("linux-image*.deb")), folder], check=True)
+    version = next((folder / "lib/modules").iterdir()).name
+    subprocess.run(["depmod", "-b", folder, version], check=True)
+    return folder, version
+
+
+def initrd(work, folder, version, command):
+    tree = work / "initrd"
+    shutil.rmtree(tree, ignore_errors=True)
+    (tree / "bin").mkdir(parents=True)
+    (tree / "mods").mkdir()
+    shutil.copy(shutil.which("busybox"), tree / "bin/busybox")
+    wanted = []
+    for module in MODULES:
+        shown = subprocess.run(["modprobe", "-d", folder, "-S", version, "--show-depends", module], capture_output=True, text=True, check=True).stdout
+        wanted += [line.split()[1] for line in shown.splitlines() if line.startswith("insmod")]
+    for number, path in enumerate(dict.fromkeys(wanted)):
+        shutil.copy(path, tree / "mods" / f"{number:03}-{Path(path).name}")
+    init = tree / "init"
+    init.write_text(INIT.replace("@ROOT@", str(ROOT)).replace("@COMMAND@", command))
+    init.chmod(0o755)
+    subprocess.run("find . | cpio -o -H newc 2>/dev/null | gzip -1 >../initrd.gz", shell=True, cwd=tree, check=True)
+    return work / "initrd.gz"
+
+
+def sparse(path, size):
+    with open(path, "wb") as file:
+        file.truncate(size)
+    return path
+
+
+def make_disks(folder):
+    """Each with its file system in the first FS_BYTES; a copy as it is before the guest."""
+    for number, kind in enumerate(KINDS):
+        disk = sparse(folder / f"base{number}", FS_BYTES)
+        subprocess.run([f"mkfs.{kind}", "-q", disk], check=True)
+        os.truncate(disk, DISK_BYTES)
+        subprocess.run(["cp", "--sparse=always", disk, folder / f"disk{number}"], check=True)
+        sparse(folder / f"log{number}", LOG_BYTES)
+    sparse(folder / "notes", 16 * MIB)
+
+
+def run_guest(work, folder, steps, seed, seconds=1500):
+    where, version = kernel(work)
+    arguments = f"{','.join(KINDS)} {FS_BYTES} {seed} {steps}"
+    build = os.environ["MILLRACE_BUILD"]
+    ram = initrd(work, where, version, f"MILLRACE_BUILD={build} build/venv/bin/python tests/power/qemu/guest.py {arguments}")
+    command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "3072", "-nographic", "-no-reboot", "-net", "none",
+               "-kernel", where / f"boot/vmlinuz-{version}", "-initrd", ram, "-append", "console=ttyS0 quiet panic=-1",
+               "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap,readonly=on"]
+    for number in range(len(KINDS)):
+        command += ["-blockdev", f"driver=blklogwrites,node-name=d{number},file.driver=file,file.filename={folder}/disk{number},"
+                                 f"log.driver=file,log.filename={folder}/log{number}", "-device", f"virtio-blk-pci,drive=d{number}"]
+    command += ["-blockdev", f"driver=file,node-name=notes,filename={folder}/notes", "-device", "virtio-blk-pci,drive=notes"]
+    with open(folder / "console", "wb") as console:
+        try:
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            pass
+    text = (folder / "console").read_text(errors="replace")
+    if "GUEST RC 0" not in text:
+        raise SystemExit(f"the guest failed:\n{text[-3000:]}")
+    raw = (folder / "notes").read_bytes()
+    return pickle.loads(raw[8:8 + int.from_bytes(raw[:8], "little")])
+
+
+class History:
+    """What Judge wants to know."""
+
+    keys_on_drives = False
+
+    def __init__(self, folder, record, keys):
+        self.folder, self.record, self.keys = folder, record, keys
+        self.logs = [blocklog.entries(folder / f"log{number}") for number in range(len(KINDS))]
+        self.marks = [blocklog.markers(folder / f"log{number}", log, FS_BYTES) for number, log in enumerate(self.logs)]
+
+    def environment(self):
+        return {"MILLRACE_ROOT_ACCESS_KEY": self.keys[0], "MILLRACE_ROOT_SECRET_KEY": self.keys[1]}
+
+    def cut_of(self, disk, cut):
+        """Entries of that disk up to the cut: at the marker, or somewhere before the next one."""
+        first = self.marks[disk][cut.number] + 1
+        last = self.marks[disk].get(cut.number + 1, len(self.logs[disk]) - 1) + 1
+        return random.Random(f"{cut.seed}/{disk}").randrange(first, max(first + 1, last))
+
+
+class DiskJudge(Judge):
+    """On loop devices instead of plain folders."""
+
+    def __init__(self, history, cut, folder):  # pylint: disable=super-init-not-called
+        self.history, self.record, self.cut, self.folder = history, history.record, cut, folder
+        self.formatted = cut.number >= self.record.ready
+        self.drives, self.volatile = [], 0
+        for number, kind in enumerate(KINDS):
+            disk = folder / f"disk{number}"
+            self.volatile += blocklog.image(history.folder / f"log{number}", history.logs[number], history.folder / f"base{number}",
+                                            history.cut_of(number, cut), cut.mode, cut.seed, disk)
+            os.truncate(disk, FS_BYTES)
+            self.drives.append(folder / f"drive{number + 1}")
+            self.drives[-1].mkdir()
+            subprocess.run(["mount", "-t", kind, "-o", "loop" + (",nouuid" if kind == "xfs" else ""), disk, self.drives[-1]], check=True)
+        self.daemon = Daemon(drive_paths=self.drives, ec="2+2", settings=SETTINGS, folder=folder, credentials=False, env=history.environment())
+        self.daemon.format = not self.formatted
+
+    def lacking(self, uploads):
+        return False
+
+    def check_files(self):
+        """That is a promise of cutfs' worst case; a real journal keeps it or the judge's other questions show."""
+
+
+def judge(history, cut):
+    folder = Path(tempfile.mkdtemp(prefix="millrace-disk-", dir=roomy()))
+    one = None
+    try:
+        one = DiskJudge(history, cut, folder)
+        one.run()
+        one.daemon.stop()
+        return None
+    except Exception as error:  # a finding like any other
+        return f"cut {cut}: {type(error).__name__}: {error}\n{one.daemon.tail(3000) if one is not None else ''}"
+    finally:
+        if one is not None:
+            one.daemon.kill()
+        for number in range(len(KINDS)):
+            subprocess.run(["umount", folder / f"drive{number + 1}"], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--points", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", action="store_true")
+    arguments = parser.parse_args()
+    missing = [tool for tool in ("qemu-system-x86_64", "busybox", "depmod", "modprobe", "cpio", "mkfs.xfs", "mkfs.ext4") if shutil.which(tool) is None]
+    if missing or os.getuid() != 0:
+        print(f"left out: {'needs root' if os.getuid() != 0 else 'missing: ' + ' '.join(missing) + ' (tools/deps.sh --qemu)'}")
+        return 0
+    work = ROOT / "build/qemu"
+    work.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="millrace-qemu-", dir=roomy()))
+    started, wrong = time.monotonic(), ["the guest did not end"]
+    try:
+        make_disks(folder)
+        history = History(folder, *run_guest(work, folder, arguments.steps, arguments.seed))
+        print(f"guest: {time.monotonic() - started:.0f} s, {sum(map(len, history.logs))} entries in the logs, {max(history.marks[0])} markers")
+        chance = random.Random(arguments.seed)
+        cuts = [Cut(chance.randrange(history.record.ready, max(history.marks[0])), chance.choice(["none", "none", "random", "all"]),
+                    chance.randrange(1 << 20), chance.random() < 0.25) for _ in range(arguments.points)]
+        with ThreadPoolExecutor(2) as pool:
+            wrong = [text for text in pool.map(lambda cut: judge(history, cut), cuts) if text is not None]
+        print("\n\n".join(wrong[:5]))
+        print(f"{len(cuts) - len(wrong)} cuts passed, {len(wrong)} failed, {time.monotonic() - started:.0f} s (seed {arguments.seed})")
+        return 1 if wrong else 0
+    finally:
+        if not arguments.keep and not wrong:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print(f"kept: {folder}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Takes the guards of durability out, one at a time, and says which test notices.
+
+    mutate.py [--list] [--only REGEX] [--stages NAME,...] [--out FILE] [--work FOLDER]
+
+Every flush in engine/, server/ and loop/ is found by its name (fsync, fdatasync, the functions that stand for one, RWF_DSYNC); NAMED below has
+other single lines on which an invariant of docs/design.md hangs. For each, a copy of the source in FOLDER (build/mutants) is changed, built, and
+given to the tests, stage after stage, until one fails. --out writes the result as Markdown (docs/mutations.md is made so). What
+survives and is not in REDUNDANT, with its reason, makes the exit status 1.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SEARCHED = ("engine", "server", "loop")
+FLUSH = re.compile(r"(?<![\w.>])(fsync|fdatasync|folder_sync|index_sync_folder)\(((?:[^()]|\([^()]*\))*)\)")
+DSYNC = re.compile(r"\bRWF_DSYNC\b")
+RING_FLUSH = "io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC)"
+FUNCTION = re.compile(r"^[a-z].*?(\w+)\([^;]*$")
+
+POWER, UNIT, CRASH, FAULTS, DAEMON = "power", "unit", "crash", "faults", "daemon"
+FLUSH_STAGES = (POWER, UNIT, CRASH)
+
+# (what is lost, file, text, what takes its place, stages)
+NAMED = [
+    ("SYNC answers without a flush", "engine/drive/write.c", "if (!l->writes.sync_more)\n", "if (true)\n", (POWER,)),
+    ("a SYNC shares the flush that runs already", "engine/drive/write.c", "op->next = l->writes.sync_waiting;\n        l->writes.sync_waiting = op;",
+     "struct eng_op **group = l->writes.flushing > 0 ? &l->writes.sync_running : &l->writes.sync_waiting;\n        op->next = *group;\n        *group = op;",
+     (POWER, UNIT, FAULTS)),
+    ("a PUT sends its record before its shards are durable", "engine/put.c", "put->striped && put->touched != 0)", "put->striped && put == NULL)", (POWER,)),
+    ("mending names shards that are not durable", "engine/mend.c", "if (!(mend->touched & eng_bit(i)))\n                        continue;\n                memset(mo",
+     "if (mend != NULL)\n                        continue;\n                memset(mo", (POWER,)),
+    ("a record counts when one member has it", "engine/txn.c", "txn->waiting &= ~eng_bit(fo->slot);\n                progress", "txn->waiting = 0;\n                progress",
+     (POWER, UNIT, FAULTS)),
+    ("a record is committed without waiting for its appends", "engine/txn.c", "!txn->held && txn->waiting == 0)\n                commit(txn);",
+     "!txn->held)\n                commit(txn);", (POWER, UNIT, FAULTS)),
+    ("recovery does not complete the logs of the others", "engine/settle.c", "for (; s->pg <= store->pg_count; s->pg++, s->to = 0) {",
+     "for (; s->pg <= store->pg_count && s->store == NULL; s->pg++, s->to = 0) {", (POWER, UNIT, FAULTS)),
+    ("an append of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number))\n                return -ESTALE;",
+     "if (op->epoch == UINT64_MAX)\n                return -ESTALE;", (UNIT, FAULTS, POWER)),
+    ("a commit of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number)) {", "if (op->epoch == UINT64_MAX) {", (UNIT, FAULTS, POWER)),
+    ("a frame of an older epoch is taken", "engine/drive/write.c", "if (op->epoch < atomic_load(&l->epochs.number))", "if (op->epoch == UINT64_MAX)", (UNIT, FAULTS, POWER)),
+    ("a short write to the log passes", "engine/drive/log.c", "res < 0 || (uint32_t)res != log->write_len || eng", "res < 0 || eng", (UNIT, FAULTS)),
+    ("a record read back is not summed", "engine/drive/recread.c", "era_crc32c(0, r->buf->data + sizeof(rec), rec.body_len) != rec.body_crc", "false", (UNIT, FAULTS)),
+    ("a record's header is not summed", "engine/drive/rec.c", "rec->header_crc == rec_crc(rec) && ", "", (UNIT, POWER)),
+    ("a replayed body is not summed", "engine/drive/replay_file.c", "return era_crc32c(0, *body, rec->body_len) == rec->body_crc;", "return 1;", (POWER, UNIT)),
+    ("the chain of records is not checked", "engine/drive/replay_file.c", " || rec->prev_crc != prev_crc)", ")", (UNIT, POWER)),
+    ("damage in the middle of the log passes for its end", "engine/drive/replay.c",
+     "if (r->rest.damage != 0)\n                        return damaged(r, file->number, r->position, \"valid records follow\");\n                return 0;", "return 0;", (UNIT,)),
+    ("the log goes on in a file with a torn batch", "engine/drive/replay.c", "if (r->rest.records)\n                return 0;", "if (r->files == NULL)\n                return 0;", (UNIT, POWER)),
+    ("the index says it covers what is pending", "engine/drive/append.c", "if (oldest != NULL) {\n                out->file", "if (l->drive.owner == NULL) {\n                out->file", (UNIT, POWER, CRASH)),
+    ("a frame's header is not summed", "engine/drive/frame.c", "return header_crc(frame) == frame->header_crc ? 0 : -EBADMSG;", "return 0;", (UNIT, FAULTS)),
+    ("payload is not summed", "engine/drive/frame.c", "if (era_crc32c(0, bytes + (at - first), part) == frame->block_crc[at / FMT_CRC_BLOCK])", "if (part > 0)", (UNIT, FAULTS)),
+    ("rows of the index are not summed", "engine/drive/index_rows.c", "return crc == index_crc(key, key_len, row, len) ? 0 : -EBADMSG;", "return 0;", (UNIT,)),
+    ("log files go in which something lives", "engine/drive/file.c", " && file->live_names == 0", "", (UNIT, POWER, CRASH)),
+    ("log files go that the durable index does not cover", "engine/drive/file.c", "|| file->number >= l->covered.file)", ")", (UNIT, POWER, CRASH)),
+    ("log files go whose tombstones still hide something", "engine/drive/file.c", "(oldest || file->tombstones == 0)", "true", (UNIT, POWER, CRASH)),
+    ("log files go from the middle without a FREED record", "engine/drive/file.c", "if (oldest || file->freed) {", "if (file != NULL) {", (UNIT, POWER)),
+    ("log files go with the last copy of an epoch", "engine/drive/file.c", "if (file->epochs == 0)\n", "if (file != NULL)\n", (UNIT, POWER, CRASH)),
+    ("dead shards go while a reader has them", "engine/reap.c", "return p != NULL;", "return el == NULL;", (UNIT, "reads", FAULTS)),
+    ("a segment found is appended to", "engine/drive/segment_open.c", "segment->sealed = true;", "segment->sealed = false;", (UNIT, POWER)),
+    ("the end of a segment is where its data ends", "engine/drive/segment_open.c", "if (at > segment->end)", "if (segment == NULL)", (UNIT, POWER)),
+    ("what the index knows of a segment may be behind its end", "engine/drive/segment_open.c", "if (segment->end < segment->indexed_to)", "if (segment == NULL)", (UNIT, POWER)),
+    ("a format cut short between drives stays so", "engine/store.c", "rv = finish_format(o, probes, error);", "(void)finish_format;", (POWER,)),
+    ("drives are finished while others are not prepared", "engine/store.c", "rv = eng_folder_prepare(o->drives[i], &identity, epoch->data, epoch->len, error);",
+     "rv = eng_folder_format(o->drives[i], &identity, epoch->data, epoch->len, error);", (POWER, UNIT)),
+]
+
+# Flushes without which nothing is lost, and why they are there all the same. By title.
+REDUNDANT = {}
+
+
+class Mutation:
+    def __init__(self, title, path, start, end, text, stages):
+        self.title, self.path, self.start, self.end, self.text, self.stages = title, path, start, end, text, stages
+
+
+def function_at(source, at):
+    name = "?"
+    for line in source[:at].splitlines():
+        match = FUNCTION.match(line)
+        if match:
+            name = match.group(1)
+    return name
+
+
+def is_code(source, at):
+    """Neither in a comment line nor in the head of a definition."""
+    line = source[source.rfind("\n", 0, at) + 1:source.find("\n", at)]
+    return not re.match(r"\s*(/?\*|//)", line) and not re.match(r"[a-z]", line)
+
+
+def flushes(root):
+    for house in SEARCHED:
+        for path in sorted((root / house).rglob("*.c")):
+            source, where = path.read_text(), path.relative_to(root).as_posix()
+            found = [(m.start(), m.end(), f"(0 ? {m.group(0)} : 0)", m.group(1)) for m in FLUSH.finditer(source) if is_code(source, m.start())]
+            found += [(m.start(), m.end(), "0", "RWF_DSYNC") for m in DSYNC.finditer(source) if is_code(source, m.start())]
+            at = source.find(RING_FLUSH)
+            if at >= 0:
+                found.append((at, at + len(RING_FLUSH), "io_uring_prep_nop(sqe)", "fdatasync of the ring"))
+            count = {}
+            for start, end, text, what in sorted(found):
+                base = f"{where} {function_at(source, start)}: {what}{re.sub(r'[ ]+', ' ', source[start + len(what):end]) if '(' in source[start:end] and what in source[start:end] else ''}"
+                count[base] = count.get(base, 0) + 1
+                yield Mutation(base if count[base] == 1 else f"{base}, no. {count[base]}", where, start, end, text, FLUSH_STAGES)
+
+
+def named(root):
+    for title, where, old, new, stages in NAMED:
+        source = (root / where).read_text()
+        if source.count(old) != 1:
+            raise SystemExit(f"mutate.py: '{title}': its text is {source.count(old)} times in {where}")
+        at = source.index(old)
+        yield Mutation(f"{where}: {title}", where, at, at + len(old), new, stages)
+
+
+def copy_source(work):
+    """The working tree as it is, without what git ignores; a build that is there stays."""
+    source = work / "src"
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    for name in filter(None, names):
+        target = source / name
+        if not (ROOT / name).is_file() or (target.exists() and target.read_bytes() == (ROOT / name).read_bytes()):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+        shutil.copymode(ROOT / name, target)
+    (source / "build").mkdir(exist_ok=True)
+    if not (source / "build/venv").exists():
+        (source / "build/venv").symlink_to((ROOT / "build/venv").resolve())
+    return source
+
+
+class Bench:
+    """The copy, and how the tests are run in it."""
+
+    def __init__(self, source, seed):
+        self.source, self.seed = source, seed
+        self.python = "build/venv/bin/python"
+
+    def make(self, *targets):
+        return self.run(["nice", "make", "-s", "-j1", *targets], 900)
+
+    def run(self, command, seconds, **env):
+        """(passed, the last lines of what it printed)"""
+        try:
+            done = subprocess.run(command, cwd=self.source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                  timeout=seconds, check=False, env={**os.environ, "MILLRACE_BUILD": "build/release", **env})
+        except subprocess.TimeoutExpired as error:
+            return False, f"more than {seconds} s: {(error.stdout or b'')[-300:]}"
+        return done.returncode == 0, done.stdout
+
+    def pytest(self, seconds, *arguments, **env):
+        return self.run([self.python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments], seconds, **env)
+
+    def stage(self, name):
+        if name == POWER:
+            for seed in (self.seed, self.seed + 1):  # credentials on the drives, and from the environment
+                passed, text = self.pytest(600, "tests/power/test_power.py", SEED=str(seed), POWER_POINTS="280", POWER_ENOUGH="1", POWER_KEEP="0")
+                if not passed:
+                    break
+            return passed, text
+        if name == UNIT:
+            programs = sorted(f"build/release/unit/engine/{p.stem}" for p in (self.source / "tests/unit/engine").glob("test_*.c"))
+            passed, text = self.make(*programs)
+            return self.run(["python3", "tools/unit.py", "--timeout", "120", "build/release/unit/engine"], 900) if passed else (passed, text)
+        if name == CRASH:
+            return self.pytest(400, "tests/crash", CRASH_SECONDS="20", SEED=str(self.seed))
+        suites = {FAULTS: "test_faults.py", "reads": "test_reads.py", DAEMON: "test_daemon.py"}
+        return self.pytest(900, f"tests/integration/{suites[name]}", SEED=str(self.seed))
+
+
+def gist(stage, text):
+    """One line that says what went wrong."""
+    for pattern in (r"^E +cut \d+:\S+ in phase '(\w+)': (.*)$", r"^E +(\w+(?:\.\w+)*(?:Error|Mismatch): .*)$", r"^\[  FAILED  \] (\w+)$", r"^not ok \d+ - (\w+)", r"^FAILED (\S+)"):
+        match = re.search(pattern, text, re.M)
+        if match:
+            return re.sub(r"/(?:dev|tmp|home|root|work)/\S*/", "", ": ".join(match.groups()))[:150].replace("|", "/")
+    return text.strip().splitlines()[-1][:150].replace("|", "/") if text.strip() else ""
+
+
+def judge(bench, mutation, only):
+    """(stage that caught it, or None; what it said)"""
+    path = bench.source / mutation.path
+    source = path.read_text()
+    path.write_text(source[:mutation.start] + mutation.text + source[mutation.end:])
+    try:
+        passed, text = bench.make("programs", "power-bin")
+        if not passed:
+            return "build", gist("build", text)
+        for stage in mutation.stages:
+            if only and stage not in only:
+                continue
+            passed, text = bench.stage(stage)
+            if not passed:
+                return stage, gist(stage, text)
+        return None, ""
+    finally:
+        path.write_text(source)
+
+
+def clean(title):
+    return title.replace("|", "/")
+
+
+def table(results):
+    lines = ["# Mutations", "",
+             "<!-- Made by `tools/mutate.py --out docs/mutations.md`. -->", "",
+             "What each flush, and some other single lines that invariants hang on, are there for: each was taken out of a copy of the source, and the tests",
+             "were run until one noticed. `power` is `tests/power`, `unit` the engine's unit tests, `faults` and `reads` are integration suites.", "",
+             "| taken out | noticed by | as |", "|---|---|---|"]
+    for mutation, stage, text in results:
+        if stage is not None:
+            lines.append(f"| {clean(mutation.title)} | {stage} | {text} |")
+        else:
+            lines.append(f"| {clean(mutation.title)} | {'nothing' if mutation.title in REDUNDANT else '**SURVIVED**'} | {REDUNDANT.get(mutation.title, '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--stages", default="")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--work", type=Path, default=ROOT / "build/mutants")
+    parser.add_argument("--seed", type=int, default=2)
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    source = copy_source(arguments.work)
+    mutations = [m for m in [*flushes(source), *named(source)] if re.search(arguments.only, m.title)]
+    if arguments.list:
+        print("\n".join(m.title for m in mutations))
+        return 0
+    bench, results = Bench(source, arguments.seed), []
+    only = list(filter(None, arguments.stages.split(",")))
+    passed, text = bench.make("programs", "power-bin")
+    if not passed:
+        print(text)
+        return 1
+    for mutation in mutations:
+        started = time.monotonic()
+        stage, text = judge(bench, mutation, only)
+        results.append((mutation, stage, text))
+        print(f"{stage or ('redundant' if mutation.title in REDUNDANT else 'SURVIVED'):9} {time.monotonic() - started:4.0f} s  {mutation.title}  [{text}]", flush=True)
+        if arguments.out:
+            arguments.out.write_text(table(results))
+    survived = [m.title for m, stage, _ in results if stage is None and m.title not in REDUNDANT]
+    print(f"{len(results)} mutations, {len(survived)} survived without a reason")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
