@@ -36,6 +36,7 @@ static void *open_thread(void *arg)
                 .tail_bytes = opt->tail_bytes,
                 .cache_bytes = opt->cache_bytes / store->unplaced_count,
                 .full_reserve_bytes = opt->full_reserve_bytes,
+                .reclaim_rate = opt->reclaim_rate,
                 .failed = drive_failed,
                 .superseded = eng_reap_superseded,
                 .arg = store,
