@@ -223,11 +223,16 @@ int eng_folder_finish(const char *path, struct eng_error *error);
 int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
                       struct eng_error *error);
 
+#define ENG_RECLAIM_OFF 1u
+
 struct eng_local_options {
         const char *path;
         struct eng_identity identity;
         struct lp_loop *owner;
         uint64_t log_file_bytes, segment_bytes, tail_bytes, cache_bytes, full_reserve_bytes; /* 0: defaults of engine.h; cache of inline bytes */
+        uint64_t reclaim_rate;         /* bytes/s read and written to get dead space back, at leisure; 0: default; ENG_RECLAIM_OFF: none */
+        unsigned reclaim_dead_percent; /* files at least so dead are emptied; 0: as free space demands. For tests */
+        uint64_t index_map_bytes;      /* first size of the index's map; 0: default. For tests */
         /* Called on the owner loop: the drive has failed (text says why); it answers -EIO from now on. */
         void (*failed)(void *arg, struct eng_drive *drive, const char *text);
         /*

@@ -58,8 +58,11 @@ enum fmt_record_type {
         FMT_RECORD_FREED = 4,          /* drive's own: body is fmt_freed x n: all log files freed between the oldest and this one */
         FMT_RECORD_COPY = 5,           /* mutations (no END_UPLOAD) as current members have them, for a drive that catches up: they count at once, with
                                           this record's seq, which is the highest the PG had given then */
-        FMT_RECORD_VOID = 6            /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
+        FMT_RECORD_VOID = 6,           /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
+        FMT_RECORD_MARKS = 7           /* drive's own: body is fmt_mark x n: how far each PG had come here. Written before log files are freed, so
+                                          that no number is given twice though the record that had it is gone */
 };
+/* Log reclaim moves a living value by a COPY record of that one mutation, with the seq and epoch of the record it stood in. */
 
 struct fmt_record {
         uint32_t magic;
@@ -87,6 +90,12 @@ struct fmt_void {
         uint32_t pg;
         uint32_t pad;
         uint64_t seq;
+};
+
+struct fmt_mark {
+        uint32_t pg;
+        uint32_t pad;
+        uint64_t seq, epoch;           /* highest number seen, and the epoch of the record that had it */
 };
 
 struct fmt_freed {                     /* numbers first..last, both included */
@@ -172,6 +181,10 @@ struct fmt_segment_header {
         uint8_t rest[4096 - 48];
 };
 
+enum fmt_frame_flag {
+        FMT_FRAME_MOVED = 1            /* made by segment reclaim from a frame that the index knew durably: see counts() in drive/open.c */
+};
+
 struct fmt_frame {
         uint32_t magic;
         uint32_t header_crc;           /* CRC32C of these 4,096 bytes with this field zero */
@@ -183,7 +196,7 @@ struct fmt_frame {
         uint32_t stripe;               /* in the part */
         uint8_t shard;                 /* 0..k-1 data, k..k+m-1 parity */
         uint8_t k, m;
-        uint8_t pad;
+        uint8_t flags;                 /* enum fmt_frame_flag */
         uint32_t payload_len;          /* multiple of 4 KiB, at most FMT_UNIT_MAX */
         uint32_t epoch;
         uint32_t block_crc[FMT_UNIT_MAX / FMT_CRC_BLOCK]; /* CRC32C per 16 KiB of payload (the last may cover less) */

@@ -34,6 +34,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
                 .tail_bytes = opt->tail_bytes,
                 .cache_bytes = opt->cache_bytes / opt->drive_count,
                 .full_reserve_bytes = opt->full_reserve_bytes,
+                .reclaim_rate = opt->reclaim_rate,
                 .failed = drive_failed,
                 .superseded = eng_reap_superseded,
                 .arg = store,

@@ -51,6 +51,7 @@ struct eng_options {
         uint64_t segment_bytes;       /* 0: 256 MiB */
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
         uint64_t heal_rate;           /* bytes/s written for missing shards; 0: 64 MiB */
+        uint64_t reclaim_rate;        /* bytes/s read and written to get dead space back while there is enough of it; 0: 64 MiB */
         uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
@@ -89,6 +90,10 @@ struct eng_drive_info {
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
         uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
         uint64_t cache_bytes, cache_hits, cache_misses; /* cache of inline bytes */
+        uint64_t log_live_bytes, data_live_bytes;       /* of log_bytes and data_bytes: what is still referred to */
+        uint64_t reclaim_copied;   /* bytes moved out of mostly dead files */
+        uint64_t reclaim_freed;    /* bytes of log files and segments unlinked */
+        uint64_t reclaim_damaged;  /* frames and values found damaged on the way, and left where they are */
 };
 
 /* What a set of shards comes to: object id, stripe, shard number, length and CRC32C of each, summed in any order. */

@@ -16,7 +16,7 @@ void eng_held_op(struct eng_local *l, struct eng_op *op)
 
         memset(op->held.bits, 0, sizeof(op->held.bits));
         for (i = 0; rv == 0 && i < op->held.count; i++) {
-                rv = eng_read_place(l, op->held.object_id, op->held.stripe + i, op->held.shard, &place);
+                rv = eng_place_find(l, op->held.object_id, op->held.stripe + i, op->held.shard, &place);
                 if (rv == 0)
                         op->held.bits[i / 64] |= 1ull << (i % 64);
                 else if (rv == -ENOENT || rv == -EBADMSG) /* a place that is damaged leads nowhere */

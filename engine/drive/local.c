@@ -76,7 +76,7 @@ static void local_submit(struct eng_drive *drive, struct eng_op *op)
 bool eng_local_full(struct eng_local *l, unsigned flags)
 {
         return (flags & ENG_OP_RESERVE) == 0 &&
-               atomic_load_explicit(&l->figures.free_bytes, memory_order_relaxed) < l->reserve_bytes;
+               eng_space_free(l->space) < l->reserve_bytes;
 }
 
 /* ---- failure --------------------------------------------------------------------------------------- */
@@ -155,6 +155,7 @@ bool eng_local_release(struct eng_local *l)
         assert(l->holds > 0);
         if (--l->holds == 0) {
                 eng_log_free(l);
+                eng_reclaim_free(l);
                 free(l);
         }
         return open;
@@ -225,6 +226,10 @@ void eng_local_teardown(struct eng_local *l)
                 close(l->dir_fd);
         if (l->lock_fd >= 0)
                 close(l->lock_fd);
+        if (l->space != NULL) {
+                eng_space_drop(l->space, l->log.claimed + l->file.make_bytes);
+                eng_space_put(l->space);
+        }
         l->closed = true;
         eng_local_release(l);
 }
@@ -262,6 +267,7 @@ static void local_close(struct eng_drive *drive)
 
         eng_worker_stop(&l->index_worker);
         eng_worker_stop(&l->file_worker);
+        eng_reclaim_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
         cover_log(l);
         eng_local_teardown(l);
@@ -287,8 +293,8 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         memcpy(out->id, l->id_text, sizeof(out->id));
         if (failed)
                 memcpy(out->reason, l->reason, sizeof(out->reason));
-        out->total_bytes = figure(&l->figures.total_bytes);
-        out->free_bytes = figure(&l->figures.free_bytes);
+        out->total_bytes = figure(&l->space->total);
+        out->free_bytes = figure(&l->space->free);
         out->log_bytes = figure(&l->figures.log_bytes);
         out->data_bytes = figure(&l->figures.data_bytes);
         out->index_bytes = figure(&l->figures.index_bytes);
@@ -304,4 +310,9 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         out->cache_bytes = figure(&l->figures.cache_bytes);
         out->cache_hits = figure(&l->figures.cache_hits);
         out->cache_misses = figure(&l->figures.cache_misses);
+        out->log_live_bytes = figure(&l->figures.log_live_bytes);
+        out->data_live_bytes = figure(&l->figures.data_live_bytes);
+        out->reclaim_copied = figure(&l->figures.reclaim_copied);
+        out->reclaim_freed = figure(&l->figures.reclaim_freed);
+        out->reclaim_damaged = figure(&l->figures.reclaim_damaged);
 }

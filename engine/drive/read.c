@@ -193,7 +193,7 @@ static void on_home(struct lp_msg *msg)
 
 /* ---- owner, first ---------------------------------------------------------------------------------- */
 
-int eng_read_place(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+int eng_place_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
                    struct eng_place *place)
 {
         int rv;
@@ -254,7 +254,7 @@ void eng_read_op(struct eng_local *l, struct eng_op *op)
         int rv = check_read(op);
 
         if (rv == 0)
-                rv = eng_read_place(l, op->read.object_id, op->read.stripe, op->read.shard, &place);
+                rv = eng_place_find(l, op->read.object_id, op->read.stripe, op->read.shard, &place);
         if (rv == 0 && place.payload_len != op->read.payload_len)
                 rv = -EBADMSG;
         if (rv == 0) {

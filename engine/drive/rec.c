@@ -67,7 +67,7 @@ bool eng_rec_ok(const struct fmt_record *rec, const struct eng_log_ident *ident,
         return rec->magic == FMT_RECORD_MAGIC && rec->position == position && rec->file == ident->file &&
                rec->generation == ident->generation && memcmp(rec->drive_id, ident->drive_id, FMT_ID) == 0 &&
                rec->header_crc == rec_crc(rec) && rec->body_len <= FMT_BODY_MAX && rec->inline_len <= rec->body_len &&
-               rec->type >= FMT_RECORD_PG && rec->type <= FMT_RECORD_VOID && rec->batch <= position &&
+               rec->type >= FMT_RECORD_PG && rec->type <= FMT_RECORD_MARKS && rec->batch <= position &&
                rec->batch % FMT_BLOCK == 0;
 }
 

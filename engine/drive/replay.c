@@ -199,6 +199,8 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
                 return take_epoch(r, rec, body);
         case FMT_RECORD_FREED:
                 return take_freed(r, rec, body);
+        case FMT_RECORD_MARKS:
+                return eng_file_take_marks(r->l, body, rec->body_len);
         }
         return -EBADMSG;
 }
@@ -430,6 +432,7 @@ static int set_end(struct replay *r)
         if (r->spare == last->number + 1) {
                 log->next = ENG_LOG_NEXT_READY;
                 log->next_number = r->spare;
+                log->next_bytes = r->l->log_file_bytes;
         }
         if (r->rest.records)
                 return 0; /* see above: the next append begins a new file */
