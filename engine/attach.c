@@ -151,6 +151,17 @@ static struct eng_buf *epoch_zero(const struct eng_store *store)
         return body;
 }
 
+/* Formatted for this slot by an earlier attempt that did not come to hand it over. */
+static bool is_left_over(const struct eng_attach *a, const struct eng_identity *identity)
+{
+        unsigned i;
+
+        for (i = 0; i < a->store->drive_count; i++)
+                if (memcmp(identity->drive_id, a->store->members[i].id, FMT_ID) == 0)
+                        return false;
+        return memcmp(identity->store_id, a->store->store_id, FMT_ID) == 0 && identity->slot == a->slot;
+}
+
 static int format_new(struct eng_attach *a)
 {
         struct eng_member *m = a->member;
@@ -158,6 +169,9 @@ static int format_new(struct eng_attach *a)
         struct eng_buf *epoch;
         int rv = eng_folder_probe(a->paths[0], &state, &m->identity, &a->error);
 
+        snprintf(m->path, sizeof(m->path), "%s", a->paths[0]);
+        if (rv == 0 && state == ENG_FOLDER_DRIVE && is_left_over(a, &m->identity))
+                return 0;
         if (rv == 0 && state != ENG_FOLDER_EMPTY && state != ENG_FOLDER_PARTIAL) {
                 rv = state == ENG_FOLDER_ABSENT ? -ENOENT : -ENOTEMPTY;
                 snprintf(a->error.text, sizeof(a->error.text), "%s is %s", a->paths[0],
@@ -171,7 +185,6 @@ static int format_new(struct eng_attach *a)
         m->identity.slot = a->slot;
         m->identity.layout = FMT_LAYOUT_VERSION;
         m->identity.created_ms = lp_wall_ms();
-        snprintf(m->path, sizeof(m->path), "%s", a->paths[0]);
         epoch = epoch_zero(a->store);
         if (epoch == NULL)
                 return -ENOMEM;
@@ -212,10 +225,15 @@ static void finish(struct eng_attach *a, int rv)
         eng_join_consider(store);
 }
 
+static const struct fmt_epoch *epoch_of(const struct eng_member *m)
+{
+        return (const struct fmt_epoch *)m->epoch;
+}
+
 /* A member of its newest epoch is in now: so its history and ours are one, and ours went on. */
 static bool shares_history(const struct eng_store *store, const struct eng_member *m)
 {
-        const struct fmt_epoch *epoch = (const struct fmt_epoch *)m->epoch;
+        const struct fmt_epoch *epoch = epoch_of(m);
         const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(m->epoch + sizeof(*epoch));
         unsigned i;
 
@@ -233,7 +251,7 @@ static void hand_over(struct eng_attach *a)
         struct eng_coord *c = store->coord;
         const struct eng_member *from = a->member;
         struct eng_member *m = &store->members[a->slot];
-        uint64_t seen = ((const struct fmt_epoch *)from->epoch)->number;
+        uint64_t seen = epoch_of(from)->number;
 
         if (seen > c->view.epoch) /* of an epoch that never came in force */
                 c->view.epoch = seen;
@@ -273,6 +291,10 @@ static void opened(struct lp_msg *msg)
                 pthread_join(a->thread, NULL);
         a->running = false;
         a->step = STEP_HAND;
+        if (a->result == 0 && a->replace && epoch_of(a->member)->number != 0) {
+                snprintf(a->error.text, sizeof(a->error.text), "%s is not empty: it was a drive of this store", a->member->path);
+                a->result = -ENOTEMPTY;
+        }
         if (a->result == 0 && !shares_history(a->store, a->member)) {
                 snprintf(a->error.text, sizeof(a->error.text), "%s has another history than the drives in use", a->member->path);
                 a->result = -EXDEV;

@@ -364,7 +364,7 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
 
         assert(put->state == PUT_BODY);
         if (put->error != 0)
-                return 0;
+                return put->error;
         if (put->params.size != ENG_SIZE_UNKNOWN && put->taken + len > put->params.size)
                 return put->error = -EINVAL;
         if (!put->reserved && put->taken + len <= gather_limit(put)) {
@@ -639,7 +639,7 @@ static int send_syncs(struct eng_put *put)
                 eng_drive_submit(sync->drive, &sync->op);
         }
         put->in_flight--;
-        return put->error;
+        return 0;
 }
 
 /* Last units: what is left of the head, the unfinished unit, the parity of an unfinished stripe. True when all are on their way. */

@@ -200,6 +200,13 @@ static void drop_queues(struct eng_local *l)
         eng_write_drop_waiting(l);
 }
 
+/* Space of the file system that was set aside for files to be made. */
+static void drop_claims(struct eng_local *l)
+{
+        eng_space_drop(l->space, l->log.claimed + l->file.make_bytes);
+        l->log.claimed = l->file.make_bytes = 0;
+}
+
 void eng_local_teardown(struct eng_local *l)
 {
         drop_queues(l);
@@ -227,7 +234,7 @@ void eng_local_teardown(struct eng_local *l)
         if (l->lock_fd >= 0)
                 close(l->lock_fd);
         if (l->space != NULL) {
-                eng_space_drop(l->space, l->log.claimed + l->file.make_bytes);
+                drop_claims(l);
                 eng_space_put(l->space);
         }
         l->closed = true;
@@ -246,7 +253,9 @@ bool eng_local_let_go(struct eng_drive *drive)
                 return false;
         eng_worker_stop(&l->index_worker); /* idle: a job under way would be a hold */
         eng_worker_stop(&l->file_worker);
+        eng_reclaim_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
+        drop_claims(l);
         eng_index_reader_free(l->reader);
         eng_index_close(l->index);
         l->reader = NULL;

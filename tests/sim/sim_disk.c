@@ -198,8 +198,8 @@ int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_
 }
 
 /* The store gets as many groups as the history wants: few make many keys share one. */
-int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
-                      struct eng_error *error)
+int eng_folder_prepare(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                       struct eng_error *error)
 {
         struct sim_disk *disk = disk_of(path);
         struct eng_buf *body = eng_buf_new(epoch_len);
@@ -212,8 +212,20 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
         sim_disk_append(disk, &rec, body);
         eng_buf_unref(body);
         disk->identity = *identity;
-        disk->formatted = true;
         return 0;
+}
+
+int eng_folder_finish(const char *path, struct eng_error *error)
+{
+        disk_of(path)->formatted = true;
+        return 0;
+}
+
+int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                      struct eng_error *error)
+{
+        eng_folder_prepare(path, identity, epoch_body, epoch_len, error);
+        return eng_folder_finish(path, error);
 }
 
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error)

@@ -553,6 +553,52 @@ static void op_discard(struct sim_drive *d, struct eng_op *op)
         answer(op, 0);
 }
 
+static void op_held(struct sim_drive *d, struct eng_op *op)
+{
+        uint32_t i;
+
+        if (op->held.count > ENG_HELD_MAX)
+                sim_fail("a HELD of %u stripes", op->held.count);
+        memset(op->held.bits, 0, sizeof(op->held.bits));
+        for (i = 0; i < op->held.count; i++)
+                if (sim_disk_find(d->disk, op->held.object_id, op->held.stripe + i, op->held.shard) != NULL)
+                        op->held.bits[i / 64] |= 1ull << (i % 64);
+        answer(op, 0);
+}
+
+/* The least id after the given one that has frames, or NULL. */
+static const uint8_t *next_id(const struct sim_drive *d, const uint8_t *after)
+{
+        const uint8_t *least = NULL;
+        unsigned i;
+
+        for (i = 0; i < d->disk->frame_count; i++) {
+                const struct sim_frame *f = d->disk->frames[i];
+
+                if (f->written != 0 && f->discarded == 0 && memcmp(f->object_id, after, FMT_ID) > 0 &&
+                    (least == NULL || memcmp(f->object_id, least, FMT_ID) < 0))
+                        least = f->object_id;
+        }
+        return least;
+}
+
+static void op_ids(struct sim_drive *d, struct eng_op *op)
+{
+        const uint8_t *id = op->ids.after;
+
+        if (op->ids.max == 0 || op->ids.max > ENG_IDS_MAX)
+                sim_fail("IDS of %u", op->ids.max);
+        op->ids.count = 0;
+        op->ids.ids = eng_buf_new((size_t)op->ids.max * FMT_ID);
+        while (op->ids.count < op->ids.max && (id = next_id(d, id)) != NULL)
+                memcpy(op->ids.ids->data + (size_t)op->ids.count++ * FMT_ID, id, FMT_ID);
+        if (op->ids.count == 0) {
+                eng_buf_unref(op->ids.ids);
+                op->ids.ids = NULL;
+        }
+        answer(op, 0);
+}
+
 /* ---- submit -------------------------------------------------------------------------------------------------------------------- */
 
 static void complete(void *arg)
@@ -598,6 +644,12 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
                 return;
         case ENG_OP_DISCARD:
                 op_discard(d, op);
+                return;
+        case ENG_OP_HELD:
+                op_held(d, op);
+                return;
+        case ENG_OP_IDS:
+                op_ids(d, op);
                 return;
         case ENG_OP_WRITE:
                 op->priv[PRIV_FRAME] = 0;
@@ -904,6 +956,17 @@ static void replay(struct sim_drive *d)
                 append->body = d->disk->log[i].body == NULL ? NULL : eng_buf_ref(d->disk->log[i].body);
                 take_record(d, append, true);
         }
+}
+
+/* A drive that has failed stays so until the next start. */
+bool eng_local_let_go(struct eng_drive *drive)
+{
+        return false;
+}
+
+bool eng_local_vanished(struct eng_drive *drive)
+{
+        return false;
 }
 
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)
