@@ -204,8 +204,13 @@ static void mend_next(struct eng_heal *heal)
         if (heal->store->coord->stopping)
                 return;
         while (heal->next < heal->count) {
-                heal->mend = eng_mend_start(heal->store, &heal->lacking[heal->next++].name, rate == 0 ? RATE_DEFAULT : rate,
-                                            heal->report.digest, mended, heal);
+                struct eng_mend_order order = {
+                        .name = &heal->lacking[heal->next++].name,
+                        .rate = rate == 0 ? RATE_DEFAULT : rate,
+                        .digests = heal->report.digest,
+                };
+
+                heal->mend = eng_mend_start(heal->store, &order, mended, heal);
                 if (heal->mend != NULL)
                         return;
                 failed(heal);

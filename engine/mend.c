@@ -2,7 +2,8 @@
  * mend.c - gives one object back the shards it lacks. Coordinator's loop; one object at a time.
  *
  * It is read and encoded again. Shards for which its record names no drive go to drives that hold none of their run, and the record then says
- * so. Shards that it names on a drive which is being filled, and which that drive does not hold, are written there.
+ * so. Shards that it names on a drive which is being filled, and which that drive does not hold, are written there; and so are those that the
+ * caller found damaged.
  *
  * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with
  * the key locked, and only if it is still that object; what was written for one that is gone is discarded.
@@ -112,6 +113,16 @@ static bool names_filling(const struct eng_mend *mend, const struct eng_part *pa
         return false;
 }
 
+static bool has_bad(const struct eng_mend *mend, const struct eng_part *part)
+{
+        unsigned i;
+
+        for (i = 0; i < mend->bad_count; i++)
+                if (memcmp(mend->bad[i].id, part->head.id, FMT_ID) == 0)
+                        return true;
+        return false;
+}
+
 static int add_plan(struct eng_mend *mend, const struct eng_part *part, uint64_t offset)
 {
         size_t n = (size_t)part->head.runs * shards_of(part);
@@ -127,6 +138,7 @@ static int add_plan(struct eng_mend *mend, const struct eng_part *part, uint64_t
         for (run = 0; run < part->head.runs; run++)
                 plan->wanted |= plan_run(mend, part, run, plan->targets + (size_t)run * shards_of(part));
         mend->named_new |= plan->wanted;
+        plan->wanted |= has_bad(mend, part);
         if (names_filling(mend, part)) {
                 plan->held = calloc(n * plan->words, sizeof(plan->held[0]));
                 if (plan->held == NULL) {
@@ -146,7 +158,7 @@ static int make_plans(struct eng_mend *mend)
         int rv = 0;
 
         while (rv == 0 && eng_value_next_part(mend->value->data, mend->value->len, &pos, &part) == 1) {
-                if (eng_mend_lack(&part, mend->filling) > 0)
+                if (eng_mend_lack(&part, mend->filling) > 0 || has_bad(mend, &part))
                         rv = add_plan(mend, &part, offset);
                 offset += part.head.size;
         }
@@ -473,6 +485,25 @@ static void written(struct eng_op *op)
                 go_on(mend);
 }
 
+static bool is_bad(const struct eng_mend *mend, unsigned shard)
+{
+        unsigned i;
+
+        for (i = 0; i < mend->bad_count; i++)
+                if (mend->bad[i].stripe == mend->stripe && mend->bad[i].shard == shard &&
+                    memcmp(mend->bad[i].id, mend->plan->part.head.id, FMT_ID) == 0)
+                        return true;
+        return false;
+}
+
+/* The drive that the record names, if it can be written to. */
+static unsigned named_fit(const struct eng_mend *mend, unsigned run, unsigned shard)
+{
+        unsigned slot = named_drive(&mend->plan->part, run, shard);
+
+        return slot < ENG_DRIVES_MAX && (mend->el->view.in & mend->el->view.up & eng_bit(slot)) ? slot : ENG_NO_DRIVE;
+}
+
 /* The drive that is to have this shard of the stripe under way, or ENG_NO_DRIVE. */
 static unsigned target_of(const struct eng_mend *mend, unsigned shard)
 {
@@ -480,6 +511,8 @@ static unsigned target_of(const struct eng_mend *mend, unsigned shard)
         uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), at = mend->stripe % per;
         unsigned run = mend->stripe / per, slot = filling_drive(mend, plan, run, shard);
 
+        if (is_bad(mend, shard))
+                return named_fit(mend, run, shard);
         if (slot == ENG_NO_DRIVE)
                 return plan->targets[(size_t)run * shards_of(&plan->part) + shard];
         return held_bits(plan, run, shard)[at / 64] >> (at % 64) & 1 ? ENG_NO_DRIVE : slot;
@@ -510,7 +543,9 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
         op->write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
         mend->touched |= eng_bit(target);
         mend->written += mend->unit_len;
-        eng_digest_add(&mend->digests[target], part->head.id, mend->stripe, shard, op->write.payload, mend->unit_len);
+        if (mend->digests != NULL)
+                eng_digest_add(&mend->digests[target], part->head.id, mend->stripe, shard, op->write.payload,
+                               mend->unit_len);
         mend->in_flight++;
         eng_drive_submit(mend->store->members[target].drive, op);
 }
@@ -710,10 +745,10 @@ static void opened(void *arg, int rv, struct eng_get *get)
         ask_on(mend);
 }
 
-struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_name *name, uint64_t rate, struct eng_digest *digests,
-                                eng_mend_done done, void *arg)
+struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_order *order, eng_mend_done done, void *arg)
 {
         struct eng_mend *mend = calloc(1, sizeof(*mend));
+        const struct eng_name *name = order->name;
         uint64_t bucket;
 
         if (mend == NULL)
@@ -721,8 +756,10 @@ struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_name *
         memcpy(&bucket, name->data + 1, 8);
         mend->store = store;
         mend->el = eng_here(store);
-        mend->rate = rate;
-        mend->digests = digests;
+        mend->rate = order->rate;
+        mend->digests = order->digests;
+        mend->bad = order->bad;
+        mend->bad_count = order->bad_count;
         mend->epoch = mend->el->view.epoch;
         mend->filling = store->coord->filling & mend->el->view.in & mend->el->view.up;
         mend->done = done;

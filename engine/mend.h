@@ -26,6 +26,13 @@ struct eng_mend_plan {
 };
 STAILQ_HEAD(eng_mend_plans, eng_mend_plan);
 
+/* A shard that was found damaged or missing on the drive that a record names for it. */
+struct eng_mend_bad {
+        uint8_t id[FMT_ID];            /* of the part */
+        uint32_t stripe;
+        uint8_t shard;
+};
+
 typedef void (*eng_mend_done)(void *arg, int rv, uint64_t bytes);
 
 struct eng_mend_op {
@@ -41,6 +48,8 @@ struct eng_mend {
         void *arg;
         struct eng_get *get;
         struct eng_buf *value, *patched;
+        const struct eng_mend_bad *bad; /* caller's */
+        unsigned bad_count;
         eng_mask filling;              /* drives that may lack shards which records name on them */
         struct eng_mend_plans plans;
         struct eng_op ask;             /* HELD */
@@ -74,10 +83,17 @@ uint64_t eng_mend_lack_bytes(const struct eng_part *part, eng_mask drives);
 /*
  * Mends one object, named by its OBJECT name, writing at most rate bytes/s. done comes later, on this loop: 0 when nothing is left that could be
  * done (also if the object is gone, or no drive is fit to take what it lacks), and how many bytes were written. digests: one for each drive, to
- * which what is written is added (what a failure leaves of no use included). NULL: no memory, not begun.
+ * which what is written is added (what a failure leaves of no use included). bad: shards to be written anew, as far as they are still the
+ * object's; valid until done. NULL: no memory, not begun.
  */
-struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_name *name, uint64_t rate, struct eng_digest *digests,
-                                eng_mend_done done, void *arg);
+struct eng_mend_order {
+        const struct eng_name *name;
+        uint64_t rate;
+        struct eng_digest *digests;
+        const struct eng_mend_bad *bad;
+        unsigned bad_count;
+};
+struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_order *order, eng_mend_done done, void *arg);
 /* The loops have stopped around it. */
 void eng_mend_drop(struct eng_mend *mend);
 

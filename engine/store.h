@@ -194,6 +194,7 @@ struct eng_coord {
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
+        void *verify;                  /* verify.c's own; NULL: none under way */
         eng_mask filling;              /* FMT_EPOCH_FILLING */
         char waits_for[200];
         unsigned attempts;
@@ -526,7 +527,7 @@ void eng_join_epoch(struct eng_store *store);
 void eng_join_free(struct eng_store *store);
 
 /*
- * Makes one name on a drive that catches up equal to what current members have, with the name's key locked. result: 0 (copied says whether
+ * Makes one name on a drive that catches up (or, to repair it, on a member) equal to what current members have, with the name's key locked. result: 0 (copied says whether
  * anything had to be written), or what kept it from being done: it may be tried again.
  */
 struct eng_fix {
@@ -534,6 +535,7 @@ struct eng_fix {
         struct eng_txn txn;
         unsigned slot;
         struct eng_name name;
+        bool repair;                   /* the drive is a member whose copy is damaged: it is copied if it is found so, its bytes included */
         bool copied;
         void (*done)(struct eng_fix *fix);
         void *arg;
@@ -570,6 +572,10 @@ void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counte
  * up, and what it will be is not known.
  */
 bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*part)(void *arg, const uint8_t id[FMT_ID]), void *arg);
+
+/* ---- verification (verify.c) --------------------------------------------------------------------------------------------- */
+
+void eng_verify_free(struct eng_store *store);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

@@ -335,13 +335,12 @@ void eng_batch_tick(struct eng_local *l)
                 eng_batch_start(l);
 }
 
-int eng_batch_now(struct eng_local *l, bool keep_dead)
+int eng_batch_now(struct eng_local *l)
 {
         int rv = freeze(l);
 
         if (rv <= 0)
                 return rv;
-        l->batch.keep_dead = keep_dead;
         do {
                 rv = eng_batch_write(l->index, &l->batch);
         } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);

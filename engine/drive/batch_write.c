@@ -239,8 +239,6 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
                 rv = write_meta(txn, batch);
         if (rv == 0)
                 rv = eng_index_each_log(txn, keep_row, batch);
-        if (rv == 0 && batch->keep_dead && batch->dead.count + batch->tail->dead.count > 0)
-                rv = -ECANCELED; /* nobody could be told: the next start replays and finds them again */
         if (rv != 0) {
                 eng_index_write_abort(txn);
                 return rv;

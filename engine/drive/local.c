@@ -181,7 +181,7 @@ static void cover_log(struct eng_local *l)
                 eng_batch_free(&l->batch);
         }
         if (l->frozen == NULL)
-                eng_batch_now(l, true);
+                eng_batch_now(l);
 }
 
 /* What was still queued. Its ops are not answered: whoever closed the drive has given them up. */

@@ -132,7 +132,6 @@ struct eng_batch {
         uint64_t *logs_gone, *segments_gone;
         unsigned pg_count, log_count, segment_count, log_gone_count, segment_gone_count;
         struct eng_buf *epoch, *history; /* NULL: as they are */
-        bool keep_dead; /* closing: rather leave the log to be replayed than lose a list of dead shards */
         /* results */
         int result;
         struct eng_buf_list dead;   /* values with shards that died by it */
@@ -142,8 +141,8 @@ struct eng_batch {
 };
 /* Freezes the active generation and hands it to the index worker, if that is free and there is something new. */
 void eng_batch_start(struct eng_local *l);
-/* The same on the calling thread: open and close. keep_dead: see above; 0 if nothing was written because of it. */
-int eng_batch_now(struct eng_local *l, bool keep_dead);
+/* The same on the calling thread: open and close. Nobody is told of shards that died by it when closing: a sweep finds them. */
+int eng_batch_now(struct eng_local *l);
 /* Retries a batch that met a full disk. */
 void eng_batch_tick(struct eng_local *l);
 void eng_batch_free(struct eng_batch *batch);

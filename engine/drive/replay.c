@@ -105,7 +105,7 @@ static struct eng_append *keep(const struct fmt_record *rec, const uint8_t *body
 /* Memory is bounded: a generation that reaches the bound goes into the index. */
 static int make_room(struct eng_local *l)
 {
-        return l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l, false);
+        return l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l);
 }
 
 static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
