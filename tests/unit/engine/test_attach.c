@@ -72,6 +72,17 @@ static bool one_out(const struct eng_health *h, void *arg)
         return h->ready && h->writable && h->drives_in == h->drive_count - 1;
 }
 
+static bool is_one_out(struct sf *sf)
+{
+        struct eng_health *h = malloc(sizeof(*h));
+        bool out;
+
+        eng_health_read(sf->store, h);
+        out = one_out(h, NULL);
+        free(h);
+        return out;
+}
+
 static bool can_read(const struct eng_health *h, void *arg)
 {
         return h->ready;
@@ -298,6 +309,7 @@ static void test_failed_and_returned(void **state)
 {
         struct expected e;
         uint64_t bucket;
+        unsigned i;
         struct sf sf;
 
         begin(&sf, 4, &bucket, &e);
@@ -305,7 +317,8 @@ static void test_failed_and_returned(void **state)
         sf.options.faults = "fail:op=append,slot=2,after=80";
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 20));
-        change(&sf, bucket, &e, 0, 1);
+        for (i = 0; i < 10 * NAMES && !is_one_out(&sf); i++)
+                set(&sf, bucket, &e, i % NAMES, 100 + i);
         assert_true(sf_wait_health(&sf, one_out, NULL, 30));
         change(&sf, bucket, &e, 1, 5); /* fewer than it took to fail: it does not fail again */
         assert_false(sf_wait_health(&sf, whole, NULL, 7));
