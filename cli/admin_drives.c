@@ -1,5 +1,5 @@
 /*
- * admin_drives.c - `millrace admin drive …` and `millrace admin heal …`. Main thread only.
+ * admin_drives.c - `millrace admin drive …`, `heal …` and `scrub …`. Main thread only.
  */
 #include "admin.h"
 
@@ -9,6 +9,7 @@
 
 #define DRIVES_PATH "/admin/v1/drives"
 #define HEAL_PATH   "/admin/v1/heal"
+#define SCRUB_PATH  "/admin/v1/scrub"
 #define SLOT_DIGITS 2u
 
 /* ---- drives --------------------------------------------------------------------------------------- */
@@ -188,6 +189,73 @@ int cli_admin_heal_status(struct cli_call *call)
                         printf("%llu parts of unfinished uploads lack shards: they get them when completed\n",
                                (unsigned long long)cli_json_number(now, "waiting_parts"));
                 show_last(json_object_get(answer, "last"));
+        }
+        json_decref(answer);
+        return status;
+}
+
+/* ---- scrub ---------------------------------------------------------------------------------------- */
+
+int cli_admin_scrub_start(struct cli_call *call)
+{
+        json_t *answer;
+        int status = cli_admin_ask(call, "POST", SCRUB_PATH, NULL, 202, 202, &answer);
+
+        json_decref(answer);
+        if (status == CLI_OK && !call->quiet)
+                printf("the scrub is under way (millrace admin scrub status)\n");
+        return status;
+}
+
+static void show_counts(const json_t *report)
+{
+        char bytes[24];
+
+        cli_format_bytes(bytes, sizeof(bytes), cli_json_number(report, "bytes"));
+        printf("  %llu objects, %s, %llu shards: %llu damaged, %llu missing, %llu of these repaired; %llu objects unreadable\n",
+               (unsigned long long)cli_json_number(report, "objects"), bytes,
+               (unsigned long long)cli_json_number(report, "shards"),
+               (unsigned long long)cli_json_number(report, "damaged_shards"),
+               (unsigned long long)cli_json_number(report, "missing_shards"),
+               (unsigned long long)cli_json_number(report, "repaired_shards"),
+               (unsigned long long)cli_json_number(report, "unreadable_objects"));
+}
+
+static bool is_sound(const json_t *report)
+{
+        return cli_json_number(report, "damaged_shards") + cli_json_number(report, "missing_shards") <=
+                       cli_json_number(report, "repaired_shards") &&
+               cli_json_number(report, "unreadable_objects") == 0;
+}
+
+int cli_admin_scrub_status(struct cli_call *call)
+{
+        json_t *answer, *now, *last;
+        char when[32];
+        int status = cli_admin_ask(call, "GET", SCRUB_PATH, NULL, 200, 200, &answer);
+
+        if (status != CLI_OK)
+                return status;
+        now = json_object_get(answer, "now");
+        last = json_object_get(answer, "last");
+        if (!is_sound(last))
+                status = CLI_FAILED;
+        if (call->json) {
+                cli_json_print(answer);
+                json_decref(answer);
+                return status;
+        }
+        if (cli_json_number(now, "started_ms") > 0) {
+                cli_format_when(when, sizeof(when), (int64_t)cli_json_number(now, "started_ms") / 1000);
+                printf("%s, begun %s\n", cli_json_true(now, "running") ? "under way" : "halted, goes on soon", when);
+                show_counts(now);
+        } else {
+                printf("at rest\n");
+        }
+        if (cli_json_number(last, "ended_ms") > 0) {
+                cli_format_when(when, sizeof(when), (int64_t)cli_json_number(last, "ended_ms") / 1000);
+                printf("the last one ended %s\n", when);
+                show_counts(last);
         }
         json_decref(answer);
         return status;

@@ -127,6 +127,8 @@ int cli_admin_drive_status(struct cli_call *call);
 int cli_admin_drive_replace(struct cli_call *call);
 int cli_admin_drive_return(struct cli_call *call);
 int cli_admin_heal_status(struct cli_call *call);
+int cli_admin_scrub_status(struct cli_call *call);
+int cli_admin_scrub_start(struct cli_call *call);
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_doctor(struct cli_call *call);

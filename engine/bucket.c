@@ -649,7 +649,7 @@ void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *sto
                 store->coord->config = config;
         }
         config->done = done;
-        eng_name_space(&config->from, FMT_SPACE_CONFIG, 0);
+        eng_name_bucket(&config->from, "");
         config->to = config->from;
         eng_name_successor(&config->to);
         load_page(config);

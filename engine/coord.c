@@ -282,6 +282,7 @@ void eng_coord_open(struct eng_store *store)
         eng_join_consider(store);
         eng_heal_consider(store);
         eng_attach_start(store);
+        eng_scrub_begin(store);
 }
 
 /* ---- health ---------------------------------------------------------------------------------------------------------- */

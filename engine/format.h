@@ -105,7 +105,7 @@ struct fmt_freed {                     /* numbers first..last, both included */
 /* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */
 
 enum fmt_space {
-        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name */
+        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name, or 's' (attrs of its value: fmt_scrub) */
         FMT_SPACE_OBJECT = 2,          /* rest: key */
         FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
         FMT_SPACE_PART = 4             /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */
@@ -201,6 +201,20 @@ struct fmt_frame {
         uint32_t epoch;
         uint32_t block_crc[FMT_UNIT_MAX / FMT_CRC_BLOCK]; /* CRC32C per 16 KiB of payload (the last may cover less) */
         uint8_t rest[4096 - 80 - 256];
+};
+
+/* ---- how far a scrub has come ---------------------------------------------------------------------- */
+
+struct fmt_scrub_counts {
+        int64_t started_ms, ended_ms;
+        uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
+};
+
+/* | fmt_scrub | name of from_len bytes | */
+struct fmt_scrub {
+        struct fmt_scrub_counts now, last;
+        uint32_t drive;
+        uint32_t from_len;
 };
 
 /* ---- epochs --------------------------------------------------------------------------------------- */

@@ -371,6 +371,7 @@ void eng_store_close(struct eng_store *store)
         eng_heal_free(store);
         eng_sweep_free(store);
         eng_verify_free(store);
+        eng_scrub_free(store);
         drain_loops(store);
         eng_recover_free(store);
         free_store(store);

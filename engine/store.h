@@ -194,7 +194,8 @@ struct eng_coord {
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
-        void *verify;                  /* verify.c's own; NULL: none under way */
+        struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
+        struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
         eng_mask filling;              /* FMT_EPOCH_FILLING */
         char waits_for[200];
         unsigned attempts;
@@ -233,7 +234,8 @@ struct eng_store {
         atomic_uint_fast64_t repaired_reads, settled_records;
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
-        struct eng_verify_report verify; /* under health_lock */
+        struct eng_verify_report verify; /* under health_lock, like the next */
+        struct eng_verify_report scrub, last_scrub; /* under way or halted; the last that came to its end */
         struct eng_heal_report heal, last_heal; /* under health_lock */
         struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
         uint64_t attach_number;
@@ -575,7 +577,31 @@ bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*part)(vo
 
 /* ---- verification (verify.c) --------------------------------------------------------------------------------------------- */
 
+struct eng_verify;
+/* How far one has come: behind this name, on this drive. from.len 0: at the beginning of the drive. */
+struct eng_verify_place {
+        unsigned drive;
+        struct eng_name from;
+};
+/*
+ * Coordinator: reads on from a place at no more than rate bytes/s, adding to what the report says; published as store->scrub. ended: later, when it
+ * has come to the end (whole), or was stopped. NULL: no memory.
+ */
+struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_verify_place *at,
+                                    const struct eng_verify_report *so_far, uint64_t rate,
+                                    void (*ended)(void *arg, bool whole), void *arg);
+void eng_verify_where(const struct eng_verify *v, struct eng_verify_place *at, struct eng_verify_report *so_far);
+/* Ends soon. */
+void eng_verify_stop(struct eng_verify *v);
+/* The loops have stopped around it. */
+void eng_verify_drop(struct eng_verify *v);
 void eng_verify_free(struct eng_store *store);
+
+/* ---- scrub (scrub.c) ----------------------------------------------------------------------------------------------------- */
+
+/* Coordinator: the store is open: reads how far the last run came, and goes on. */
+void eng_scrub_begin(struct eng_store *store);
+void eng_scrub_free(struct eng_store *store);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

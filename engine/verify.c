@@ -16,14 +16,15 @@
 
 #define PAGE 64u
 #define BAD_MAX 256u                   /* shards of one object repaired at a time; what is more is found by the next verification */
+#define PACE_SLACK_NS (20ull * 1000 * 1000)
 #define REPAIR_RATE (256ull << 20)
 
 /* owner: coordinator; ops: the drives while out */
-struct verify {
+struct eng_verify {
         struct eng_store *store;
         struct lp_msg msg;
         struct lp_reserve reserve;
-        void (*then)(struct verify *v); /* when the slot is there */
+        void (*then)(struct eng_verify *v); /* when the slot is there */
         void *slot;
         unsigned drive;                /* whose names are walked */
         struct eng_name from, to;
@@ -44,43 +45,56 @@ struct verify {
         unsigned bad_count;
         struct eng_mend *mend;
         struct eng_fix fix;
-        struct eng_verify_report report;
+        struct eng_verify_report report, *out; /* out: where it is published, under health_lock */
+        /* a scrub's */
+        uint64_t rate, read_bytes, started; /* bytes/s, 0: any; in this run */
+        struct lp_timer timer;
+        bool stop;
+        void (*ended)(void *arg, bool whole);
+        void *arg;
 };
 
 static void granted(struct lp_reserve *reserve);
-static void next_drive(struct verify *v);
-static void next_page(struct verify *v);
-static void next_entry(struct verify *v);
-static void next_part(struct verify *v);
-static void next_shard(struct verify *v);
+static void go_on(struct eng_verify *v);
+static void next_drive(struct eng_verify *v);
+static void next_page(struct eng_verify *v);
+static void next_entry(struct eng_verify *v);
+static void next_part(struct eng_verify *v);
+static void next_shard(struct eng_verify *v);
 
-static void publish(struct verify *v)
+static void publish(struct eng_verify *v)
 {
         pthread_mutex_lock(&v->store->health_lock);
-        v->store->verify = v->report;
+        *v->out = v->report;
         pthread_mutex_unlock(&v->store->health_lock);
 }
 
-static const struct eng_view *view(const struct verify *v)
+static const struct eng_view *view(const struct eng_verify *v)
 {
         return &v->store->loops[0].view;
 }
 
-static bool usable(const struct verify *v, unsigned drive)
+static bool usable(const struct eng_verify *v, unsigned drive)
 {
         return drive < v->store->drive_count && (view(v)->in & view(v)->up & eng_bit(drive)) != 0;
 }
 
-static void free_verify(struct verify *v)
+void eng_verify_drop(struct eng_verify *v)
 {
-        v->store->coord->verify = NULL;
+        if (v->store->coord->verify == v)
+                v->store->coord->verify = NULL;
+        lp_timer_stop(v->store->loops[0].loop, &v->timer);
+        if (v->mend != NULL)
+                eng_mend_drop(v->mend);
+        eng_txn_abandon(&v->fix.txn);
+        eng_txn_drop(&v->fix.txn);
         eng_buf_unref(v->page);
         eng_buf_unref(v->value);
         free(v->bad);
         free(v);
 }
 
-static void drop_slot(struct verify *v)
+static void drop_slot(struct eng_verify *v)
 {
         struct lp_loop *loop = v->store->loops[0].loop;
 
@@ -91,17 +105,49 @@ static void drop_slot(struct verify *v)
         v->slot = NULL;
 }
 
-static void finish(struct verify *v)
+static void finish(struct eng_verify *v)
 {
+        void (*ended)(void *arg, bool whole) = v->ended;
+        bool whole = v->drive == v->store->drive_count;
+        void *arg = v->arg;
+
         drop_slot(v);
         v->report.running = false;
         v->report.ended_ms = lp_wall_ms();
         publish(v);
-        free_verify(v);
+        eng_verify_drop(v);
+        if (ended != NULL)
+                ended(arg, whole);
+}
+
+/* ---- pace -------------------------------------------------------------------------------------------------- */
+
+static void paced(struct lp_timer *timer)
+{
+        struct eng_verify *v = (struct eng_verify *)((char *)timer - offsetof(struct eng_verify, timer));
+
+        v->then(v);
+}
+
+/* True if it is ahead of its rate: then() comes later. */
+static bool is_ahead(struct eng_verify *v, void (*then)(struct eng_verify *v))
+{
+        struct lp_loop *loop = v->store->loops[0].loop;
+        uint64_t due, spent;
+
+        if (v->rate == 0)
+                return false;
+        due = v->read_bytes * 1000 / (v->rate / 1000000 + 1); /* ns */
+        spent = lp_now(loop) - v->started;
+        if (due <= spent + PACE_SLACK_NS)
+                return false;
+        v->then = then;
+        v->timer.expired = paced;
+        return lp_timer_start(loop, &v->timer, due - spent) == 0;
 }
 
 /* Takes the slot that shards are read into, and then goes on. */
-static void take_slot(struct verify *v, void (*then)(struct verify *v))
+static void take_slot(struct eng_verify *v, void (*then)(struct eng_verify *v))
 {
         int rv;
 
@@ -120,7 +166,7 @@ static void take_slot(struct verify *v, void (*then)(struct verify *v))
 
 static void mended(void *arg, int rv, uint64_t bytes)
 {
-        struct verify *v = arg;
+        struct eng_verify *v = arg;
 
         v->mend = NULL;
         if (rv == 0)
@@ -130,7 +176,7 @@ static void mended(void *arg, int rv, uint64_t bytes)
 }
 
 /* The slot is given back meanwhile: the repair needs its own, and must not wait for one that waits for it. */
-static void repair(struct verify *v)
+static void repair(struct eng_verify *v)
 {
         struct eng_mend_order order = {.name = &v->from, .rate = REPAIR_RATE, .bad = v->bad, .bad_count = v->bad_count};
 
@@ -143,7 +189,7 @@ static void repair(struct verify *v)
 /* Whether the name still has the value whose shards were read. */
 static void looked_again(struct eng_op *op)
 {
-        struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, lookup));
+        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, lookup));
         bool same = op->result == 0 && op->lookup.value->len >= sizeof(struct fmt_value) &&
                     memcmp(eng_value_head(op->lookup.value->data)->id, eng_value_head(v->value->data)->id, FMT_ID) == 0;
 
@@ -161,7 +207,7 @@ static void looked_again(struct eng_op *op)
                 next_entry(v);
 }
 
-static void look_up(struct verify *v, unsigned flags, void (*done)(struct eng_op *op))
+static void look_up(struct eng_verify *v, unsigned flags, void (*done)(struct eng_op *op))
 {
         struct eng_op *op = &v->lookup;
 
@@ -175,7 +221,7 @@ static void look_up(struct verify *v, unsigned flags, void (*done)(struct eng_op
         eng_drive_submit(v->store->members[v->drive].drive, op);
 }
 
-static void value_read(struct verify *v)
+static void value_read(struct eng_verify *v)
 {
         if (v->damaged + v->missing > 0 || v->unreadable)
                 look_up(v, 0, looked_again);
@@ -185,7 +231,7 @@ static void value_read(struct verify *v)
 
 /* ---- shards ------------------------------------------------------------------------------------------------ */
 
-static void note_bad(struct verify *v, const struct eng_op *op)
+static void note_bad(struct eng_verify *v, const struct eng_op *op)
 {
         struct eng_mend_bad *bad = &v->bad[v->bad_count];
 
@@ -199,9 +245,10 @@ static void note_bad(struct verify *v, const struct eng_op *op)
 
 static void shard_read(struct eng_op *op)
 {
-        struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, read));
+        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, read));
 
         v->report.shards++;
+        v->read_bytes += op->read.len;
         if (op->result == 0) {
                 v->good++;
                 eng_digest_add(&v->report.digest[v->reading], op->read.object_id, op->read.stripe, op->read.shard,
@@ -216,12 +263,12 @@ static void shard_read(struct eng_op *op)
 }
 
 /* A data unit without a byte of the part is not stored: it counts as good. */
-static bool is_stored(const struct verify *v)
+static bool is_stored(const struct eng_verify *v)
 {
         return v->shard >= v->part.head.k || v->shard < eng_stripe_units(&v->part.head, v->stripe);
 }
 
-static void read_shard(struct verify *v, unsigned drive)
+static void read_shard(struct eng_verify *v, unsigned drive)
 {
         struct eng_op *op = &v->read;
 
@@ -238,10 +285,12 @@ static void read_shard(struct verify *v, unsigned drive)
         eng_drive_submit(v->store->members[drive].drive, op);
 }
 
-static void next_shard(struct verify *v)
+static void next_shard(struct eng_verify *v)
 {
         unsigned shards = (unsigned)v->part.head.k + v->part.head.m, drive;
 
+        if (is_ahead(v, next_shard))
+                return;
         while (v->stripe < eng_part_stripes(&v->part.head)) {
                 for (; v->shard < shards; v->shard++) {
                         if (!is_stored(v)) {
@@ -264,7 +313,7 @@ static void next_shard(struct verify *v)
         next_part(v);
 }
 
-static void next_part(struct verify *v)
+static void next_part(struct eng_verify *v)
 {
         int rv = eng_value_next_part(v->value->data, v->value->len, &v->part_pos, &v->part);
 
@@ -280,7 +329,7 @@ static void next_part(struct verify *v)
 
 /* ---- names --------------------------------------------------------------------------------------------------- */
 
-static bool is_first_member(const struct verify *v, uint32_t pg)
+static bool is_first_member(const struct eng_verify *v, uint32_t pg)
 {
         const struct eng_store *store = v->store;
         unsigned i;
@@ -293,14 +342,14 @@ static bool is_first_member(const struct verify *v, uint32_t pg)
 
 static void fixed(struct eng_fix *fix)
 {
-        struct verify *v = (struct verify *)((char *)fix - offsetof(struct verify, fix));
+        struct eng_verify *v = (struct eng_verify *)((char *)fix - offsetof(struct eng_verify, fix));
 
         v->report.repaired_shards += fix->txn.result == 0 && fix->copied;
         next_entry(v);
 }
 
 /* This drive's copy of a name, or its bytes, are damaged. */
-static void copy_is_bad(struct verify *v)
+static void copy_is_bad(struct eng_verify *v)
 {
         v->report.damaged_shards++;
         v->fix.slot = v->drive;
@@ -313,9 +362,10 @@ static void copy_is_bad(struct verify *v)
 
 static void looked_up(struct eng_op *op)
 {
-        struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, lookup));
+        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, lookup));
         const struct fmt_value *head;
 
+        v->read_bytes += FMT_BLOCK + (op->lookup.bytes == NULL ? 0 : op->lookup.bytes->len);
         eng_buf_unref(op->lookup.bytes);
         eng_buf_unref(v->value);
         v->value = op->result == 0 ? op->lookup.value : NULL;
@@ -338,10 +388,16 @@ static void looked_up(struct eng_op *op)
         next_part(v);
 }
 
-static void next_entry(struct verify *v)
+static void next_entry(struct eng_verify *v)
 {
         const struct eng_scan_entry *e = (const struct eng_scan_entry *)v->entry;
 
+        if (v->stop) {
+                finish(v);
+                return;
+        }
+        if (is_ahead(v, next_entry))
+                return;
         v->damaged = v->missing = 0;
         v->unreadable = false;
         v->bad_count = 0;
@@ -362,7 +418,7 @@ static void next_entry(struct verify *v)
 
 static void scanned(struct eng_op *op)
 {
-        struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, scan));
+        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, scan));
 
         if (op->result != 0) {
                 v->report.damaged_shards += op->result == -EBADMSG;
@@ -377,7 +433,7 @@ static void scanned(struct eng_op *op)
         next_entry(v);
 }
 
-static void scan(struct verify *v)
+static void scan(struct eng_verify *v)
 {
         struct eng_op *op = &v->scan;
 
@@ -394,7 +450,7 @@ static void scan(struct verify *v)
         eng_drive_submit(v->store->members[v->drive].drive, op);
 }
 
-static void next_page(struct verify *v)
+static void next_page(struct eng_verify *v)
 {
         eng_buf_unref(v->page);
         v->page = NULL;
@@ -406,7 +462,23 @@ static void next_page(struct verify *v)
         next_drive(v);
 }
 
-static void next_drive(struct verify *v)
+static void scan_from(struct eng_verify *v)
+{
+        v->to.len = 1;
+        v->to.data[0] = FMT_SPACE_PART + 1;
+        scan(v);
+}
+
+/* Goes on behind the name it has come to. */
+static void go_on(struct eng_verify *v)
+{
+        if (usable(v, v->drive))
+                scan_from(v);
+        else
+                next_drive(v);
+}
+
+static void next_drive(struct eng_verify *v)
 {
         while (v->drive < v->store->drive_count && !usable(v, v->drive))
                 v->drive++;
@@ -414,15 +486,14 @@ static void next_drive(struct verify *v)
                 finish(v);
                 return;
         }
-        v->from.len = v->to.len = 1;
+        v->from.len = 1;
         v->from.data[0] = FMT_SPACE_OBJECT;
-        v->to.data[0] = FMT_SPACE_PART + 1;
-        scan(v);
+        scan_from(v);
 }
 
 static void granted(struct lp_reserve *reserve)
 {
-        struct verify *v = (struct verify *)((char *)reserve - offsetof(struct verify, reserve));
+        struct eng_verify *v = (struct eng_verify *)((char *)reserve - offsetof(struct eng_verify, reserve));
 
         v->slot = lp_slot_get(v->store->loops[0].loop);
         v->then(v);
@@ -430,7 +501,7 @@ static void granted(struct lp_reserve *reserve)
 
 static void begin(struct lp_msg *msg)
 {
-        struct verify *v = (struct verify *)((char *)msg - offsetof(struct verify, msg));
+        struct eng_verify *v = (struct eng_verify *)((char *)msg - offsetof(struct eng_verify, msg));
 
         v->store->coord->verify = v;
         take_slot(v, next_drive);
@@ -438,31 +509,68 @@ static void begin(struct lp_msg *msg)
 
 void eng_verify_free(struct eng_store *store)
 {
-        struct verify *v = store->coord->verify;
+        if (store->coord->verify != NULL)
+                eng_verify_drop(store->coord->verify);
+}
+
+static struct eng_verify *new_verify(struct eng_store *store, struct eng_verify_report *out)
+{
+        struct eng_verify *v = calloc(1, sizeof(*v));
 
         if (v == NULL)
-                return;
-        if (v->mend != NULL)
-                eng_mend_drop(v->mend);
-        eng_txn_abandon(&v->fix.txn);
-        eng_txn_drop(&v->fix.txn);
-        free_verify(v);
+                return NULL;
+        v->store = store;
+        v->out = out;
+        v->bad = calloc(BAD_MAX, sizeof(*v->bad));
+        v->report.running = true;
+        v->report.started_ms = lp_wall_ms();
+        if (v->bad == NULL) {
+                free(v);
+                return NULL;
+        }
+        return v;
+}
+
+struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_verify_place *at,
+                                    const struct eng_verify_report *so_far, uint64_t rate,
+                                    void (*ended)(void *arg, bool whole), void *arg)
+{
+        struct eng_verify *v = new_verify(store, &store->scrub);
+
+        if (v == NULL)
+                return NULL;
+        v->report = *so_far;
+        v->report.running = true;
+        v->rate = rate;
+        v->started = lp_now(store->loops[0].loop);
+        v->ended = ended;
+        v->arg = arg;
+        v->drive = at->drive;
+        v->from = at->from;
+        publish(v);
+        take_slot(v, v->from.len == 0 ? next_drive : go_on);
+        return v;
+}
+
+void eng_verify_stop(struct eng_verify *v)
+{
+        v->stop = true;
+}
+
+void eng_verify_where(const struct eng_verify *v, struct eng_verify_place *at, struct eng_verify_report *so_far)
+{
+        at->drive = v->drive;
+        at->from = v->from;
+        *so_far = v->report;
 }
 
 int eng_verify_start(struct eng_store *store)
 {
-        struct verify *v = calloc(1, sizeof(*v));
+        struct eng_verify *v = new_verify(store, &store->verify);
         bool running, ready;
 
-        if (v != NULL)
-                v->bad = calloc(BAD_MAX, sizeof(*v->bad));
-        if (v == NULL || v->bad == NULL) {
-                free(v);
+        if (v == NULL)
                 return -ENOMEM;
-        }
-        v->store = store;
-        v->report.running = true;
-        v->report.started_ms = lp_wall_ms();
         pthread_mutex_lock(&store->health_lock);
         running = store->verify.running;
         ready = store->health.ready;

@@ -51,6 +51,8 @@ struct eng_options {
         uint64_t segment_bytes;       /* 0: 256 MiB */
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
         uint64_t heal_rate;           /* bytes/s written for missing shards; 0: 64 MiB */
+        uint64_t scrub_rate;          /* bytes/s that a scrub reads; 0: no scrub */
+        uint64_t scrub_interval_ms;   /* from the start of one scrub to the next, if it is over by then */
         uint64_t reclaim_rate;        /* bytes/s read and written to get dead space back while there is enough of it; 0: 64 MiB */
         uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
@@ -384,5 +386,13 @@ struct eng_verify_report {
 /* Starts reading everything (all shards of all objects, all replicas), one at a time. -EALREADY if one runs. Any loop. */
 int eng_verify_start(struct eng_store *store);
 void eng_verify_read(struct eng_store *store, struct eng_verify_report *out); /* any thread */
+
+/*
+ * A scrub is a verification at a bounded rate that begins by itself every options.scrub_interval_ms, remembers over restarts where it was, and reports.
+ * now: under way (running), or to be gone on with when the store opens; last: the last one that came to its end (ended_ms 0: none). Any thread.
+ */
+void eng_scrub_read(struct eng_store *store, struct eng_verify_report *now, struct eng_verify_report *last);
+/* Begins one now, if none is under way. Any thread. -EOPNOTSUPP: the rate is 0. */
+int eng_scrub_start(struct eng_store *store);
 
 #endif

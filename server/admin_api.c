@@ -246,18 +246,23 @@ static int ask_verify(struct srv_admin *admin)
         return rv;
 }
 
+static json_t *report_json(const struct eng_verify_report *report)
+{
+        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report->running, "objects",
+                         srv_admin_number(report->objects), "bytes", srv_admin_number(report->bytes), "shards", srv_admin_number(report->shards),
+                         "damaged_shards", srv_admin_number(report->damaged_shards), "repaired_shards",
+                         srv_admin_number(report->repaired_shards), "missing_shards", srv_admin_number(report->missing_shards),
+                         "unreadable_objects", srv_admin_number(report->unreadable_objects), "started_ms",
+                         json_integer(report->started_ms), "ended_ms", json_integer(report->ended_ms), "drives",
+                         srv_admin_digests(report->digest));
+}
+
 static json_t *verify_report(struct srv_admin *admin)
 {
         struct eng_verify_report report;
 
         eng_verify_read(admin->source.store, &report);
-        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report.running, "objects",
-                         srv_admin_number(report.objects), "bytes", srv_admin_number(report.bytes), "shards", srv_admin_number(report.shards),
-                         "damaged_shards", srv_admin_number(report.damaged_shards), "repaired_shards",
-                         srv_admin_number(report.repaired_shards), "missing_shards", srv_admin_number(report.missing_shards),
-                         "unreadable_objects", srv_admin_number(report.unreadable_objects), "started_ms",
-                         json_integer(report.started_ms), "ended_ms", json_integer(report.ended_ms), "drives",
-                         srv_admin_digests(report.digest));
+        return report_json(&report);
 }
 
 static struct admin_answer get_verify(struct admin_request *request)
@@ -278,6 +283,33 @@ static struct admin_answer post_verify(struct admin_request *request)
         return srv_admin_error(503, "Unavailable", strerror(-rv));
 }
 
+/* ---- scrub ---------------------------------------------------------------------------------------- */
+
+static struct admin_answer get_scrub(struct admin_request *request)
+{
+        struct eng_verify_report *reports = malloc(2 * sizeof(*reports));
+        struct admin_answer answer;
+
+        if (reports == NULL)
+                return srv_admin_error(503, "OutOfMemory", "out of memory");
+        eng_scrub_read(request->admin->source.store, &reports[0], &reports[1]);
+        answer = srv_admin_json(
+                200, json_pack("{s:o, s:o}", "now", report_json(&reports[0]), "last", report_json(&reports[1])));
+        free(reports);
+        return answer;
+}
+
+static struct admin_answer post_scrub(struct admin_request *request)
+{
+        int rv = eng_scrub_start(request->admin->source.store);
+
+        if (rv == -EOPNOTSUPP)
+                return srv_admin_error(409, "ScrubIsOff", "scrub_rate is 0");
+        if (rv != 0)
+                return srv_admin_error(503, "Unavailable", strerror(-rv));
+        return srv_admin_json(202, json_pack("{s:b}", "started", 1));
+}
+
 /* ---- paths ---------------------------------------------------------------------------------------- */
 
 typedef struct admin_answer (*admin_handler)(struct admin_request *request);
@@ -291,6 +323,7 @@ static const struct route {
         {"/metrics", get_metrics, NULL},
         {"/admin/v1/info", get_info, NULL},
         {"/admin/v1/verify", get_verify, post_verify},
+        {"/admin/v1/scrub", get_scrub, post_scrub},
         {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives},
         {"/admin/v1/heal", srv_admin_get_heal, NULL},
 };

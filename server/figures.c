@@ -76,6 +76,7 @@ void srv_figures_read(const struct srv_figures_source *source, struct srv_figure
         memset(out, 0, sizeof(*out));
         eng_health_read(source->store, &out->health);
         eng_verify_read(source->store, &out->verify);
+        eng_scrub_read(source->store, &out->scrub, &out->last_scrub);
         gw_stats_read(source->gateway, &out->gateway);
         out->loop_count = source->loop_count < SRV_LOOPS_MAX ? source->loop_count : SRV_LOOPS_MAX;
         for (i = 0; i < out->loop_count; i++)

@@ -31,7 +31,7 @@ struct srv_process_figures {
 /* About 150 KiB: on the heap. */
 struct srv_figures {
         struct eng_health health;
-        struct eng_verify_report verify;
+        struct eng_verify_report verify, scrub, last_scrub;
         struct gw_stats gateway;
         unsigned loop_count;
         struct lp_stats loops[SRV_LOOPS_MAX];

@@ -83,6 +83,12 @@ struct srv_ec {
           "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait.")    \
         X(full_reserve, SIZE, "0", 1ll << 20, 1ll << 44, "SIZE",                                                       \
           "PUTs are refused when a file system has less than this free. 0: 1 GiB or 5 %, whichever is smaller.")       \
+        X(heal_rate, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                      \
+          "Bytes a second written to give objects the shards back that they lack.")                                    \
+        X(scrub_rate, SIZE, "16MiB", 0, 1ll << 40, "SIZE",                                                             \
+          "Bytes a second read to find damage before it is needed, and to repair it. 0: no scrub.")                    \
+        X(scrub_interval, DURATION, "14d", 60000, 31536000000ll, "TIME",                                               \
+          "From the start of one scrub to the start of the next, if it is over by then.")                              \
         X(max_connections, INT, "20000", 16, 1000000, "N",                                                             \
           "Connections that may be open at once, all loops together.")                                                 \
         X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME",                                                       \

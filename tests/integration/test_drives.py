@@ -132,3 +132,16 @@ def test_what_is_refused():
             assert answer.status == 400, (query, answer)
         assert raw.request("GET", "/admin/v1/drives", query=[("number", "99")]).status == 404
         assert raw.request("POST", "/admin/v1/heal").status == 405
+
+
+def test_scrub():
+    with Daemon(drives=4, ec="2+2", settings={"scrub_interval": "1h"}).start() as daemon:
+        fill(client_of(daemon))
+        assert "at rest" in cli(daemon, "admin", "scrub", "status")
+        cli(daemon, "admin", "scrub", "start")
+        daemon.wait_until(lambda: json.loads(cli(daemon, "admin", "scrub", "status", "--json"))["last"]["ended_ms"] > 0, 60, "to be scrubbed")
+        said = cli(daemon, "admin", "scrub", "status")
+        assert "12 objects" in said and "0 damaged" in said
+        assert daemon.metrics()["millrace_scrub_missing_shards"] == 0
+    with Daemon(drives=1, settings={"scrub_rate": "0"}).start() as daemon:
+        assert "scrub_rate" in cli(daemon, "admin", "scrub", "start", status=1)

@@ -425,6 +425,69 @@ static void test_damage_in_the_log(void **state)
         end(&sf);
 }
 
+static void wait_scrub(struct sf *sf, struct eng_verify_report *now, struct eng_verify_report *last, bool whole)
+{
+        unsigned i;
+
+        for (i = 0; i < 3000; i++) {
+                eng_scrub_read(sf->store, now, last);
+                if (whole ? last->ended_ms != 0 && !now->running : now->running && now->shards > 0)
+                        return;
+                if (i % 100 == 0)
+                        assert_int_equal(eng_scrub_start(sf->store), 0);
+                usleep(10000);
+        }
+        fail();
+}
+
+/* A scrub keeps to its rate, is halted by a restart, goes on where it was, repairs what it meets, and is remembered. */
+static void test_scrub(void **state)
+{
+        struct eng_verify_report *r = calloc(4, sizeof(*r)); /* now, last, before */
+        char command[512];
+        struct sf sf;
+        uint64_t bucket, other;
+
+        begin(&sf, 4, 2, &bucket);
+        put_all(&sf, bucket, true);
+        sf_close(&sf);
+        snprintf(command, sizeof(command),
+                 "for f in %s/data/*; do for i in $(seq 2 50 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) conv=notrunc "
+                 "status=none; done; done",
+                 sf.path[0]);
+        assert_int_equal(system(command), 0);
+        sf.options.scrub_rate = 4 << 20;
+        sf.options.scrub_interval_ms = 3600000;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(eng_scrub_start(sf.store), 0);
+        wait_scrub(&sf, &r[0], &r[1], false);
+        assert_int_equal(r[1].ended_ms, 0);
+        sf_close(&sf);
+        sf.options.scrub_rate = 1 << 30;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        wait_scrub(&sf, &r[0], &r[1], true);
+        assert_true(r[1].objects >= SIZES && r[1].damaged_shards > 0);
+        assert_int_equal(r[1].repaired_shards, r[1].damaged_shards + r[1].missing_shards);
+        assert_int_equal(r[1].unreadable_objects, 0);
+        wait_verified(&sf, &r[3]);
+        assert_int_equal(r[3].damaged_shards + r[3].missing_shards, 0);
+        sf_close(&sf);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        do {
+                usleep(10000);
+                eng_scrub_read(sf.store, &r[0], &r[2]);
+        } while (r[2].ended_ms == 0);
+        assert_int_equal(r[2].ended_ms, r[1].ended_ms);
+        assert_int_equal(r[2].repaired_shards, r[1].repaired_shards);
+        assert_int_equal(sf_bucket(&sf, "another", &other), 0);
+        get_all(&sf, bucket, true);
+        end(&sf);
+        free(r);
+}
+
 static void test_refusals(void **state)
 {
         char file[256];
@@ -466,6 +529,7 @@ int main(void)
                 cmocka_unit_test(test_drive_missing),      cmocka_unit_test(test_drive_moved_away),
                 cmocka_unit_test(test_two_drives_gone),    cmocka_unit_test(test_index_deleted),
                 cmocka_unit_test(test_damage),             cmocka_unit_test(test_damage_in_the_log),
+                cmocka_unit_test(test_scrub),
                 cmocka_unit_test(test_refusals),
         };
 

@@ -1,0 +1,319 @@
+/*
+ * scrub.c - reads everything at a bounded rate, again and again, so that damage is found, and repaired, while there are shards to repair it
+ * from. Coordinator.
+ *
+ * The reading is verify.c's. How far it has come is a record of the configuration (FMT_SPACE_CONFIG, 's'), written once a minute, so that a
+ * restart goes on from there: on small stores and large ones alike every byte is read in its turn.
+ */
+#include "engine/store.h"
+#include "engine/txn_util.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLE_NS (60ull * 1000 * 1000 * 1000) /* after the store has opened */
+#define KEEP_NS (60ull * 1000 * 1000 * 1000)   /* between records of how far it is */
+#define LATER_NS (600ull * 1000 * 1000 * 1000)
+#define KEY "s"
+
+/* owner: coordinator */
+struct eng_scrub {
+        struct eng_store *store;
+        struct eng_verify *run;         /* NULL: none under way */
+        struct eng_verify_place at;     /* where to go on */
+        struct eng_verify_report now, last;
+        struct eng_txn txn;             /* of the record; under way while keeping */
+        bool keeping, loaded;
+        struct lp_timer timer;
+};
+
+struct start {
+        struct lp_msg msg;
+        struct eng_store *store;
+};
+
+static void wait_for_turn(struct eng_scrub *scrub);
+static void go(struct eng_scrub *scrub);
+
+static void publish(struct eng_scrub *scrub)
+{
+        struct eng_store *store = scrub->store;
+
+        pthread_mutex_lock(&store->health_lock);
+        if (scrub->run == NULL)
+                store->scrub = scrub->now;
+        store->last_scrub = scrub->last;
+        pthread_mutex_unlock(&store->health_lock);
+}
+
+/* ---- the record ------------------------------------------------------------------------------------------------ */
+
+static void to_counts(const struct eng_verify_report *r, struct fmt_scrub_counts *c)
+{
+        *c = (struct fmt_scrub_counts){
+                .started_ms = r->started_ms,
+                .ended_ms = r->ended_ms,
+                .objects = r->objects,
+                .bytes = r->bytes,
+                .shards = r->shards,
+                .damaged_shards = r->damaged_shards,
+                .repaired_shards = r->repaired_shards,
+                .unreadable_objects = r->unreadable_objects,
+                .missing_shards = r->missing_shards,
+        };
+}
+
+static void from_counts(const struct fmt_scrub_counts *c, struct eng_verify_report *r)
+{
+        *r = (struct eng_verify_report){
+                .started_ms = c->started_ms,
+                .ended_ms = c->ended_ms,
+                .objects = c->objects,
+                .bytes = c->bytes,
+                .shards = c->shards,
+                .damaged_shards = c->damaged_shards,
+                .repaired_shards = c->repaired_shards,
+                .unreadable_objects = c->unreadable_objects,
+                .missing_shards = c->missing_shards,
+        };
+}
+
+static struct eng_buf *encode(const struct eng_scrub *scrub)
+{
+        struct fmt_scrub head = {.drive = scrub->at.drive, .from_len = scrub->at.from.len};
+        uint8_t attrs[sizeof(head) + FMT_NAME_MAX];
+        struct eng_value_spec spec = {
+                .space = FMT_SPACE_CONFIG,
+                .pg = scrub->store->pg_count,
+                .mtime_ms = lp_wall_ms(),
+                .attrs = attrs,
+                .attrs_len = sizeof(head) + head.from_len,
+        };
+
+        to_counts(&scrub->now, &head.now);
+        to_counts(&scrub->last, &head.last);
+        memcpy(attrs, &head, sizeof(head));
+        memcpy(attrs + sizeof(head), scrub->at.from.data, head.from_len);
+        return eng_value_new(&spec);
+}
+
+/* A record that makes no sense, or names a drive there is not, is as none. */
+static void decode(struct eng_scrub *scrub, const struct eng_buf *value)
+{
+        struct eng_object object;
+        struct fmt_scrub head;
+
+        eng_value_object(value, &object);
+        if (object.attrs.len < sizeof(head))
+                return;
+        memcpy(&head, object.attrs.data, sizeof(head));
+        if (head.from_len > FMT_NAME_MAX || object.attrs.len != sizeof(head) + head.from_len ||
+            head.drive >= scrub->store->drive_count)
+                return;
+        scrub->at.drive = head.drive;
+        scrub->at.from.len = (uint16_t)head.from_len;
+        memcpy(scrub->at.from.data, (const uint8_t *)object.attrs.data + sizeof(head), head.from_len);
+        from_counts(&head.now, &scrub->now);
+        from_counts(&head.last, &scrub->last);
+}
+
+static void name_it(struct eng_txn *txn)
+{
+        eng_name_space(&txn->name, FMT_SPACE_CONFIG, 0);
+        txn->name.data[txn->name.len++] = KEY[0];
+}
+
+static void submit(struct eng_scrub *scrub, void (*prepare)(struct eng_txn *txn), void (*done)(struct eng_txn *txn))
+{
+        memset(&scrub->txn, 0, sizeof(scrub->txn));
+        eng_txn_init(&scrub->txn, scrub->store, 0, KEY, 1);
+        scrub->txn.pg = scrub->store->pg_count;
+        scrub->txn.internal = true;
+        scrub->txn.prepare = prepare;
+        scrub->txn.done = done;
+        scrub->keeping = true;
+        eng_txn_submit(&scrub->txn);
+}
+
+static void keep_prepare(struct eng_txn *txn)
+{
+        struct eng_buf *value = encode((struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn)));
+        int rv = value == NULL ? -ENOMEM : 0;
+
+        name_it(txn);
+        if (rv == 0)
+                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
+        if (rv == 0)
+                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
+        eng_buf_unref(value);
+        if (rv == 0)
+                eng_txn_append(txn);
+        else
+                eng_txn_finish(txn, rv);
+}
+
+static void kept(struct eng_txn *txn)
+{
+        struct eng_scrub *scrub = (struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn));
+
+        scrub->keeping = false; /* a failure costs a minute's reading after a restart */
+        eng_txn_drop(txn);
+}
+
+static void keep(struct eng_scrub *scrub)
+{
+        if (!scrub->keeping && scrub->store->coord->view.writable)
+                submit(scrub, keep_prepare, kept);
+}
+
+static void found(struct eng_txn *txn, int rv)
+{
+        if (rv == 0)
+                decode((struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn)), txn->old);
+        eng_txn_finish(txn, rv);
+}
+
+static void load_prepare(struct eng_txn *txn)
+{
+        name_it(txn);
+        eng_txn_lookup(txn, 0, found);
+}
+
+static void loaded(struct eng_txn *txn)
+{
+        struct eng_scrub *scrub = (struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn));
+
+        scrub->keeping = false;
+        scrub->loaded = true;
+        eng_txn_drop(txn);
+        publish(scrub);
+        wait_for_turn(scrub);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------ */
+
+static void ended(void *arg, bool whole)
+{
+        struct eng_scrub *scrub = arg;
+
+        scrub->run = NULL;
+        if (scrub->store->coord->stopping)
+                return;
+        pthread_mutex_lock(&scrub->store->health_lock);
+        scrub->now = scrub->store->scrub;
+        pthread_mutex_unlock(&scrub->store->health_lock);
+        if (whole) {
+                scrub->last = scrub->now;
+                memset(&scrub->at, 0, sizeof(scrub->at));
+                scrub->now = (struct eng_verify_report){.started_ms = 0};
+        }
+        publish(scrub);
+        keep(scrub);
+        wait_for_turn(scrub);
+}
+
+static void tick(struct lp_timer *timer)
+{
+        struct eng_scrub *scrub = (struct eng_scrub *)((char *)timer - offsetof(struct eng_scrub, timer));
+
+        if (scrub->run == NULL) {
+                go(scrub);
+                return;
+        }
+        eng_verify_where(scrub->run, &scrub->at, &scrub->now);
+        keep(scrub);
+        lp_timer_start(scrub->store->loops[0].loop, timer, KEEP_NS);
+}
+
+static void go(struct eng_scrub *scrub)
+{
+        struct eng_store *store = scrub->store;
+
+        if (store->coord->stopping)
+                return;
+        if (scrub->now.started_ms == 0)
+                scrub->now.started_ms = lp_wall_ms();
+        scrub->timer.expired = tick;
+        scrub->run = eng_verify_scrub(store, &scrub->at, &scrub->now, store->options.scrub_rate, ended, scrub);
+        lp_timer_start(store->loops[0].loop, &scrub->timer, scrub->run != NULL ? KEEP_NS : LATER_NS);
+}
+
+/* One that was halted goes on soon; else the next begins an interval after the last did. */
+static void wait_for_turn(struct eng_scrub *scrub)
+{
+        int64_t next = scrub->last.started_ms + (int64_t)scrub->store->options.scrub_interval_ms;
+        int64_t left = scrub->now.started_ms != 0 ? 0 : next - lp_wall_ms();
+        uint64_t ns = left <= 0 ? 0 : (uint64_t)left * 1000 * 1000;
+
+        scrub->timer.expired = tick;
+        lp_timer_start(scrub->store->loops[0].loop, &scrub->timer, ns < SETTLE_NS ? SETTLE_NS : ns);
+}
+
+void eng_scrub_begin(struct eng_store *store)
+{
+        struct eng_scrub *scrub;
+
+        if (store->options.scrub_rate == 0 || store->coord->scrub != NULL)
+                return;
+        scrub = calloc(1, sizeof(*scrub));
+        if (scrub == NULL)
+                return;
+        scrub->store = store;
+        store->coord->scrub = scrub;
+        submit(scrub, load_prepare, loaded);
+}
+
+void eng_scrub_free(struct eng_store *store)
+{
+        struct eng_scrub *scrub = store->coord->scrub;
+
+        if (scrub == NULL)
+                return;
+        store->coord->scrub = NULL;
+        lp_timer_stop(store->loops[0].loop, &scrub->timer);
+        if (scrub->run != NULL)
+                eng_verify_drop(scrub->run);
+        if (scrub->keeping) {
+                eng_txn_abandon(&scrub->txn);
+                eng_txn_drop(&scrub->txn);
+        }
+        free(scrub);
+}
+
+/* ---- asked for --------------------------------------------------------------------------------------------------- */
+
+static void start(struct lp_msg *msg)
+{
+        struct start *s = (struct start *)msg;
+        struct eng_scrub *scrub = s->store->coord->scrub;
+
+        free(s);
+        if (scrub == NULL || !scrub->loaded || scrub->run != NULL)
+                return;
+        lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
+        go(scrub);
+}
+
+int eng_scrub_start(struct eng_store *store)
+{
+        struct start *s;
+
+        if (store->options.scrub_rate == 0)
+                return -EOPNOTSUPP;
+        s = calloc(1, sizeof(*s));
+        if (s == NULL)
+                return -ENOMEM;
+        s->store = store;
+        s->msg.run = start;
+        lp_post(store->loops[0].loop, &s->msg);
+        return 0;
+}
+
+void eng_scrub_read(struct eng_store *store, struct eng_verify_report *now, struct eng_verify_report *last)
+{
+        pthread_mutex_lock(&store->health_lock);
+        *now = store->scrub;
+        *last = store->last_scrub;
+        pthread_mutex_unlock(&store->health_lock);
+}
