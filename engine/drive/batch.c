@@ -337,9 +337,10 @@ int eng_batch_now(struct eng_local *l, bool keep_dead)
         do {
                 rv = eng_batch_write(l->index, &l->batch);
         } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);
+        if (rv == -ECANCELED)
+                rv = eng_batch_write_marks(l->index, &l->batch);
+        else if (rv == 0)
+                thaw(l, false);
         eng_local_index_error(l, rv);
-        if (rv != 0)
-                return rv;
-        thaw(l, false);
-        return 0;
+        return rv;
 }

@@ -247,3 +247,50 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
         }
         return eng_index_write_commit(txn);
 }
+
+/* ---- marks alone ------------------------------------------------------------------------------------ */
+
+/* Groups of the batch, each with what the index says of it as far as it says something. */
+struct marks {
+        const struct eng_batch *batch;
+        struct fmt_index_pg *rows; /* batch->pg_count */
+};
+
+static int keep_mark(void *arg, const struct fmt_index_pg *row)
+{
+        struct marks *marks = arg;
+        unsigned i;
+
+        for (i = 0; i < marks->batch->pg_count; i++)
+                if (marks->batch->pgs[i].pg == row->pg) {
+                        marks->rows[i].seq = row->seq;
+                        marks->rows[i].epoch = row->epoch;
+                }
+        return 0;
+}
+
+int eng_batch_write_marks(struct eng_index *index, const struct eng_batch *batch)
+{
+        struct marks marks = {.batch = batch, .rows = calloc(batch->pg_count + 1, sizeof(*marks.rows))};
+        struct eng_index_txn *txn;
+        unsigned i;
+        int rv = marks.rows == NULL ? -ENOMEM : eng_index_write_begin(index, &txn);
+
+        if (rv != 0) {
+                free(marks.rows);
+                return rv;
+        }
+        for (i = 0; i < batch->pg_count; i++) {
+                marks.rows[i].pg = batch->pgs[i].pg;
+                marks.rows[i].committed = batch->pgs[i].committed;
+        }
+        rv = eng_index_each_pg(txn, keep_mark, &marks);
+        for (i = 0; i < batch->pg_count && rv == 0; i++)
+                rv = eng_index_pg_put(txn, &marks.rows[i]);
+        free(marks.rows);
+        if (rv != 0) {
+                eng_index_write_abort(txn);
+                return rv;
+        }
+        return eng_index_write_commit(txn);
+}

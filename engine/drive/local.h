@@ -145,6 +145,8 @@ void eng_batch_free(struct eng_batch *batch);
 /* The active generation has reached one of its bounds. */
 bool eng_batch_due(const struct eng_local *l);
 int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the worker's part */
+/* How far groups are known to be committed and nothing else: so that a start with members missing need not doubt it. */
+int eng_batch_write_marks(struct eng_index *index, const struct eng_batch *batch);
 
 /* ---- file.c ---------------------------------------------------------------------------------------- */
 

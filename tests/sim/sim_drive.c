@@ -834,6 +834,24 @@ void sim_drive_crash(struct sim_drive *d, bool power)
         free_drive(d);
 }
 
+/* Of the index, nothing but how far groups are known to be committed. */
+static void keep_marks(struct sim_drive *d)
+{
+        struct sim_index *index = &d->disk->index;
+        struct eng_log_pg *pg = NULL;
+        unsigned i;
+
+        index->pgs = realloc(index->pgs, (index->pg_count + d->pgs.count + 1) * sizeof(index->pgs[0]));
+        assert(index->pgs != NULL);
+        while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL) {
+                for (i = 0; i < index->pg_count && index->pgs[i].pg != pg->pg; i++)
+                        ;
+                if (i == index->pg_count)
+                        index->pgs[index->pg_count++] = (struct fmt_index_pg){.pg = pg->pg};
+                index->pgs[i].committed = pg->committed;
+        }
+}
+
 /* The clean end: the index covers the log, unless it would lose a list of dead shards. */
 static void close_drive(struct eng_drive *drive)
 {
@@ -846,6 +864,8 @@ static void close_drive(struct eng_drive *drive)
         if (!d->indexing && d->dead.count == 0 && !d->hung) {
                 snapshot(d);
                 sim_disk_set_index(d->disk, &d->next);
+        } else if (!d->indexing && !d->hung) {
+                keep_marks(d);
         }
         lose_batch(d);
         while (TAILQ_FIRST(&d->batch) != NULL) {
