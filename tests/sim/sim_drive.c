@@ -904,13 +904,15 @@ static void load_index(struct sim_drive *d)
                 struct eng_log_pg *pg = eng_pgs_get(&d->pgs, index->pgs[i].pg);
 
                 pg->applied = pg->seen = index->pgs[i].seq;
-                pg->committed = index->pgs[i].committed;
+                pg->committed = index->pgs[i].seq;
+                pg->marked = index->pgs[i].committed;
                 pg->epoch = index->pgs[i].epoch;
         }
 }
 
 static void replay(struct sim_drive *d)
 {
+        struct eng_log_pg *pg = NULL;
         uint64_t i;
 
         for (i = 0; i < d->disk->log_count; i++) {
@@ -923,6 +925,10 @@ static void replay(struct sim_drive *d)
                 append->rec = d->disk->log[i].rec;
                 append->body = d->disk->log[i].body == NULL ? NULL : eng_buf_ref(d->disk->log[i].body);
                 take_record(d, append, true);
+        }
+        while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL) {
+                eng_pgs_set_committed(pg, pg->marked);
+                apply_up_to(d, pg, pg->committed);
         }
 }
 
