@@ -493,8 +493,8 @@ static void written(struct sim_drive *d, struct eng_op *op)
                 sim_fail("a buffer was changed while the drive had it (I7)");
         frame->written = ++d->disk->written;
         d->dirty = true;
-        sim_trace("  drive %u: frame %s stripe %u shard %u written", d->drive.slot, sim_id(frame->object_id), frame->stripe,
-                  frame->shard);
+        sim_trace("  drive %u: frame %s stripe %u shard %u written", d->drive.slot, sim_id(frame->object_id),
+                  frame->stripe, frame->shard);
         memset(op->write.slot, 0x77, 64); /* the header part is the drive's to write */
         answer(op, 0);
 }
