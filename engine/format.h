@@ -201,7 +201,8 @@ enum fmt_epoch_in {
 struct fmt_epoch_drive {
         uint8_t drive_id[FMT_ID];
         uint8_t in;                    /* enum fmt_epoch_in */
-        uint8_t pad[7];
+        uint8_t base;                  /* 1: member of the last epoch that was surely in force when this one was made. None: as in */
+        uint8_t pad[6];
 };
 
 /* | fmt_epoch | fmt_epoch_drive x drives |, drives by slot */
