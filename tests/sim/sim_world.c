@@ -267,6 +267,8 @@ static void live(bool *open)
         *open = true;
         sim_trace("the store is open%s, epoch %llu", world.store->coord->view.writable ? "" : " for reading",
                   (unsigned long long)world.store->coord->view.epoch);
+        if (world.store->coord->view.in != eng_bit(sim_disk_count) - 1)
+                world.calm = false; /* groups with too few current members refuse changes */
         if (world.store->coord->view.writable)
                 history_settled();
         world_figures.settled += world.store->settled_records;
