@@ -17,7 +17,7 @@
 /* ---- epoch records ------------------------------------------------------------------------------------------- */
 
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
-                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining)
+                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
 {
         struct fmt_epoch epoch = {
                 .number = number,
@@ -44,6 +44,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                         d.in = FMT_EPOCH_JOINING;
                 if (store->coord->filling & eng_bit(i))
                         d.flags = FMT_EPOCH_FILLING;
+                d.base = (base & eng_bit(i)) != 0;
                 memcpy(d.drive_id, store->members[i].id, FMT_ID);
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
                 memcpy(buf->data + places + (size_t)i * FMT_ID, store->members[i].place_id, FMT_ID);
@@ -116,13 +117,22 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
 
 /* ---- going on without a drive ---------------------------------------------------------------------------------- */
 
+/*
+ * A start that finds this epoch cannot tell whether all its members have it, so it must have a majority of the one before too. Another epoch of the same
+ * members says that this one was in force, and is enough by itself.
+ */
+static bool unconfirmed(const struct eng_coord *c)
+{
+        return c->view.writable && c->base != c->view.in;
+}
+
 static void change_over(struct eng_store *store, void *arg)
 {
         struct eng_coord *c = store->coord;
 
         c->changing = false;
         eng_health_refresh(store);
-        if (c->again)
+        if (c->again || unconfirmed(c))
                 eng_epoch_change(store);
         else
                 eng_join_epoch(store);
@@ -154,6 +164,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch++;
+        c->base = c->view.in;
         c->view.in = c->next_in;
         c->view.joining = c->next_joining;
         c->view.up |= c->next_joining & c->present;
@@ -184,7 +195,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         c->next_in = (c->view.in & c->view.up) | promoted;
         c->next_joining &= ~promoted;
         lp_random(id, sizeof(id));
-        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->next_in, c->next_joining);
+        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->next_in, c->next_joining, c->view.in);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->next_in | c->next_joining, epoch_durable);
         eng_buf_unref(body);
@@ -276,8 +287,8 @@ void eng_coord_open(struct eng_store *store)
 
         c->phase = ENG_PHASE_OPEN;
         store->first_epoch = c->view.epoch;
-        if (lost != 0 && c->view.writable)
-                eng_epoch_change(store); /* failed while recovery ran its last steps */
+        if ((lost != 0 && c->view.writable) || unconfirmed(c))
+                eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
         eng_health_refresh(store);
         eng_join_consider(store);
         eng_heal_consider(store);

@@ -233,7 +233,8 @@ struct fmt_epoch_drive {
         uint8_t drive_id[FMT_ID];
         uint8_t in;                    /* enum fmt_epoch_in */
         uint8_t flags;                 /* enum fmt_epoch_flag */
-        uint8_t pad[6];
+        uint8_t base;                  /* 1: member of the last epoch that was surely in force when this one was made. None: as in */
+        uint8_t pad[5];
 };
 
 /* | fmt_epoch | fmt_epoch_drive x drives | place ids: u8[16] x drives |, drives by slot. A slot's place id is what placement hashes: the id of the

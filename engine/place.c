@@ -73,6 +73,11 @@ unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, un
         return placed;
 }
 
+bool eng_is_majority(eng_mask part, eng_mask all)
+{
+        return 2 * __builtin_popcountll(part & all) > __builtin_popcountll(all);
+}
+
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m)
 {
         unsigned n = (unsigned)__builtin_popcountll(next), all = (unsigned)__builtin_popcountll(prev);

@@ -368,7 +368,7 @@ static void begin_epoch(struct eng_store *store)
 
         c->phase = ENG_PHASE_EPOCH;
         lp_random(id, FMT_ID);
-        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0);
+        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0, c->base);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
         eng_buf_unref(body);
@@ -398,6 +398,45 @@ static uint64_t highest_number(const struct eng_store *store, uint64_t number)
                 if (store->unplaced[i].drive != NULL && epoch_of(&store->unplaced[i])->number > number)
                         number = epoch_of(&store->unplaced[i])->number;
         return number;
+}
+
+/* Members of the last epoch that was surely in force: the chosen one if all its members are here and have it, else the one it was based on. */
+static eng_mask base_of(const struct eng_store *store, const struct eng_member *chosen, eng_mask in)
+{
+        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(chosen->epoch + sizeof(struct fmt_epoch));
+        eng_mask base = 0, have = 0;
+        unsigned i, slot;
+
+        for (i = 0; i < epoch_of(chosen)->drives; i++)
+                if (d[i].base != 0)
+                        base |= eng_bit(i);
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive != NULL && is_member(chosen, m->identity.drive_id, &slot) &&
+                    memcmp(epoch_of(m)->id, epoch_of(chosen)->id, FMT_ID) == 0)
+                        have |= eng_bit(slot);
+        }
+        return base == 0 || have == in ? in : base;
+}
+
+/* Drives that could be read: what they hold is known. */
+static eng_mask opened_slots(const struct eng_store *store)
+{
+        eng_mask opened = 0;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (store->members[i].drive != NULL)
+                        opened |= eng_bit(i);
+        return opened;
+}
+
+/* Whether these drives may have made, or may make, an epoch behind the chosen one, or behind the one it was based on if it was never in force. */
+static bool could_go_on(const struct eng_store *store, eng_mask drives, eng_mask in, eng_mask base)
+{
+        return eng_epoch_can_form(drives & in, in, store->drive_count, store->k, store->m) ||
+               eng_epoch_can_form(drives & base, base, store->drive_count, store->k, store->m);
 }
 
 static void choose(struct eng_store *store)
@@ -430,9 +469,11 @@ static void choose(struct eng_store *store)
         }
         c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
-        c->view.writable = eng_epoch_can_form(present, in, store->drive_count, store->k, store->m);
-        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->drive_count, store->k, store->m))) {
-                name_missing(store, in & ~present);
+        c->base = base_of(store, chosen, in);
+        c->view.writable = eng_epoch_can_form(present, in, store->drive_count, store->k, store->m) &&
+                           eng_is_majority(present, c->base);
+        if (!c->view.writable && (present == 0 || could_go_on(store, ~opened_slots(store), in, c->base))) {
+                name_missing(store, (in | c->base) & ~present);
                 return;
         }
         c->view.in = c->view.writable ? present : in;

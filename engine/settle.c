@@ -214,12 +214,26 @@ static uint64_t known_committed(const struct settle *s, uint32_t pg)
         return seq;
 }
 
+/* A number of a later run, on any drive and in any group, says that its start made all records before it stable on all members. */
+static uint64_t settled_before(const struct settle *s)
+{
+        uint64_t run = 0;
+        unsigned pg;
+
+        for (pg = 0; pg <= s->store->pg_count; pg++)
+                if (highest(s, pg) >> EPOCH_SHIFT > run)
+                        run = highest(s, pg) >> EPOCH_SHIFT;
+        return run << EPOCH_SHIFT;
+}
+
 /* How far the group's records may be made visible; sets whether it is in doubt. */
-static uint64_t visible_up_to(const struct settle *s, uint32_t pg)
+static uint64_t visible_up_to(const struct settle *s, uint32_t pg, uint64_t settled)
 {
         struct eng_store *store = s->store;
         uint64_t known = known_committed(s, pg), beyond;
 
+        if (settled > 0 && known < settled - 1)
+                known = settled - 1;
         store->pgs[pg].in_doubt = !is_whole(s, pg) && next_pending(s, pg, known, &beyond) >= 0;
         store->coord->view.in_doubt |= store->pgs[pg].in_doubt;
         return is_whole(s, pg) ? highest(s, pg) : known;
@@ -228,13 +242,19 @@ static uint64_t visible_up_to(const struct settle *s, uint32_t pg)
 static void commit_all(struct settle *s)
 {
         struct eng_store *store = s->store;
+        const struct eng_view *view = &store->coord->view;
+        uint64_t settled = settled_before(s);
         unsigned pg, i;
 
+        if (view->writable && (view->in & ~view->up) != 0) { /* one has failed since: it may lack what is to be made visible */
+                give_up(s);
+                return;
+        }
         s->commits = calloc(count_commits(s) + 1u, sizeof(s->commits[0]));
         if (s->commits == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
         for (pg = 0; pg <= store->pg_count; pg++) {
-                uint64_t seq = visible_up_to(s, pg);
+                uint64_t seq = visible_up_to(s, pg, settled);
 
                 store->pgs[pg].next_seq = first_seq(s, highest(s, pg));
                 store->pgs[pg].committed = seq;

@@ -128,7 +128,7 @@ static int format_all(struct eng_store *store, struct eng_error *error)
         }
         lp_random(epoch_id, FMT_ID);
         epoch = eng_epoch_body(store, 1, epoch_id, none,
-                               o->drive_count == 64 ? ~0ull : eng_bit(o->drive_count) - 1, 0);
+                               o->drive_count == 64 ? ~0ull : eng_bit(o->drive_count) - 1, 0, 0);
         if (epoch == NULL)
                 return -ENOMEM;
         for (i = 0; i < o->drive_count && rv == 0; i++) {

@@ -57,6 +57,7 @@ unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, un
  * Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). At most m of all drives are left
  * out: were it more, some group could be left without a current replica, and nobody could bring those that left up to date again.
  */
+bool eng_is_majority(eng_mask part, eng_mask all);
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
 /* ---- views ------------------------------------------------------------------------------------------ */
@@ -183,6 +184,7 @@ struct eng_coord {
         struct eng_view view;          /* as last spread, or being spread */
         eng_mask present;              /* opened and not stale */
         uint8_t epoch_id[FMT_ID];
+        eng_mask base;                 /* of the epoch in force: members of the last one before it that was surely in force */
         bool changing;                 /* an epoch change is under way */
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch: no new one was made */
@@ -494,7 +496,7 @@ void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
 /* Encodes an epoch record body of these members. NULL: no memory. */
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
-                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining);
+                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base);
 /* Coordinator: makes an epoch of what lives now, with what join.c wants (eng_join_wants). */
 void eng_epoch_change(struct eng_store *store);
 /* Appends an epoch record on all drives of the mask; done(arg, failed) with the drives that did not take it. -ENOMEM. */

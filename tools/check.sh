@@ -9,9 +9,9 @@
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
 #   asan          unit and a fast part of integration, ASan and UBSan
 #   tsan          unit tests and a smoke test, TSan       tidy          cppcheck and clang-tidy
-#   fuzz          each fuzz target for a few seconds
+#   fuzz          each fuzz target for a few seconds  sim           simulated histories (SIM_SEEDS), some under ASan, some twice
 # A stage that has nothing to run yet says so. The last line is the sum: 'N passed, N failed'. Exit status 1 if anything failed
-# or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.
+# or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three, SIM_SEEDS sim.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +19,7 @@ BUILD_ROOT=${BUILD_ROOT:-build}
 CRASH_SECONDS=${CRASH_SECONDS:-60}
 POWER_POINTS=${POWER_POINTS:-140}
 FUZZ_SECONDS=${FUZZ_SECONDS:-5}
+SIM_SEEDS=${SIM_SEEDS:-2000}
 JOBS=${JOBS:-$(nproc)}
 PYTHON=build/venv/bin/python
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
@@ -134,16 +135,34 @@ stage_fuzz() {
         awk '/^fuzz ok /{p++} /^fuzz FAIL /{f++} END {print p+0, f+0, 0, "fuzz"}' "$out" >>"$COUNTS"
 }
 
+# histories BUILD LAST ARG...: seeds 1 to LAST are one test; each that fails counts.
+histories() {
+        local kind=$1 last=$2 out=$WORK/sim.out
+        shift 2
+        build "$kind" sim-bin || return
+        timeout -k 10 900 "$BUILD_ROOT/$kind/sim" --seeds "1-$last" "$@" | tee "$out"
+        if ! grep -q '^sim: ' "$out"; then
+                failed_one "sim ($kind) did not come to an end"
+                return
+        fi
+        awk -v name="sim ($kind) $*" '/^sim: /{print ($4 == 0), $4, 0, name}' "$out" >>"$COUNTS"
+}
+stage_sim() {
+        histories release "$SIM_SEEDS"
+        histories release $((SIM_SEEDS / 20)) --twice
+        histories asan $((SIM_SEEDS / 10))
+}
+
 deps=true
 stages=()
 for arg in "$@"; do
         case "$arg" in
         --no-deps) deps=false ;;
-        layers | unit | integration | crash | power | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
+        layers | unit | sim | integration | crash | power | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
         *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
         esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash power asan tsan tidy fuzz)
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit sim integration crash power asan tsan tidy fuzz)
 
 if $deps; then
         say deps

@@ -344,9 +344,8 @@ int eng_batch_now(struct eng_local *l)
         do {
                 rv = eng_batch_write(l->index, &l->batch);
         } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);
+        if (rv == 0)
+                thaw(l, false);
         eng_local_index_error(l, rv);
-        if (rv != 0)
-                return rv;
-        thaw(l, false);
-        return 0;
+        return rv;
 }

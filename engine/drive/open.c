@@ -108,7 +108,8 @@ static int load_pg_row(void *arg, const struct fmt_index_pg *row)
         if (pg == NULL)
                 return -ENOMEM;
         pg->applied = pg->seen = row->seq;
-        pg->committed = row->committed;
+        pg->committed = row->seq;
+        pg->marked = row->committed;
         pg->epoch = row->epoch;
         return 0;
 }

@@ -411,6 +411,19 @@ static int find_start(struct replay *r, const struct fmt_index_covered *covered)
         return 0;
 }
 
+/* What the index knows to be committed counts now: a record that is void by a later one must not be applied by that on the way there. */
+static int apply_marked(struct replay *r)
+{
+        struct eng_log_pg *pg = NULL;
+        int rv = 0;
+
+        while (rv == 0 && (pg = eng_pgs_next(&r->l->pgs, pg)) != NULL) {
+                eng_pgs_set_committed(pg, pg->marked);
+                rv = eng_apply_up_to(r->l, pg, pg->committed);
+        }
+        return rv;
+}
+
 /* Where appends go on. */
 static int set_end(struct replay *r)
 {
@@ -464,6 +477,8 @@ static int replay_all(struct replay *r)
         }
         if (rv == 0)
                 rv = check_gaps(r);
+        if (rv == 0)
+                rv = apply_marked(r);
         return rv != 0 ? rv : set_end(r);
 }
 

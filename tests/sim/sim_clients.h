@@ -33,7 +33,7 @@ struct world {
         struct lp_loop *loops[LOOPS_MAX];
         unsigned loop_count;
         bool stopping; /* callbacks are to do nothing more */
-        bool calm;     /* no fault so far: no error is to be seen by a client */
+        bool calm;     /* no fault in this life so far: no error is to be seen */
         bool final;    /* all drives are back: everything must be readable */
         unsigned client_count, key_count, ops_left;
         uint64_t bytes_left;               /* of large bodies */

@@ -157,8 +157,8 @@ void sim_disk_crash(struct sim_disk *disk, bool power)
                 frame->discarded = 0; /* by a batch of the index that was lost */
                 if (!frame_survives(frame, power)) {
                         sim_figures.lost_frames++;
-                        sim_trace("  disk %u: frame %s stripe %u shard %u is lost", disk->number, sim_id(frame->object_id),
-                                  frame->stripe, frame->shard);
+                        sim_trace("  disk %u: frame %s stripe %u shard %u is lost", disk->number,
+                                  sim_id(frame->object_id), frame->stripe, frame->shard);
                         sim_disk_drop_frame(disk, i);
                         continue;
                 }

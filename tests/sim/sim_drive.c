@@ -493,8 +493,8 @@ static void written(struct sim_drive *d, struct eng_op *op)
                 sim_fail("a buffer was changed while the drive had it (I7)");
         frame->written = ++d->disk->written;
         d->dirty = true;
-        sim_trace("  drive %u: frame %s stripe %u shard %u written", d->drive.slot, sim_id(frame->object_id), frame->stripe,
-                  frame->shard);
+        sim_trace("  drive %u: frame %s stripe %u shard %u written", d->drive.slot, sim_id(frame->object_id),
+                  frame->stripe, frame->shard);
         memset(op->write.slot, 0x77, 64); /* the header part is the drive's to write */
         answer(op, 0);
 }
@@ -886,6 +886,24 @@ void sim_drive_crash(struct sim_drive *d, bool power)
         free_drive(d);
 }
 
+/* Of the index, nothing but how far groups are known to be committed. */
+static void keep_marks(struct sim_drive *d)
+{
+        struct sim_index *index = &d->disk->index;
+        struct eng_log_pg *pg = NULL;
+        unsigned i;
+
+        index->pgs = realloc(index->pgs, (index->pg_count + d->pgs.count + 1) * sizeof(index->pgs[0]));
+        assert(index->pgs != NULL);
+        while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL) {
+                for (i = 0; i < index->pg_count && index->pgs[i].pg != pg->pg; i++)
+                        ;
+                if (i == index->pg_count)
+                        index->pgs[index->pg_count++] = (struct fmt_index_pg){.pg = pg->pg};
+                index->pgs[i].committed = pg->committed;
+        }
+}
+
 /* The clean end: the index covers the log, unless it would lose a list of dead shards. */
 static void close_drive(struct eng_drive *drive)
 {
@@ -898,6 +916,8 @@ static void close_drive(struct eng_drive *drive)
         if (!d->indexing && d->dead.count == 0 && !d->hung) {
                 snapshot(d);
                 sim_disk_set_index(d->disk, &d->next);
+        } else if (!d->indexing && !d->hung) {
+                keep_marks(d);
         }
         lose_batch(d);
         while (TAILQ_FIRST(&d->batch) != NULL) {
@@ -936,13 +956,15 @@ static void load_index(struct sim_drive *d)
                 struct eng_log_pg *pg = eng_pgs_get(&d->pgs, index->pgs[i].pg);
 
                 pg->applied = pg->seen = index->pgs[i].seq;
-                pg->committed = index->pgs[i].committed;
+                pg->committed = index->pgs[i].seq;
+                pg->marked = index->pgs[i].committed;
                 pg->epoch = index->pgs[i].epoch;
         }
 }
 
 static void replay(struct sim_drive *d)
 {
+        struct eng_log_pg *pg = NULL;
         uint64_t i;
 
         for (i = 0; i < d->disk->log_count; i++) {
@@ -955,6 +977,10 @@ static void replay(struct sim_drive *d)
                 append->rec = d->disk->log[i].rec;
                 append->body = d->disk->log[i].body == NULL ? NULL : eng_buf_ref(d->disk->log[i].body);
                 take_record(d, append, true);
+        }
+        while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL) {
+                eng_pgs_set_committed(pg, pg->marked);
+                apply_up_to(d, pg, pg->committed);
         }
 }
 

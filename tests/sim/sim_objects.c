@@ -23,7 +23,7 @@ static uint64_t draw_size(void)
                 return sim_chance(SIM_CLIENTS, 8) ? sim_skewed(SIM_CLIENTS, 0, ENG_INLINE_MAX)
                                                   : sim_skewed(SIM_CLIENTS, 0, 3000);
         size = ENG_INLINE_MAX + 1 + sim_below(SIM_CLIENTS, 200u << 10);
-        if (sim_chance(SIM_CLIENTS, 12))
+        if (sim_chance(SIM_CLIENTS, 8))
                 size = (1u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
         world.bytes_left -= size < world.bytes_left ? size : world.bytes_left;
         return size;
@@ -236,7 +236,8 @@ static void pull(void *arg)
         while ((rv = eng_get_next(c->get, &data, &len)) == 0) {
                 check_bytes(c, data, len);
                 if (c->slow && sim_chance(SIM_CLIENTS, 2)) {
-                        client_later(c, sim_skewed(SIM_CLIENTS, 1, 6 * SIM_S), pull);
+                        client_later(c, sim_chance(SIM_CLIENTS, 3) ? 4 * SIM_S : sim_skewed(SIM_CLIENTS, 1, SIM_S),
+                                     pull);
                         return;
                 }
         }

@@ -28,7 +28,7 @@ static struct plan {
         unsigned tolerated;       /* drives that may be away at the same time */
         int rotten;               /* disk whose frames rot, or -1 */
         unsigned away[SIM_DISKS]; /* lives for which it stays missing */
-        bool faults;
+        bool faults, refuses;
         unsigned ops_per_life;
 } plan;
 
@@ -83,12 +83,13 @@ static void plan_history(void)
         plan.faults = !plan_chance(4);
         plan.tolerated = plan_chance(5) ? drives : plan.m;
         plan.rotten = plan.faults && plan.m > 0 && plan_chance(3) ? (int)plan_below(drives) : -1;
-        plan.ops_per_life = 20 + (unsigned)sim_skewed(SIM_PLAN, 0, 400 / plan.lives);
+        plan.ops_per_life = 30 + (unsigned)sim_skewed(SIM_PLAN, 0, 1200 / plan.lives);
         for (i = 0; i < drives && plan.faults; i++) {
                 struct sim_faults *f = &sim_disks[i].faults;
 
                 f->slow = plan_chance(3) ? 10 + (unsigned)plan_below(300) : 0;
                 f->refuse = plan_chance(6) ? 10 + (unsigned)plan_below(300) : 0;
+                plan.refuses |= f->refuse != 0;
         }
         if (plan.rotten >= 0) {
                 sim_disks[plan.rotten].faults.rot = 1 + (unsigned)plan_below(4);
@@ -101,7 +102,6 @@ static void plan_history(void)
         world.parts = plan_chance(2) ? 2 + (unsigned)plan_below(10) : 0;
         world.buckets_on = plan_chance(3) ? 4 + (unsigned)plan_below(20) : 0;
         world.think = sim_skewed(SIM_PLAN, 1, 500 * SIM_MS);
-        world.calm = !plan.faults;
         plan_keys();
         sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
                   plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
@@ -218,6 +218,7 @@ static void fault(void *arg)
         struct sim_disk *disk = &sim_disks[sim_below(SIM_FAULTS, sim_disk_count)];
 
         world_figures.faults++;
+        world.calm = false;
         switch (sim_below(SIM_FAULTS, 6)) {
         case 0:
         case 1:
@@ -266,6 +267,8 @@ static void live(bool *open)
         *open = true;
         sim_trace("the store is open%s, epoch %llu", world.store->coord->view.writable ? "" : " for reading",
                   (unsigned long long)world.store->coord->view.epoch);
+        if (world.store->coord->view.in != eng_bit(sim_disk_count) - 1)
+                world.calm = false; /* groups with too few current members refuse changes */
         if (world.store->coord->view.writable)
                 history_settled();
         world_figures.settled += world.store->settled_records;
@@ -314,6 +317,7 @@ static void one_life(unsigned number)
         uint64_t until = sim.now + LIFE_NS;
 
         choose_drives(number == 0, false);
+        world.calm = plan.rotten < 0 && !plan.refuses && away_now() == 0;
         world_figures.lives++;
         world.ops_left = number == 0 ? 0 : plan.ops_per_life;
         if (open_store(number == 0) != 0) {
@@ -341,7 +345,7 @@ static void one_life(unsigned number)
                 live(&open);
                 clients_watch();
         }
-        if (world.calm && number == 0 && to_the_end && clients_idle())
+        if (!plan.faults && number == 0 && to_the_end && clients_idle())
                 check_calm(&open);
         end_life(to_the_end && sim_chance(SIM_FAULTS, 2) ? END_CLEAN
                  : sim_chance(SIM_FAULTS, 2)             ? END_POWER

@@ -159,6 +159,37 @@ static void test_older_copies_lose(void **state)
         fx_destroy(&fx);
 }
 
+static void put_shards(struct fx *fx, uint64_t id, uint64_t seq)
+{
+        static struct fx_body body;
+        uint8_t name[64];
+
+        memset(&body, 0, sizeof(body));
+        fx_body_put_part(&body, name, fx_name(name, "shards"), id, id, 1);
+        assert_int_equal(append(fx, &body, FMT_RECORD_PG, seq), 0);
+}
+
+/* A clean end that leaves the log to be replayed marks the group as committed; what was void before that stays so. */
+static void test_void_over_close(void **state)
+{
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "void", "never", 5), 0);
+        assert_int_equal(append_void(&fx), 0);
+        put_shards(&fx, 1000, 20);
+        put_shards(&fx, 1001, 21);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "later", "later", 22), 0);
+        assert_int_equal(fx_commit(&fx, 1, 22), 0);
+        fx_close(&fx); /* the shards of 1000 are dead and nobody was told */
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(pending(&fx), 0);
+        assert_int_equal(fx_lookup_rv(&fx, "void"), -ENOENT);
+        assert_true(has(&fx, "later", "later"));
+        fx_destroy(&fx);
+}
+
 /* Copies end no uploads, a void record has no body. */
 static void test_refused(void **state)
 {
@@ -180,6 +211,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_catching_up),
                 cmocka_unit_test(test_older_copies_lose),
+                cmocka_unit_test(test_void_over_close),
                 cmocka_unit_test(test_refused),
         };
 

@@ -470,6 +470,20 @@ static void put_object(struct fx *fx, const char *key, uint64_t id, uint64_t par
         apply(fx, &body);
 }
 
+static unsigned pending(struct fx *fx)
+{
+        struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
+        const struct eng_tail_entry *e;
+        unsigned i, n = 0;
+
+        assert_int_equal(fx_run(fx, &op), 0);
+        e = (const struct eng_tail_entry *)op.op.tail.entries->data;
+        for (i = 0; i < op.op.tail.count; i++)
+                n += e[i].pending;
+        eng_buf_unref(op.op.tail.entries);
+        return n;
+}
+
 static void test_superseded(void **state)
 {
         unsigned indexed;
@@ -497,6 +511,40 @@ static void test_superseded(void **state)
                 assert_false(is_dead(&fx, 14));
                 assert_false(is_dead(&fx, 15));
                 assert_false(is_dead(&fx, 16));
+                fx_destroy(&fx);
+        }
+}
+
+/* A part that a copy takes away may live on in an object that this drive does not know yet. */
+static void test_part_deleted_by_copy(void **state)
+{
+        static struct fx_body body;
+        uint8_t name[FMT_NAME_MAX];
+        unsigned indexed;
+        struct fx fx;
+
+        for (indexed = 0; indexed < 2; indexed++) {
+                struct fx_op op;
+
+                fx_make(&fx, 1);
+                assert_int_equal(fx_open(&fx), 0);
+                put_upload(&fx, "k", 7, 2, 100);
+                put_object(&fx, "o", 1, 11);
+                if (indexed)
+                        assert_true(fx_wait_indexed(&fx));
+                body.len = body.inline_len = 0;
+                fx_body_delete(&body, name, upload_name(name, FMT_SPACE_PART, "k", 7, 1));
+                fx_body_delete(&body, name, fx_name(name, "o"));
+                fx_fill_append(&op, &body, 1, fx.seq, 0);
+                op.op.append.type = FMT_RECORD_COPY;
+                assert_int_equal(fx_run(&fx, &op), 0);
+                eng_buf_unref(op.op.append.body);
+                put_object(&fx, "behind", 2, 12);
+                assert_true(fx_wait_indexed(&fx));
+                assert_int_equal(lookup_upload(&fx, FMT_SPACE_PART, "k", 7, 1), -ENOENT);
+                assert_int_equal(lookup_upload(&fx, FMT_SPACE_PART, "k", 7, 2), 0);
+                assert_false(is_dead(&fx, 101));
+                assert_true(is_dead(&fx, 11));
                 fx_destroy(&fx);
         }
 }
@@ -533,6 +581,7 @@ int main(void)
                 cmocka_unit_test(test_long_scans),
                 cmocka_unit_test(test_end_upload),
                 cmocka_unit_test(test_superseded),
+                cmocka_unit_test(test_part_deleted_by_copy),
                 cmocka_unit_test(test_clean_end),
         };
 
