@@ -5,6 +5,7 @@ the drive's return and the healing of what it missed, deletion until files are g
 """
 import pickle
 import re
+import shutil
 import tempfile
 import threading
 import time
@@ -168,4 +169,9 @@ def make(folder, seed, steps):
 
 
 def make_somewhere(seed, steps):
-    return make(tempfile.mkdtemp(prefix="millrace-power-", dir=roomy()), seed, steps)
+    folder = tempfile.mkdtemp(prefix="millrace-power-", dir=roomy())
+    try:
+        return make(folder, seed, steps)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
