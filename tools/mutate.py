@@ -231,6 +231,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--stages", default="")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--work", type=Path, default=ROOT / "build/mutants")
     parser.add_argument("--seed", type=int, default=2)
