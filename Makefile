@@ -29,6 +29,7 @@ SRC_testlib := $(wildcard tests/lib/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
+SRC_sim := $(wildcard tests/sim/*.c)
 POWER_SRC := $(wildcard tests/power/*.c)
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
@@ -60,7 +61,7 @@ BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(POWER_SRC))
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(POWER_SRC))
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -109,6 +110,11 @@ $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WI
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(call link)
+# The simulator is loop.h and the drives itself: of the engine it takes what does not touch files, of loop/ nothing.
+SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -Wl,--wrap=close
+$(eval $(call remember,$(O)/sim.sources,SRC_sim))
+$(O)/sim: $(call obj,$(SRC_sim)) $(O)/sim.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(LINKED_WITH)
+	$(LINK) $(SIM_WRAP) -o $@ $(filter %.o,$^) $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -lcrypto $(LDLIBS)
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter %.o,$^) -lfuse3 $(LDLIBS)
@@ -117,7 +123,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: unit-bin bench-bin power-bin power qemu mutate clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
+.PHONY: sim sim-bin unit-bin bench-bin power-bin power qemu mutate clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -127,6 +133,11 @@ print-%:
 
 deps: ## installs Debian packages and the Python environment (build/venv)
 	tools/deps.sh
+SEEDS ?= 200
+FIRST ?= 1
+sim-bin: $(O)/sim ## builds the simulator
+sim: sim-bin ## SEEDS (200) simulated histories from seed FIRST (1) on; BUILD=asan works too
+	$(O)/sim --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
 unit: ## builds and runs the unit tests, release build
 	tools/check.sh unit
 integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real daemon

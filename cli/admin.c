@@ -3,7 +3,7 @@
  * by S3 itself. Main thread only. What the daemon sends is data: members that are missing or of another type read as
  * empty.
  */
-#include "cli.h"
+#include "admin.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -14,21 +14,21 @@
 #define INFO_PATH   "/admin/v1/info"
 #define VERIFY_PATH "/admin/v1/verify"
 
-static const char *text_of(const json_t *object, const char *name)
+const char *cli_json_text(const json_t *object, const char *name)
 {
         const char *text = json_string_value(json_object_get(object, name));
 
         return text != NULL ? text : "";
 }
 
-static uint64_t number_of(const json_t *object, const char *name)
+uint64_t cli_json_number(const json_t *object, const char *name)
 {
         json_int_t number = json_integer_value(json_object_get(object, name));
 
         return number > 0 ? (uint64_t)number : 0;
 }
 
-static bool true_in(const json_t *object, const char *name)
+bool cli_json_true(const json_t *object, const char *name)
 {
         return json_is_true(json_object_get(object, name));
 }
@@ -37,10 +37,10 @@ static bool true_in(const json_t *object, const char *name)
 static int refused(const char *path, const struct mr_reply *reply)
 {
         json_t *body = json_loadb(reply->body, reply->body_len, 0, NULL);
-        const char *why = text_of(body, "message");
+        const char *why = cli_json_text(body, "message");
 
         if (why[0] == '\0')
-                why = text_of(body, "error");
+                why = cli_json_text(body, "error");
         if (why[0] == '\0' && reply->status == 403)
                 why = "access denied: the admin listener takes root credentials only";
         cli_error("%s: HTTP %d%s%s", path, reply->status, why[0] != '\0' ? ": " : "", why);
@@ -48,8 +48,8 @@ static int refused(const char *path, const struct mr_reply *reply)
         return CLI_FAILED;
 }
 
-/* One request; what it answered, as JSON (the caller's), if its status is the one wanted. An exit status. */
-static int ask(struct cli_call *call, const char *method, const char *path, int wanted, int also_wanted, json_t **out)
+int cli_admin_ask(struct cli_call *call, const char *method, const char *path, const char *const query[], int wanted, int also_wanted,
+                  json_t **out)
 {
         struct mr_reply reply;
         struct mr_error err;
@@ -57,7 +57,7 @@ static int ask(struct cli_call *call, const char *method, const char *path, int 
         int status = CLI_OK;
 
         *out = NULL;
-        if (mr_admin(call->client, method, path, &reply, &err) != 0)
+        if (mr_admin(call->client, method, path, query, &reply, &err) != 0)
                 return cli_failed(call->settings.admin, &err);
         if (reply.status != wanted && reply.status != also_wanted) {
                 status = refused(path, &reply);
@@ -72,7 +72,7 @@ static int ask(struct cli_call *call, const char *method, const char *path, int 
         return status;
 }
 
-static void print_json(const json_t *value)
+void cli_json_print(const json_t *value)
 {
         json_dumpf(value, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
         putchar('\n');
@@ -83,16 +83,16 @@ static void print_json(const json_t *value)
 static void show_drive(const json_t *drive)
 {
         char total[24], left[24], log[24], data[24], index[24], path[1024], reason[256];
-        const char *why = text_of(drive, "reason"), *where = text_of(drive, "path");
+        const char *why = cli_json_text(drive, "reason"), *where = cli_json_text(drive, "path");
 
         if (where[0] == '\0') /* no folder holds it */
-                where = text_of(drive, "id");
-        cli_format_bytes(total, sizeof(total), number_of(drive, "total_bytes"));
-        cli_format_bytes(left, sizeof(left), number_of(drive, "free_bytes"));
-        cli_format_bytes(log, sizeof(log), number_of(drive, "log_bytes"));
-        cli_format_bytes(data, sizeof(data), number_of(drive, "data_bytes"));
-        cli_format_bytes(index, sizeof(index), number_of(drive, "index_bytes"));
-        printf("  %-8s %10s %10s %10s %10s %10s  %s%s%s\n", text_of(drive, "state"), total, left, log, data, index,
+                where = cli_json_text(drive, "id");
+        cli_format_bytes(total, sizeof(total), cli_json_number(drive, "total_bytes"));
+        cli_format_bytes(left, sizeof(left), cli_json_number(drive, "free_bytes"));
+        cli_format_bytes(log, sizeof(log), cli_json_number(drive, "log_bytes"));
+        cli_format_bytes(data, sizeof(data), cli_json_number(drive, "data_bytes"));
+        cli_format_bytes(index, sizeof(index), cli_json_number(drive, "index_bytes"));
+        printf("  %-8s %10s %10s %10s %10s %10s  %s%s%s\n", cli_json_text(drive, "state"), total, left, log, data, index,
                cli_printable(stdout, where, path, sizeof(path)), why[0] != '\0' ? ": " : "",
                cli_printable(stdout, why, reason, sizeof(reason)));
 }
@@ -101,23 +101,23 @@ static void show_drive(const json_t *drive)
 static bool show_info(const json_t *info)
 {
         const json_t *drives = json_object_get(info, "drives"), *drive;
-        bool ready = true_in(info, "ready"), writable = true_in(info, "writable"), all_in = true;
-        const char *reason = text_of(info, "reason");
+        bool ready = cli_json_true(info, "ready"), writable = cli_json_true(info, "writable"), all_in = true;
+        const char *reason = cli_json_text(info, "reason");
         char uptime[24];
         size_t i;
 
-        cli_format_time(uptime, sizeof(uptime), (int64_t)number_of(info, "uptime_s"));
+        cli_format_time(uptime, sizeof(uptime), (int64_t)cli_json_number(info, "uptime_s"));
         printf("store      %s\nversion    %s, up %s\nerasure    %s\nepoch      %llu\nbuckets    %llu\n"
                "state      %s, %s%s%s\n\n",
-               text_of(info, "store"), text_of(info, "version"), uptime, text_of(info, "ec"),
-               (unsigned long long)number_of(info, "epoch"), (unsigned long long)number_of(info, "buckets"),
+               cli_json_text(info, "store"), cli_json_text(info, "version"), uptime, cli_json_text(info, "ec"),
+               (unsigned long long)cli_json_number(info, "epoch"), (unsigned long long)cli_json_number(info, "buckets"),
                ready ? "ready" : "NOT READY", writable ? "writable" : "NOT WRITABLE", reason[0] != '\0' ? ": " : "",
                reason);
         printf("  %-8s %10s %10s %10s %10s %10s  %s\n", "drive", "size", "free", "log", "data", "index", "folder");
         json_array_foreach(drives, i, drive)
         {
                 show_drive(drive);
-                all_in = all_in && strcmp(text_of(drive, "state"), "in") == 0;
+                all_in = all_in && strcmp(cli_json_text(drive, "state"), "in") == 0;
         }
         return ready && writable && all_in;
 }
@@ -125,12 +125,12 @@ static bool show_info(const json_t *info)
 int cli_admin_info(struct cli_call *call)
 {
         json_t *info;
-        int status = ask(call, "GET", INFO_PATH, 200, 200, &info);
+        int status = cli_admin_ask(call, "GET", INFO_PATH, NULL, 200, 200, &info);
 
         if (status != CLI_OK)
                 return status;
         if (call->json)
-                print_json(info);
+                cli_json_print(info);
         else if (!show_info(info))
                 status = CLI_FAILED;
         json_decref(info);
@@ -149,18 +149,20 @@ static bool show_verify(const json_t *report, bool quiet)
                 {"damaged_shards", "damaged shards", true}, {"repaired_shards", "of these repaired", false},
                 {"missing_shards", "missing shards", true}, {"unreadable_objects", "unreadable objects", true},
         };
-        uint64_t ms = number_of(report, "ended_ms") - number_of(report, "started_ms");
+        uint64_t ms = cli_json_number(report, "ended_ms") - cli_json_number(report, "started_ms");
         bool sound = true;
         char bytes[24];
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                uint64_t number = number_of(report, rows[i].name);
+                uint64_t number = cli_json_number(report, rows[i].name);
 
                 sound = sound && !(rows[i].bad && number > 0);
                 if (!quiet || (rows[i].bad && number > 0))
                         printf("%-20s %llu\n", rows[i].text, (unsigned long long)number);
         }
-        cli_format_bytes(bytes, sizeof(bytes), number_of(report, "bytes"));
+        cli_format_bytes(bytes, sizeof(bytes), cli_json_number(report, "bytes"));
+        if (!quiet)
+                cli_admin_show_digests(report);
         if (!quiet)
                 printf("%-20s %s in %.1f s\n%s\n", "bytes read", bytes, (double)ms / 1000,
                        sound ? "Everything is sound." : "DAMAGE was found.");
@@ -174,10 +176,10 @@ static void show_verify_progress(enum cli_progress_style style, const json_t *re
 
         if (style == CLI_PROGRESS_NONE || (style == CLI_PROGRESS_LINES && round % 5 != 0))
                 return;
-        cli_format_bytes(bytes, sizeof(bytes), number_of(report, "bytes"));
+        cli_format_bytes(bytes, sizeof(bytes), cli_json_number(report, "bytes"));
         fprintf(stderr, "%s%llu objects, %s, %llu damaged%s", style == CLI_PROGRESS_BAR ? "\r" : "",
-                (unsigned long long)number_of(report, "objects"), bytes,
-                (unsigned long long)number_of(report, "damaged_shards"), style == CLI_PROGRESS_BAR ? "\033[K" : "\n");
+                (unsigned long long)cli_json_number(report, "objects"), bytes,
+                (unsigned long long)cli_json_number(report, "damaged_shards"), style == CLI_PROGRESS_BAR ? "\033[K" : "\n");
 }
 
 /* Asks until it has ended. An exit status; the last report is the caller's. */
@@ -187,12 +189,12 @@ static int wait_for_verify(struct cli_call *call, json_t **out)
         enum cli_progress_style style = cli_progress_wanted(call);
 
         for (unsigned round = 0;; round++) {
-                int status = ask(call, "GET", VERIFY_PATH, 200, 200, out);
+                int status = cli_admin_ask(call, "GET", VERIFY_PATH, NULL, 200, 200, out);
 
                 if (status != CLI_OK)
                         return status;
                 show_verify_progress(style, *out, round);
-                if (!true_in(*out, "running"))
+                if (!cli_json_true(*out, "running"))
                         break;
                 json_decref(*out);
                 *out = NULL;
@@ -210,7 +212,7 @@ static int wait_for_verify(struct cli_call *call, json_t **out)
 int cli_admin_verify(struct cli_call *call)
 {
         json_t *report = NULL;
-        int status = ask(call, "POST", VERIFY_PATH, 202, 409, &report);
+        int status = cli_admin_ask(call, "POST", VERIFY_PATH, NULL, 202, 409, &report);
 
         json_decref(report);
         if (status == CLI_OK)
@@ -218,7 +220,7 @@ int cli_admin_verify(struct cli_call *call)
         if (status != CLI_OK)
                 return status;
         if (call->json)
-                print_json(report);
+                cli_json_print(report);
         if (!show_verify(report, call->quiet || call->json))
                 status = CLI_FAILED;
         json_decref(report);

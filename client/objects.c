@@ -271,9 +271,14 @@ static int reply_of(struct mr_client *client, struct mr_request *request, struct
         return rv;
 }
 
-int mr_admin(struct mr_client *client, const char *method, const char *path, struct mr_reply *out, struct mr_error *err)
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[], struct mr_reply *out,
+             struct mr_error *err)
 {
         struct mr_request request = {.method = method, .admin_path = path};
+        unsigned i;
+
+        for (i = 0; query != NULL && query[i] != NULL && i < 2 * MR_ADMIN_QUERY_MAX; i += 2)
+                mr_request_query(&request, query[i], query[i + 1]);
 
         return reply_of(client, &request, out, err);
 }

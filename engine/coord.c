@@ -26,7 +26,8 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                 .k = (uint8_t)store->k,
                 .m = (uint8_t)store->m,
         };
-        struct eng_buf *buf = eng_buf_new(sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive));
+        const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
+        struct eng_buf *buf = eng_buf_new(FMT_EPOCH_MAX(store->drive_count));
         unsigned i;
 
         if (buf == NULL)
@@ -41,8 +42,11 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                         d.in = FMT_EPOCH_IN;
                 else if (joining & eng_bit(i))
                         d.in = FMT_EPOCH_JOINING;
+                if (store->coord->filling & eng_bit(i))
+                        d.flags = FMT_EPOCH_FILLING;
                 memcpy(d.drive_id, store->members[i].id, FMT_ID);
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
+                memcpy(buf->data + places + (size_t)i * FMT_ID, store->members[i].place_id, FMT_ID);
         }
         return buf;
 }
@@ -143,7 +147,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         if (failed != 0) { /* it was not in force: begin again with what is left */
                 for (i = 0; i < store->drive_count; i++)
                         if (failed & eng_bit(i))
-                                eng_drive_failed(store, i, "the record of an epoch could not be appended");
+                                eng_drive_failed(store, i, store->members[i].drive, "the record of an epoch could not be appended");
                 c->view.up &= ~failed;
                 c->changing = false;
                 eng_epoch_change(store);
@@ -165,6 +169,10 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
+        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
+                give_up_writing(store); /* another drive failed while the loops paused */
+                return;
+        }
         c->next_joining = 0;
         /* A record that still waits for a drive that is gone would not be known to one that joins now: first without the one, then with the other. */
         if ((c->view.in & ~c->view.up) == 0)
@@ -198,7 +206,7 @@ void eng_epoch_change(struct eng_store *store)
         }
         c->changing = true;
         c->again = false;
-        if (!c->view.writable || !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->k, store->m)) {
+        if (!c->view.writable || !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
                 give_up_writing(store);
                 return;
         }
@@ -210,34 +218,52 @@ struct failure {
         struct lp_msg msg;
         struct eng_store *store;
         unsigned slot;
+        const struct eng_drive *drive;
         char text[160];
 };
+
+static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        eng_txn_view_changed(el);
+        return true;
+}
 
 static void failure_told(struct lp_msg *msg)
 {
         struct failure *f = (struct failure *)msg;
         struct eng_coord *c = f->store->coord;
+        const struct eng_member *m = &f->store->members[f->slot];
 
+        if (f->drive != m->drive && f->drive != m->local) { /* another has taken its place meanwhile */
+                free(f);
+                return;
+        }
         eng_member_state(f->store, f->slot, ENG_DRIVE_FAILED, f->text);
         c->present &= ~eng_bit(f->slot);
         c->view.up &= ~eng_bit(f->slot);
         if (c->phase == ENG_PHASE_OPEN && ((c->view.in | c->view.joining) & eng_bit(f->slot)))
                 eng_epoch_change(f->store);
+        if (c->changing && eng_cast(f->store, look_again, NULL, NULL) != 0)
+                abort(); /* a loop that waits for this drive would wait for ever */
         eng_health_refresh(f->store);
         free(f);
 }
 
-void eng_drive_failed(struct eng_store *store, unsigned slot, const char *text)
+void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
 {
+        struct eng_member *m = &store->members[slot];
         struct failure *f;
 
-        if (atomic_exchange(&store->members[slot].failed, true))
+        if (drive != atomic_load(&m->drive) && drive != atomic_load(&m->local))
+                return;
+        if (atomic_exchange(&m->failed, true))
                 return;
         f = calloc(1, sizeof(*f));
         if (f == NULL)
                 abort(); /* a dead drive nobody knows of would stop every write */
         f->store = store;
         f->slot = slot;
+        f->drive = drive;
         snprintf(f->text, sizeof(f->text), "%s", text);
         f->msg.run = failure_told;
         lp_post(store->loops[0].loop, &f->msg);
@@ -249,11 +275,13 @@ void eng_coord_open(struct eng_store *store)
         eng_mask lost = c->view.in & ~c->view.up;
 
         c->phase = ENG_PHASE_OPEN;
+        store->first_epoch = c->view.epoch;
         if (lost != 0 && c->view.writable)
                 eng_epoch_change(store); /* failed while recovery ran its last steps */
         eng_health_refresh(store);
         eng_join_consider(store);
         eng_heal_consider(store);
+        eng_attach_start(store);
 }
 
 /* ---- health ---------------------------------------------------------------------------------------------------------- */
@@ -293,6 +321,7 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
         if (m->local != NULL)
                 eng_local_info(m->local, out);
         out->state = m->state;
+        out->filling = (store->coord->filling & eng_bit(slot)) != 0;
         snprintf(out->path, sizeof(out->path), "%s", m->path);
         hex(out->id, m->id);
         snprintf(out->reason, sizeof(out->reason), "%s", m->reason);
@@ -342,6 +371,10 @@ void eng_health_refresh(struct eng_store *store)
         h->full = full;
         h->healing = store->health.healing;
         h->objects_below = store->health.objects_below;
+        h->sweeping = store->health.sweeping;
+        h->swept_ids = store->health.swept_ids;
+        h->heal_bytes_left = store->health.heal_bytes_left;
+        h->heal_seconds_left = store->health.heal_seconds_left;
         h->mended_objects = store->health.mended_objects;
         h->mended_bytes = store->health.mended_bytes;
         atomic_store(&store->full, full);

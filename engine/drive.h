@@ -50,6 +50,8 @@ enum eng_op_kind {
         ENG_OP_DISCARD,  /* forget all shards of an object id; their space is freed once nothing living is left in the segment */
         ENG_OP_TAIL,     /* recovery: what stands in the log but is not known committed */
         ENG_OP_RECORD,   /* recovery: body of a pending record */
+        ENG_OP_HELD,     /* which of some shards of an object id the drive holds a place for; nothing of them is read */
+        ENG_OP_IDS,      /* object ids of which the drive holds shards, in order */
         ENG_OP_KINDS
 };
 
@@ -57,6 +59,9 @@ enum eng_op_kind {
 #define ENG_OP_WANT_INLINE 2u  /* LOOKUP: give inline bytes too */
 #define ENG_OP_WANT_ATTRS 4u   /* SCAN: give attrs too */
 #define ENG_OP_WANT_PARTS 8u   /* SCAN: give fmt_parts too (verification) */
+
+#define ENG_HELD_MAX 256u
+#define ENG_IDS_MAX  4096u
 
 struct eng_drive;
 
@@ -126,6 +131,17 @@ struct eng_op {
                         struct eng_buf *entries;  /* answer: array of struct eng_tail_entry, ordered by pg, seq */
                         uint32_t count;
                 } tail;
+                struct { /* HELD: shard number `shard` of stripes [stripe, stripe + count), count <= ENG_HELD_MAX */
+                        uint8_t object_id[FMT_ID];
+                        uint32_t stripe, count;
+                        uint8_t shard;
+                        uint64_t bits[ENG_HELD_MAX / 64]; /* answer: bit i: stripe + i */
+                } held;
+                struct { /* IDS: those after `after`, at most max (1..ENG_IDS_MAX). What was written a moment ago may be left out */
+                        uint8_t after[FMT_ID];
+                        uint32_t max, count;      /* count: answer; fewer than max: there are no more */
+                        struct eng_buf *ids;      /* answer: FMT_ID bytes each, ascending; NULL when there is none */
+                } ids;
         };
 
         /* private to the drive (or filter) that holds the op */
@@ -207,18 +223,23 @@ int eng_folder_finish(const char *path, struct eng_error *error);
 int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
                       struct eng_error *error);
 
+#define ENG_RECLAIM_OFF 1u
+
 struct eng_local_options {
         const char *path;
         struct eng_identity identity;
         struct lp_loop *owner;
         uint64_t log_file_bytes, segment_bytes, tail_bytes, cache_bytes, full_reserve_bytes; /* 0: defaults of engine.h; cache of inline bytes */
+        uint64_t reclaim_rate;         /* bytes/s read and written to get dead space back, at leisure; 0: default; ENG_RECLAIM_OFF: none */
+        unsigned reclaim_dead_percent; /* files at least so dead are emptied; 0: as free space demands. For tests */
+        uint64_t index_map_bytes;      /* first size of the index's map; 0: default. For tests */
         /* Called on the owner loop: the drive has failed (text says why); it answers -EIO from now on. */
         void (*failed)(void *arg, struct eng_drive *drive, const char *text);
         /*
          * Called on the owner loop after an index batch is durable: objects with shards that died by it (overwritten, deleted, dead parts). values: n
          * buffers of fmt_value + attrs + parts, valid during the call. The store discards their shards (I6: the committed record
-         * that superseded them is the proof). Never a value whose id equals the id of the value that took its place (attrs were rewritten, the
-         * shards live on).
+         * that superseded them is the proof). Never a part that a COPY record deleted by itself: its data may live on in an object. Never a value whose
+         * id equals the id of the value that took its place (attrs were rewritten, the shards live on).
          */
         void (*superseded)(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
         void *arg;
@@ -236,10 +257,18 @@ struct eng_epoch_history {
         unsigned count;
         struct {
                 uint64_t number;
-                uint8_t id[FMT_ID];
+                uint8_t id[FMT_ID], parent[FMT_ID];
         } past[ENG_EPOCH_HISTORY];
 };
 int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
+/*
+ * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets go of its index and its lock, so that its folder can
+ * be opened again while this process lives. False: some of its I/O or work has not come back yet. It goes on answering -EIO, and is
+ * closed as any other.
+ */
+bool eng_local_let_go(struct eng_drive *drive);
+/* It failed because its folder was not found any more where it was opened. Any thread, once it has failed. */
+bool eng_local_vanished(struct eng_drive *drive);
 /* Figures for health and metrics. Any thread. */
 void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out);
 

@@ -33,7 +33,8 @@ bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len)
 static void release_op(struct eng_fix *fix)
 {
         eng_buf_unref(fix->op.lookup.value);
-        fix->op.lookup.value = NULL;
+        eng_buf_unref(fix->op.lookup.bytes);
+        fix->op.lookup.value = fix->op.lookup.bytes = NULL;
 }
 
 static void copied(struct eng_op *op)
@@ -113,6 +114,7 @@ static void members_have(struct eng_txn *txn, int rv)
         }
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_LOOKUP;
+        op->flags = fix->repair ? ENG_OP_WANT_INLINE : 0;
         op->epoch = txn->at->view.epoch;
         op->done = have_both;
         op->lookup.name = fix->name.data;
@@ -124,7 +126,7 @@ static void prepare(struct eng_txn *txn)
 {
         struct eng_fix *fix = (struct eng_fix *)txn;
 
-        if (!(txn->at->view.joining & eng_bit(fix->slot))) {
+        if (!((fix->repair ? txn->at->view.in & txn->at->view.up : txn->at->view.joining) & eng_bit(fix->slot))) {
                 eng_txn_finish(txn, -ECANCELED);
                 return;
         }

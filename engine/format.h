@@ -58,8 +58,11 @@ enum fmt_record_type {
         FMT_RECORD_FREED = 4,          /* drive's own: body is fmt_freed x n: all log files freed between the oldest and this one */
         FMT_RECORD_COPY = 5,           /* mutations (no END_UPLOAD) as current members have them, for a drive that catches up: they count at once, with
                                           this record's seq, which is the highest the PG had given then */
-        FMT_RECORD_VOID = 6            /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
+        FMT_RECORD_VOID = 6,           /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
+        FMT_RECORD_MARKS = 7           /* drive's own: body is fmt_mark x n: how far each PG had come here. Written before log files are freed, so
+                                          that no number is given twice though the record that had it is gone */
 };
+/* Log reclaim moves a living value by a COPY record of that one mutation, with the seq and epoch of the record it stood in. */
 
 struct fmt_record {
         uint32_t magic;
@@ -87,6 +90,12 @@ struct fmt_void {
         uint32_t pg;
         uint32_t pad;
         uint64_t seq;
+};
+
+struct fmt_mark {
+        uint32_t pg;
+        uint32_t pad;
+        uint64_t seq, epoch;           /* highest number seen, and the epoch of the record that had it */
 };
 
 struct fmt_freed {                     /* numbers first..last, both included */
@@ -172,6 +181,10 @@ struct fmt_segment_header {
         uint8_t rest[4096 - 48];
 };
 
+enum fmt_frame_flag {
+        FMT_FRAME_MOVED = 1            /* made by segment reclaim from a frame that the index knew durably: see counts() in drive/open.c */
+};
+
 struct fmt_frame {
         uint32_t magic;
         uint32_t header_crc;           /* CRC32C of these 4,096 bytes with this field zero */
@@ -183,7 +196,7 @@ struct fmt_frame {
         uint32_t stripe;               /* in the part */
         uint8_t shard;                 /* 0..k-1 data, k..k+m-1 parity */
         uint8_t k, m;
-        uint8_t pad;
+        uint8_t flags;                 /* enum fmt_frame_flag */
         uint32_t payload_len;          /* multiple of 4 KiB, at most FMT_UNIT_MAX */
         uint32_t epoch;
         uint32_t block_crc[FMT_UNIT_MAX / FMT_CRC_BLOCK]; /* CRC32C per 16 KiB of payload (the last may cover less) */
@@ -198,15 +211,23 @@ enum fmt_epoch_in {
         FMT_EPOCH_JOINING = 2          /* is written to and catches up; counts for nothing yet: to be brought up to date anew after a restart */
 };
 
+enum fmt_epoch_flag {
+        FMT_EPOCH_FILLING = 1          /* put in the place of another drive: shards that records name on it may not be there yet */
+};
+
 struct fmt_epoch_drive {
         uint8_t drive_id[FMT_ID];
         uint8_t in;                    /* enum fmt_epoch_in */
-        uint8_t pad[7];
+        uint8_t flags;                 /* enum fmt_epoch_flag */
+        uint8_t pad[6];
 };
 
-/* | fmt_epoch | fmt_epoch_drive x drives |, drives by slot */
+/* | fmt_epoch | fmt_epoch_drive x drives | place ids: u8[16] x drives |, drives by slot. A slot's place id is what placement hashes: the id of the
+ * first drive it had, so that putting another drive in its place moves nothing. Absent: each slot has its first drive */
+#define FMT_EPOCH_MAX(drives) (sizeof(struct fmt_epoch) + (drives) * (sizeof(struct fmt_epoch_drive) + FMT_ID)) /* bytes of a body */
+
 struct fmt_epoch {
-        uint64_t number;
+        uint64_t number;               /* from 1; 0: of a drive that was formatted for a slot and has never been in an epoch */
         uint8_t id[FMT_ID];
         uint8_t parent[FMT_ID];
         uint32_t pg_count;
@@ -303,5 +324,6 @@ _Static_assert(sizeof(struct fmt_log_header) == 4096, "log header");
 _Static_assert(sizeof(struct fmt_record) == 128, "record");
 _Static_assert(sizeof(struct fmt_frame) == 4096, "frame");
 _Static_assert(sizeof(struct fmt_value) == 128, "value");
+_Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
 
 #endif

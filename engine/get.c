@@ -53,6 +53,7 @@ static void free_get(struct eng_lookup *lookup)
 
 static void end_get(struct eng_get *get)
 {
+        TAILQ_REMOVE(&get->el->gets, get, link);
         if (get->lookup.pinned)
                 eng_unpin(&get->lookup, free_get);
         else
@@ -87,6 +88,8 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         }
         get->store = store;
         get->el = eng_here(store);
+        get->number = ++get->el->get_count;
+        TAILQ_INSERT_TAIL(&get->el->gets, get, link);
         get->opened = done;
         get->arg = arg;
         get->lookup.store = store;
@@ -96,6 +99,24 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         get->lookup.done = opened;
         eng_name_object(&get->lookup.name, bucket, key.data, key.len);
         eng_lookup_start(&get->lookup);
+}
+
+bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const uint8_t id[FMT_ID]), void *arg)
+{
+        const struct eng_get *get;
+        bool known = true;
+
+        TAILQ_FOREACH(get, &el->gets, link) {
+                struct eng_part part;
+                size_t pos = 0;
+
+                if (get->lookup.value == NULL)
+                        known &= get->number > upto;
+                else
+                        while (eng_value_next_part(get->lookup.value->data, get->lookup.value->len, &pos, &part) == 1)
+                                each(arg, part.head.id);
+        }
+        return known;
 }
 
 const struct eng_object *eng_get_object(const struct eng_get *get)

@@ -42,6 +42,8 @@ struct eng_get {
         struct eng_lookup lookup;      /* first: value, inline bytes, pin */
         struct eng_store *store;
         struct eng_loop *el;
+        TAILQ_ENTRY(eng_get) link;     /* el->gets */
+        uint64_t number;
         struct eng_object object;
         eng_get_opened opened;
         void *arg;

@@ -1,11 +1,15 @@
 /*
  * heal.c - walks all objects and has those mended that lack shards: written while a drive was out, they were recorded
- * without it. Coordinator.
+ * without it; or the drive that their record names is new, and does not hold what the lost one held. Coordinator.
  *
  * A walk begins when the store opens and when a drive has become a member again; it waits while a drive catches up. It
- * takes pages of a listing at leisure, one object at a time, at a bounded rate. What could not be mended (too few
- * drives, a client was faster, no buffers) is counted, and tried again by the next walk: after a while if it may go
- * better then.
+ * takes pages of a listing at leisure. The first time round it counts what lacks shards, and how many (a survey); then
+ * it goes round once for each number of missing shards, the most endangered first, and has one object after the other
+ * mended at a bounded rate. What could not be mended (too few drives, a client was faster, no buffers) is counted, and
+ * tried again by the next walk: after a while if it may go better then.
+ *
+ * Names of parts are surveyed before those of objects: a part can become an object's meanwhile, never the other way
+ * round. Parts are not mended; what an upload lacks is given to the object it becomes.
  */
 #include "engine/mend.h"
 
@@ -16,35 +20,71 @@
 #define PAGE 128u                      /* names looked at at a time */
 #define REST_NS (10ull * 1000 * 1000)  /* after each page */
 #define AGAIN_NS (30ull * 1000 * 1000 * 1000)
+#define AGAIN_PARTS_NS (600ull * 1000 * 1000 * 1000)
+#define AGAIN_DAILY_NS (24 * 3600ull * 1000 * 1000 * 1000)
 #define RATE_DEFAULT (64ull << 20)
+
+struct lacking {
+        struct eng_name name;
+        uint64_t bytes;                /* of the shards it lacks */
+};
 
 /* owner: coordinator */
 struct eng_heal {
         struct eng_store *store;
         bool walking, again;           /* a walk is under way; another one is wanted */
-        bool failed;                   /* something of this walk may go better later */
+        unsigned level;                /* 0: survey; else objects that lack so many shards are mended */
+        unsigned worst;                /* the most that an object that can be mended lacks */
+        eng_mask filling;              /* drives that were being filled when it began */
+        uint64_t epoch;                /* in which it began */
+        uint64_t written;              /* bytes */
         struct eng_mend *mend;         /* under way */
         struct eng_name from, to;
         bool more;
-        uint64_t below;                /* found by this walk and not mended */
-        struct eng_name *lacking;      /* of this page; PAGE */
+        struct lacking *lacking;       /* of this page; PAGE */
         unsigned count, next;
+        struct eng_heal_report report;
         struct lp_timer timer;
 };
 
 static void walk(struct eng_heal *heal);
 static void mend_next(struct eng_heal *heal);
+static void next_round(struct eng_heal *heal);
 
-static void publish(struct eng_heal *heal, uint64_t mended, uint64_t bytes)
+static uint64_t seconds_left(const struct eng_heal_report *r)
+{
+        uint64_t left = r->todo_bytes > r->done_bytes ? r->todo_bytes - r->done_bytes : 0;
+        int64_t spent = lp_wall_ms() - r->started_ms;
+
+        if (!r->running || r->done_bytes == 0 || spent <= 0)
+                return 0;
+        return left / (r->done_bytes * 1000 / (uint64_t)spent + 1) + 1;
+}
+
+static void publish(struct eng_heal *heal)
+{
+        struct eng_store *store = heal->store;
+        struct eng_heal_report *r = &heal->report;
+
+        pthread_mutex_lock(&store->health_lock);
+        store->health.healing = r->running;
+        store->health.heal_bytes_left = r->running && r->todo_bytes > r->done_bytes ? r->todo_bytes - r->done_bytes : 0;
+        store->health.heal_seconds_left = seconds_left(r);
+        if (r->surveyed || r->below > store->health.objects_below)
+                store->health.objects_below = r->below;
+        store->heal = *r;
+        if (!r->running && (heal->written > 0 || r->failed_objects > 0))
+                store->last_heal = *r;
+        pthread_mutex_unlock(&store->health_lock);
+}
+
+static void count_mended(struct eng_heal *heal, uint64_t bytes)
 {
         struct eng_store *store = heal->store;
 
         pthread_mutex_lock(&store->health_lock);
-        store->health.healing = heal->walking;
-        store->health.mended_objects += mended;
+        store->health.mended_objects++;
         store->health.mended_bytes += bytes;
-        if (!heal->walking || heal->below > store->health.objects_below)
-                store->health.objects_below = heal->below;
         pthread_mutex_unlock(&store->health_lock);
 }
 
@@ -64,28 +104,96 @@ static void later(struct eng_heal *heal, uint64_t ns)
         lp_timer_start(heal->store->loops[0].loop, &heal->timer, ns);
 }
 
-static void end(struct eng_heal *heal)
+/* ---- what is missing ------------------------------------------------------------------------------------------- */
+
+/* Drives that do not answer for what records name on them. */
+static eng_mask lost_drives(const struct eng_heal *heal)
 {
-        heal->walking = false;
-        publish(heal, 0, 0);
-        if (heal->again)
-                eng_heal_consider(heal->store);
-        else if (heal->failed)
-                later(heal, AGAIN_NS);
+        const struct eng_view *view = &heal->store->coord->view;
+
+        return ~(view->in & view->up) | heal->filling;
+}
+
+/* Drives enough that every run could have all its shards: else mending would only move the lack around. */
+static bool enough_drives(const struct eng_store *store)
+{
+        const struct eng_view *view = &store->coord->view;
+
+        return view->writable && (unsigned)__builtin_popcountll(view->in & view->up) >= store->k + store->m;
+}
+
+/* How many shards a value lacks at the worst place; *mendable: of those that can be given back, *bytes. */
+static unsigned lack_of(const struct eng_heal *heal, const struct eng_merge_entry *e, bool *mendable, uint64_t *bytes)
+{
+        unsigned most = 0, n;
+        struct eng_part part;
+        size_t pos = 0;
+
+        *bytes = 0;
+        *mendable = false;
+        while (eng_value_next_part(e->value, e->value_len, &pos, &part) == 1) {
+                n = eng_mend_lack(&part, lost_drives(heal));
+                most = n > most ? n : most;
+                *mendable |= n != 0 && eng_mend_lack(&part, heal->filling) > 0;
+                *bytes += n == 0 ? 0 : eng_mend_lack_bytes(&part, heal->filling);
+        }
+        return most;
+}
+
+static void survey(struct eng_heal *heal, const struct eng_merge_entry *e)
+{
+        struct eng_heal_report *r = &heal->report;
+        uint64_t bytes;
+        bool mendable;
+        unsigned n = lack_of(heal, e, &mendable, &bytes);
+
+        if (heal->from.data[0] == FMT_SPACE_PART) {
+                r->waiting_parts += mendable;
+                return;
+        }
+        r->looked_at++;
+        r->below += n > 0;
+        if (!mendable || !enough_drives(heal->store))
+                return;
+        r->todo_objects++;
+        r->todo_bytes += bytes;
+        heal->worst = n > heal->worst ? n : heal->worst;
+}
+
+static void pick(struct eng_heal *heal, const struct eng_merge_entry *e)
+{
+        struct lacking *l = &heal->lacking[heal->count];
+        bool mendable;
+
+        if (lack_of(heal, e, &mendable, &l->bytes) != heal->level || !mendable)
+                return;
+        l->name = heal->from;
+        heal->count++;
 }
 
 /* ---- one page ------------------------------------------------------------------------------------------------- */
+
+static void failed(struct eng_heal *heal)
+{
+        heal->report.failed_objects++;
+}
 
 static void mended(void *arg, int rv, uint64_t bytes)
 {
         struct eng_heal *heal = arg;
 
         heal->mend = NULL;
+        heal->written += bytes;
         if (rv != 0) {
-                heal->failed = true;
-                heal->below++;
+                failed(heal);
+        } else {
+                heal->report.done_objects++;
+                heal->report.done_bytes += heal->lacking[heal->next - 1].bytes;
+                heal->report.below -= heal->report.below > 0;
+                if (bytes > 0)
+                        count_mended(heal, bytes);
         }
-        publish(heal, rv == 0 && bytes > 0, bytes);
+        publish(heal);
         mend_next(heal);
 }
 
@@ -96,50 +204,27 @@ static void mend_next(struct eng_heal *heal)
         if (heal->store->coord->stopping)
                 return;
         while (heal->next < heal->count) {
-                struct eng_name *name = &heal->lacking[heal->next++];
+                struct eng_mend_order order = {
+                        .name = &heal->lacking[heal->next++].name,
+                        .rate = rate == 0 ? RATE_DEFAULT : rate,
+                        .digests = heal->report.digest,
+                };
 
-                heal->mend = eng_mend_start(heal->store, name, rate == 0 ? RATE_DEFAULT : rate, mended, heal);
+                heal->mend = eng_mend_start(heal->store, &order, mended, heal);
                 if (heal->mend != NULL)
                         return;
-                heal->failed = true;
-                heal->below++;
+                failed(heal);
         }
+        publish(heal);
         if (heal->more)
                 later(heal, REST_NS);
         else
-                end(heal);
-}
-
-enum redundancy { WHOLE, LACKS, RELIES_ON_LOST };
-
-static enum redundancy redundancy_of(const struct eng_merge_entry *e, eng_mask lost)
-{
-        enum redundancy found = WHOLE;
-        struct eng_part part;
-        size_t pos = 0;
-
-        while (eng_value_next_part(e->value, e->value_len, &pos, &part) == 1) {
-                if (eng_mend_lacks(&part))
-                        return LACKS;
-                if (eng_mend_relies_on(&part, lost))
-                        found = RELIES_ON_LOST;
-        }
-        return found;
-}
-
-/* Drives enough that every run could have all its shards: else mending would only move the lack around. */
-static bool enough_drives(const struct eng_store *store)
-{
-        const struct eng_view *view = &store->coord->view;
-
-        return (unsigned)__builtin_popcountll(view->in & view->up) >= store->k + store->m;
+                next_round(heal);
 }
 
 static void listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
 {
         struct eng_heal *heal = arg;
-        const struct eng_view *view = &heal->store->coord->view;
-        bool can = enough_drives(heal->store) && view->writable;
         unsigned i;
 
         heal->count = heal->next = 0;
@@ -147,21 +232,13 @@ static void listed(void *arg, int rv, const struct eng_merge_entry *entries, uns
         for (i = 0; rv == 0 && i < count; i++) {
                 heal->from.len = entries[i].name_len;
                 memcpy(heal->from.data, entries[i].name, entries[i].name_len);
-                switch (redundancy_of(&entries[i], ~(view->in & view->up))) {
-                case WHOLE:
-                        break;
-                case LACKS:
-                        if (can)
-                                heal->lacking[heal->count++] = heal->from;
-                        heal->below += !can;
-                        break;
-                case RELIES_ON_LOST:
-                        heal->below++;
-                        break;
-                }
+                if (heal->level == 0)
+                        survey(heal, &entries[i]);
+                else if (enough_drives(heal->store))
+                        pick(heal, &entries[i]);
         }
         if (rv != 0)
-                heal->failed = true;
+                failed(heal);
         mend_next(heal);
 }
 
@@ -177,6 +254,68 @@ static void walk(struct eng_heal *heal)
         };
 
         eng_merge_start(&heal->store->loops[0], &m, listed, heal);
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------------------------- */
+
+static void begin_round(struct eng_heal *heal, enum fmt_space space)
+{
+        heal->from.len = heal->to.len = 1;
+        heal->from.data[0] = (uint8_t)space;
+        heal->to.data[0] = (uint8_t)space + 1;
+        walk(heal);
+}
+
+/* All that was to be given back is there, and no drive came or went meanwhile: those drives are like any other now. */
+static void filled(struct eng_heal *heal)
+{
+        struct eng_coord *c = heal->store->coord;
+        const struct eng_heal_report *r = &heal->report;
+
+        if (heal->filling == 0 || r->failed_objects != 0 || r->waiting_parts != 0 || r->done_objects < r->todo_objects)
+                return;
+        if (heal->epoch != c->view.epoch || (heal->filling & ~(c->view.in & c->view.up)) != 0 || !enough_drives(heal->store))
+                return;
+        c->filling &= ~heal->filling;
+        eng_epoch_change(heal->store); /* so that the next start knows */
+}
+
+static void end(struct eng_heal *heal)
+{
+        heal->walking = false;
+        heal->report.running = false;
+        heal->report.level = 0;
+        heal->report.ended_ms = lp_wall_ms();
+        publish(heal);
+        filled(heal);
+        if (heal->again) {
+                eng_heal_consider(heal->store);
+                return;
+        }
+        if (heal->report.failed_objects != 0)
+                later(heal, AGAIN_NS);
+        else if (heal->report.waiting_parts != 0)
+                later(heal, AGAIN_PARTS_NS);
+        else
+                later(heal, AGAIN_DAILY_NS);
+        if (heal->report.failed_objects == 0)
+                eng_sweep_consider(heal->store);
+}
+
+static void next_round(struct eng_heal *heal)
+{
+        if (heal->level == 0 && heal->to.data[0] == FMT_SPACE_PART + 1) {
+                begin_round(heal, FMT_SPACE_OBJECT);
+                return;
+        }
+        heal->report.surveyed = true;
+        heal->level = heal->level == 0 ? heal->worst : heal->level - 1;
+        heal->report.level = heal->level;
+        publish(heal);
+        if (heal->level == 0)
+                end(heal);
+        else
+                begin_round(heal, FMT_SPACE_OBJECT);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------- */
@@ -199,25 +338,41 @@ static struct eng_heal *make(struct eng_store *store)
 void eng_heal_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
+        struct eng_heal *heal;
 
         if (c->stopping)
                 return;
         if (c->heal == NULL)
                 c->heal = make(store);
-        if (c->heal == NULL || c->phase != ENG_PHASE_OPEN || store->m == 0)
-                return; /* without parity nothing is ever missing and readable */
-        c->heal->again = c->heal->walking || c->join != NULL;
-        if (c->heal->again)
+        heal = c->heal;
+        if (heal == NULL || c->phase != ENG_PHASE_OPEN)
+                return;
+        if (store->m == 0) { /* without parity nothing is ever missing and readable */
+                eng_sweep_consider(store);
+                return;
+        }
+        heal->again = heal->walking || c->join != NULL;
+        if (heal->again)
                 return; /* asked again when that is over */
-        lp_timer_stop(store->loops[0].loop, &c->heal->timer);
-        c->heal->walking = true;
-        c->heal->failed = false;
-        c->heal->below = 0;
-        c->heal->from.len = c->heal->to.len = 1;
-        c->heal->from.data[0] = FMT_SPACE_OBJECT;
-        c->heal->to.data[0] = FMT_SPACE_OBJECT + 1;
-        publish(c->heal, 0, 0);
-        walk(c->heal);
+        lp_timer_stop(store->loops[0].loop, &heal->timer);
+        heal->walking = true;
+        heal->level = heal->worst = 0;
+        heal->filling = c->filling & c->view.in & c->view.up;
+        heal->epoch = c->view.epoch;
+        heal->written = 0;
+        memset(&heal->report, 0, sizeof(heal->report));
+        heal->report.running = true;
+        heal->report.started_ms = lp_wall_ms();
+        publish(heal);
+        begin_round(heal, FMT_SPACE_PART);
+}
+
+void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct eng_heal_report *last)
+{
+        pthread_mutex_lock(&store->health_lock);
+        *now = store->heal;
+        *last = store->last_heal;
+        pthread_mutex_unlock(&store->health_lock);
 }
 
 void eng_heal_free(struct eng_store *store)
@@ -226,6 +381,7 @@ void eng_heal_free(struct eng_store *store)
                 return;
         if (store->coord->heal->mend != NULL)
                 eng_mend_drop(store->coord->heal->mend);
+        lp_timer_stop(store->loops[0].loop, &store->coord->heal->timer);
         free(store->coord->heal->lacking);
         free(store->coord->heal);
         store->coord->heal = NULL;

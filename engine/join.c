@@ -48,7 +48,7 @@ struct eng_join {
         uint64_t *todo, *pgs;          /* groups not begun; those of the source */
         struct eng_name from;
         bool after;
-        unsigned out;                  /* scans and fixes under way */
+        unsigned out;                  /* VOID, scans and fixes under way */
         int error;
         bool page_read;                /* both scans are back and were not compared yet */
         bool pausing;                  /* a fix met a queue that is full: the others are awaited, then it goes on a little later */
@@ -133,9 +133,14 @@ static void voided(struct eng_op *op)
 {
         struct eng_join *join = (struct eng_join *)((char *)op - offsetof(struct eng_join, op));
 
+        join->out--;
         if (op->result != 0) {
-                eng_drive_failed(join->store, join->slot, "it could not be told that it is stale");
+                eng_drive_failed(join->store, join->slot, join->store->members[join->slot].drive, "it could not be told that it is stale");
                 leave_alone(join, "it could not be told that it is stale");
+                return;
+        }
+        if (join->error != 0) { /* the store can't be written to any more */
+                end(join);
                 return;
         }
         join->step = STEP_ENTER;
@@ -181,6 +186,7 @@ void eng_join_consider(struct eng_store *store)
         join->op.append.type = FMT_RECORD_VOID;
         join->op.append.time_ms = (uint64_t)lp_wall_ms();
         join->op.append.record_epoch = c->view.epoch;
+        join->out++;
         eng_drive_submit(store->members[join->slot].drive, &join->op);
 }
 

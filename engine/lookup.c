@@ -95,7 +95,7 @@ static void arrive(struct lp_msg *msg)
 {
         struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
 
-        if (!lookup->at->view.ready)
+        if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt)
                 finish(lookup, -EHOSTDOWN);
         else
                 try_next(lookup, 0);

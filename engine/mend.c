@@ -1,6 +1,9 @@
 /*
- * mend.c - gives one object back the shards it lacks: reads it, encodes it again, writes the missing shards on drives
- * that hold none of their run, and says so in the object's record. Coordinator's loop; one object at a time.
+ * mend.c - gives one object back the shards it lacks. Coordinator's loop; one object at a time.
+ *
+ * It is read and encoded again. Shards for which its record names no drive go to drives that hold none of their run, and the record then says
+ * so. Shards that it names on a drive which is being filled, and which that drive does not hold, are written there; and so are those that the
+ * caller found damaged.
  *
  * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with
  * the key locked, and only if it is still that object; what was written for one that is gone is discarded.
@@ -32,24 +35,42 @@ static unsigned named_drive(const struct eng_part *part, unsigned run, unsigned 
 
 /* ---- which shards, and where to -------------------------------------------------------------------------- */
 
-bool eng_mend_lacks(const struct eng_part *part)
+static bool is_lacking(const struct eng_part *part, unsigned run, unsigned shard, eng_mask drives)
 {
-        unsigned i, n = part->head.runs * shards_of(part);
+        unsigned slot = named_drive(part, run, shard);
 
-        for (i = 0; i < n; i++)
-                if (named_drive(part, 0, i) == ENG_NO_DRIVE)
-                        return true;
-        return false;
+        return slot >= ENG_DRIVES_MAX || (drives & eng_bit(slot)) != 0;
 }
 
-bool eng_mend_relies_on(const struct eng_part *part, eng_mask drives)
+unsigned eng_mend_lack(const struct eng_part *part, eng_mask drives)
 {
-        unsigned i, n = part->head.runs * shards_of(part);
+        unsigned run, shard, n, most = 0;
 
-        for (i = 0; i < n; i++)
-                if (named_drive(part, 0, i) < ENG_DRIVES_MAX && (drives & eng_bit(named_drive(part, 0, i))))
-                        return true;
-        return false;
+        for (run = 0; run < part->head.runs; run++) {
+                for (n = 0, shard = 0; shard < shards_of(part); shard++)
+                        n += is_lacking(part, run, shard, drives);
+                most = n > most ? n : most;
+        }
+        return most;
+}
+
+static uint32_t stripes_of_run(const struct eng_part *part, unsigned run)
+{
+        uint32_t per = eng_stripes_per_run(part->head.k, part->head.unit), left = eng_part_stripes(&part->head) - run * per;
+
+        return left < per ? left : per;
+}
+
+uint64_t eng_mend_lack_bytes(const struct eng_part *part, eng_mask drives)
+{
+        uint64_t bytes = 0;
+        unsigned run, shard;
+
+        for (run = 0; run < part->head.runs; run++)
+                for (shard = 0; shard < shards_of(part); shard++)
+                        if (is_lacking(part, run, shard, drives))
+                                bytes += (uint64_t)stripes_of_run(part, run) * part->head.unit;
+        return bytes;
 }
 
 /* A drive for each missing shard of one run, the preferred ones first. False: there is none for any of them. */
@@ -79,23 +100,53 @@ static bool plan_run(const struct eng_mend *mend, const struct eng_part *part, u
         return any;
 }
 
+static bool names_filling(const struct eng_mend *mend, const struct eng_part *part)
+{
+        unsigned i, n = part->head.runs * shards_of(part);
+
+        for (i = 0; i < n; i++) {
+                unsigned slot = named_drive(part, 0, i);
+
+                if (slot < ENG_DRIVES_MAX && (mend->filling & eng_bit(slot)))
+                        return true;
+        }
+        return false;
+}
+
+static bool has_bad(const struct eng_mend *mend, const struct eng_part *part)
+{
+        unsigned i;
+
+        for (i = 0; i < mend->bad_count; i++)
+                if (memcmp(mend->bad[i].id, part->head.id, FMT_ID) == 0)
+                        return true;
+        return false;
+}
+
 static int add_plan(struct eng_mend *mend, const struct eng_part *part, uint64_t offset)
 {
         size_t n = (size_t)part->head.runs * shards_of(part);
-        struct eng_mend_plan *plan = malloc(sizeof(*plan) + n * sizeof(uint16_t));
-        bool any = false;
+        struct eng_mend_plan *plan = calloc(1, sizeof(*plan) + n * sizeof(uint16_t));
         unsigned run;
 
         if (plan == NULL)
                 return -ENOMEM;
         plan->part = *part;
         plan->offset = offset;
+        plan->words = (eng_stripes_per_run(part->head.k, part->head.unit) + 63) / 64;
+        plan->held = NULL;
         for (run = 0; run < part->head.runs; run++)
-                any |= plan_run(mend, part, run, plan->targets + (size_t)run * shards_of(part));
-        if (any)
-                STAILQ_INSERT_TAIL(&mend->plans, plan, link);
-        else
-                free(plan);
+                plan->wanted |= plan_run(mend, part, run, plan->targets + (size_t)run * shards_of(part));
+        mend->named_new |= plan->wanted;
+        plan->wanted |= has_bad(mend, part);
+        if (names_filling(mend, part)) {
+                plan->held = calloc(n * plan->words, sizeof(plan->held[0]));
+                if (plan->held == NULL) {
+                        free(plan);
+                        return -ENOMEM;
+                }
+        }
+        STAILQ_INSERT_TAIL(&mend->plans, plan, link);
         return 0;
 }
 
@@ -107,11 +158,120 @@ static int make_plans(struct eng_mend *mend)
         int rv = 0;
 
         while (rv == 0 && eng_value_next_part(mend->value->data, mend->value->len, &pos, &part) == 1) {
-                if (eng_mend_lacks(&part))
+                if (eng_mend_lack(&part, mend->filling) > 0 || has_bad(mend, &part))
                         rv = add_plan(mend, &part, offset);
                 offset += part.head.size;
         }
         return rv;
+}
+
+static void free_plan(struct eng_mend_plan *plan)
+{
+        free(plan->held);
+        free(plan);
+}
+
+/* ---- what drives that are being filled have already ----------------------------------------------------------- */
+
+static void begin_writing(struct eng_mend *mend);
+static void ask_on(struct eng_mend *mend);
+static void finish(struct eng_mend *mend, int rv);
+
+static uint64_t *held_bits(const struct eng_mend_plan *plan, unsigned run, unsigned shard)
+{
+        return plan->held + ((size_t)run * shards_of(&plan->part) + shard) * plan->words;
+}
+
+/* The drive that is being filled on which the record names this shard, or ENG_NO_DRIVE. */
+static unsigned filling_drive(const struct eng_mend *mend, const struct eng_mend_plan *plan, unsigned run, unsigned shard)
+{
+        unsigned slot = plan->held == NULL ? ENG_NO_DRIVE : named_drive(&plan->part, run, shard);
+
+        return slot < ENG_DRIVES_MAX && (mend->filling & eng_bit(slot)) ? slot : ENG_NO_DRIVE;
+}
+
+/* A data unit without a byte of the part is not stored anywhere. */
+static bool is_stored(const struct eng_part *part, uint32_t stripe, unsigned shard)
+{
+        return shard >= part->head.k || shard < eng_stripe_units(&part->head, stripe);
+}
+
+static void answered(struct eng_op *op)
+{
+        struct eng_mend *mend = MEND_OF(op, ask);
+        struct eng_mend_plan *plan = mend->plan;
+        uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), i;
+        uint64_t *bits = held_bits(plan, mend->ask_run, mend->ask_shard);
+
+        if (op->result != 0) {
+                finish(mend, op->result);
+                return;
+        }
+        for (i = 0; i < op->held.count; i++) {
+                uint32_t at = mend->ask_stripe + i;
+
+                if (op->held.bits[i / 64] >> (i % 64) & 1)
+                        bits[at / 64] |= 1ull << (at % 64);
+                else if (is_stored(&plan->part, mend->ask_run * per + at, mend->ask_shard))
+                        plan->wanted = true;
+        }
+        mend->ask_stripe += op->held.count;
+        ask_on(mend);
+}
+
+static void ask(struct eng_mend *mend, unsigned slot, uint32_t left)
+{
+        const struct eng_part *part = &mend->plan->part;
+        struct eng_op *op = &mend->ask;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_HELD;
+        op->epoch = mend->el->view.epoch;
+        op->done = answered;
+        memcpy(op->held.object_id, part->head.id, FMT_ID);
+        op->held.stripe = mend->ask_run * eng_stripes_per_run(part->head.k, part->head.unit) + mend->ask_stripe;
+        op->held.count = left < ENG_HELD_MAX ? left : ENG_HELD_MAX;
+        op->held.shard = (uint8_t)mend->ask_shard;
+        eng_drive_submit(mend->store->members[slot].drive, op);
+}
+
+/* Asks for the next shards of the plan under way; false: it has been asked for all. */
+static bool ask_next(struct eng_mend *mend)
+{
+        const struct eng_part *part = &mend->plan->part;
+
+        for (; mend->ask_run < part->head.runs; mend->ask_run++, mend->ask_shard = 0) {
+                uint32_t stripes = stripes_of_run(part, mend->ask_run);
+
+                for (; mend->ask_shard < shards_of(part); mend->ask_shard++, mend->ask_stripe = 0) {
+                        unsigned slot = filling_drive(mend, mend->plan, mend->ask_run, mend->ask_shard);
+
+                        if (slot == ENG_NO_DRIVE || mend->ask_stripe >= stripes)
+                                continue;
+                        ask(mend, slot, stripes - mend->ask_stripe);
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* Goes through the plans; those of which nothing is to be written are dropped. */
+static void ask_on(struct eng_mend *mend)
+{
+        struct eng_mend_plan *plan;
+
+        while ((plan = mend->plan) != NULL) {
+                if (plan->held != NULL && ask_next(mend))
+                        return;
+                mend->plan = STAILQ_NEXT(plan, link);
+                mend->ask_run = mend->ask_shard = 0;
+                mend->ask_stripe = 0;
+                if (!plan->wanted) {
+                        STAILQ_REMOVE(&mend->plans, plan, eng_mend_plan, link);
+                        free_plan(plan);
+                }
+        }
+        begin_writing(mend);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------- */
@@ -135,11 +295,12 @@ void eng_mend_drop(struct eng_mend *mend)
 {
         struct eng_mend_plan *plan;
 
+        lp_timer_stop(mend->el->loop, &mend->timer);
         if (mend->get != NULL)
                 eng_get_close(mend->get);
         while ((plan = STAILQ_FIRST(&mend->plans)) != NULL) {
                 STAILQ_REMOVE_HEAD(&mend->plans, link);
-                free(plan);
+                free_plan(plan);
         }
         eng_buf_unref(mend->value);
         eng_buf_unref(mend->patched);
@@ -151,7 +312,7 @@ void eng_mend_drop(struct eng_mend *mend)
 
 static void finish(struct eng_mend *mend, int rv)
 {
-        void (*done)(void *arg, int rv, uint64_t bytes) = mend->done;
+        eng_mend_done done = mend->done;
         uint64_t bytes = mend->written;
         void *arg = mend->arg;
 
@@ -261,6 +422,14 @@ static void record(struct eng_mend *mend)
         eng_txn_submit(&mend->txn);
 }
 
+static void written_all(struct eng_mend *mend)
+{
+        if (mend->named_new)
+                record(mend);
+        else
+                finish(mend, 0); /* the record names those drives already */
+}
+
 static void synced(struct eng_op *op)
 {
         struct eng_mend_op *mo = (struct eng_mend_op *)op;
@@ -273,7 +442,7 @@ static void synced(struct eng_op *op)
         if (mend->error != 0)
                 finish(mend, mend->error);
         else
-                record(mend);
+                written_all(mend);
 }
 
 /* Everything is written; now it is made durable, before a record may name it (I2). */
@@ -281,6 +450,11 @@ static void sync_all(struct eng_mend *mend)
 {
         unsigned i;
 
+        for (i = 0; i < mend->store->drive_count; i++)
+                if ((mend->touched & eng_bit(i)) && mend->el->view.since[i] > mend->epoch) {
+                        finish(mend, -ESTALE); /* that drive was opened anew meanwhile */
+                        return;
+                }
         mend->in_flight = 1;
         for (i = 0; i < mend->store->drive_count; i++) {
                 struct eng_mend_op *mo = &mend->ops[i];
@@ -296,7 +470,7 @@ static void sync_all(struct eng_mend *mend)
                 eng_drive_submit(mend->store->members[i].drive, &mo->op);
         }
         if (--mend->in_flight == 0)
-                record(mend); /* parts without bytes */
+                written_all(mend); /* parts without bytes */
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------------------- */
@@ -311,12 +485,44 @@ static void written(struct eng_op *op)
                 go_on(mend);
 }
 
+static bool is_bad(const struct eng_mend *mend, unsigned shard)
+{
+        unsigned i;
+
+        for (i = 0; i < mend->bad_count; i++)
+                if (mend->bad[i].stripe == mend->stripe && mend->bad[i].shard == shard &&
+                    memcmp(mend->bad[i].id, mend->plan->part.head.id, FMT_ID) == 0)
+                        return true;
+        return false;
+}
+
+/* The drive that the record names, if it can be written to. */
+static unsigned named_fit(const struct eng_mend *mend, unsigned run, unsigned shard)
+{
+        unsigned slot = named_drive(&mend->plan->part, run, shard);
+
+        return slot < ENG_DRIVES_MAX && (mend->el->view.in & mend->el->view.up & eng_bit(slot)) ? slot : ENG_NO_DRIVE;
+}
+
+/* The drive that is to have this shard of the stripe under way, or ENG_NO_DRIVE. */
+static unsigned target_of(const struct eng_mend *mend, unsigned shard)
+{
+        const struct eng_mend_plan *plan = mend->plan;
+        uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), at = mend->stripe % per;
+        unsigned run = mend->stripe / per, slot = filling_drive(mend, plan, run, shard);
+
+        if (is_bad(mend, shard))
+                return named_fit(mend, run, shard);
+        if (slot == ENG_NO_DRIVE)
+                return plan->targets[(size_t)run * shards_of(&plan->part) + shard];
+        return held_bits(plan, run, shard)[at / 64] >> (at % 64) & 1 ? ENG_NO_DRIVE : slot;
+}
+
 /* Writes one shard of the stripe if it is one of those that are missing. */
 static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
 {
         const struct eng_part *part = &mend->plan->part;
-        unsigned run = mend->stripe / eng_stripes_per_run(part->head.k, part->head.unit);
-        unsigned target = mend->plan->targets[(size_t)run * shards_of(part) + shard];
+        unsigned target = target_of(mend, shard);
         struct eng_mend_op *mo = &mend->ops[shard];
         struct eng_op *op = &mo->op;
 
@@ -337,6 +543,9 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
         op->write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
         mend->touched |= eng_bit(target);
         mend->written += mend->unit_len;
+        if (mend->digests != NULL)
+                eng_digest_add(&mend->digests[target], part->head.id, mend->stripe, shard, op->write.payload,
+                               mend->unit_len);
         mend->in_flight++;
         eng_drive_submit(mend->store->members[target].drive, op);
 }
@@ -501,17 +710,12 @@ static void granted(struct lp_reserve *reserve)
         begin(MEND_OF(reserve, reserve));
 }
 
-static void opened(void *arg, int rv, struct eng_get *get)
+static void begin_writing(struct eng_mend *mend)
 {
-        struct eng_mend *mend = arg;
+        int rv;
 
-        mend->get = rv == 0 ? get : NULL;
-        if (rv == 0 && eng_get_object(get)->size > 0) {
-                mend->value = eng_buf_ref(eng_get_value(get));
-                rv = make_plans(mend);
-        }
-        if (rv != 0 || STAILQ_EMPTY(&mend->plans)) {
-                finish(mend, rv == -ENOENT ? 0 : rv);
+        if (STAILQ_EMPTY(&mend->plans)) {
+                finish(mend, 0);
                 return;
         }
         mend->reserve.count = mend->store->m + 1;
@@ -524,10 +728,27 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 finish(mend, rv);
 }
 
-struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_name *name, uint64_t rate,
-                                void (*done)(void *arg, int rv, uint64_t bytes), void *arg)
+static void opened(void *arg, int rv, struct eng_get *get)
+{
+        struct eng_mend *mend = arg;
+
+        mend->get = rv == 0 ? get : NULL;
+        if (rv == 0 && eng_get_object(get)->size > 0) {
+                mend->value = eng_buf_ref(eng_get_value(get));
+                rv = make_plans(mend);
+        }
+        if (rv != 0) {
+                finish(mend, rv == -ENOENT ? 0 : rv);
+                return;
+        }
+        mend->plan = STAILQ_FIRST(&mend->plans);
+        ask_on(mend);
+}
+
+struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_order *order, eng_mend_done done, void *arg)
 {
         struct eng_mend *mend = calloc(1, sizeof(*mend));
+        const struct eng_name *name = order->name;
         uint64_t bucket;
 
         if (mend == NULL)
@@ -535,7 +756,12 @@ struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_name *
         memcpy(&bucket, name->data + 1, 8);
         mend->store = store;
         mend->el = eng_here(store);
-        mend->rate = rate;
+        mend->rate = order->rate;
+        mend->digests = order->digests;
+        mend->bad = order->bad;
+        mend->bad_count = order->bad_count;
+        mend->epoch = mend->el->view.epoch;
+        mend->filling = store->coord->filling & mend->el->view.in & mend->el->view.up;
         mend->done = done;
         mend->arg = arg;
         STAILQ_INIT(&mend->plans);

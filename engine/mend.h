@@ -10,14 +10,30 @@
 
 #define ENG_MEND_SLACK_NS (5ull * 1000 * 1000) /* it may be this far ahead of its rate */
 
-/* One part that lacks shards, and where they go: targets[run * (k+m) + shard] is a drive slot, or ENG_NO_DRIVE. part points into mend->value. */
+/*
+ * One part that lacks shards. targets[run * (k+m) + shard]: the drive that is to have a shard for which the record names none, else
+ * ENG_NO_DRIVE. held: of shards on drives that are being filled, those that are there already: words bits for each run and shard. part
+ * points into mend->value.
+ */
 struct eng_mend_plan {
         STAILQ_ENTRY(eng_mend_plan) link;
         struct eng_part part;
         uint64_t offset;               /* of the part in the object */
+        bool wanted;                   /* something is to be written */
+        unsigned words;
+        uint64_t *held;                /* NULL: it names no drive that is being filled */
         uint16_t targets[];
 };
 STAILQ_HEAD(eng_mend_plans, eng_mend_plan);
+
+/* A shard that was found damaged or missing on the drive that a record names for it. */
+struct eng_mend_bad {
+        uint8_t id[FMT_ID];            /* of the part */
+        uint32_t stripe;
+        uint8_t shard;
+};
+
+typedef void (*eng_mend_done)(void *arg, int rv, uint64_t bytes);
 
 struct eng_mend_op {
         struct eng_op op;              /* first */
@@ -28,14 +44,23 @@ struct eng_mend_op {
 struct eng_mend {
         struct eng_store *store;
         struct eng_loop *el;
-        void (*done)(void *arg, int rv, uint64_t bytes);
+        eng_mend_done done;
         void *arg;
         struct eng_get *get;
         struct eng_buf *value, *patched;
+        const struct eng_mend_bad *bad; /* caller's */
+        unsigned bad_count;
+        eng_mask filling;              /* drives that may lack shards which records name on them */
         struct eng_mend_plans plans;
+        struct eng_op ask;             /* HELD */
+        unsigned ask_run, ask_shard;
+        uint32_t ask_stripe;           /* in the run */
+        struct eng_digest *digests;    /* by drive, the caller's; added to as shards are written */
+        bool named_new;                /* a drive was found for a shard that had none: the record is to say so */
         struct eng_mend_plan *plan;    /* being written */
         struct era_code *code;         /* of that part */
         uint64_t rate, written, started;
+        uint64_t epoch;                /* in which it began */
         struct lp_timer timer;
         struct lp_reserve reserve;
         bool granted, stripe_begun;
@@ -51,16 +76,24 @@ struct eng_mend {
         struct eng_mend_op ops[ENG_DRIVES_MAX];
 };
 
-/* Whether a part names no drive for some shard. */
-bool eng_mend_lacks(const struct eng_part *part);
-/* Whether a part names one of these drives. */
-bool eng_mend_relies_on(const struct eng_part *part, eng_mask drives);
+/* The most shards that any run of a part lacks: no drive is named, or one of these. */
+unsigned eng_mend_lack(const struct eng_part *part, eng_mask drives);
+/* Bytes of the shards that it lacks in that sense. */
+uint64_t eng_mend_lack_bytes(const struct eng_part *part, eng_mask drives);
 /*
  * Mends one object, named by its OBJECT name, writing at most rate bytes/s. done comes later, on this loop: 0 when nothing is left that could be
- * done (also if the object is gone, or no drive is fit to take what it lacks), and how many bytes were written. NULL: no memory, not begun.
+ * done (also if the object is gone, or no drive is fit to take what it lacks), and how many bytes were written. digests: one for each drive, to
+ * which what is written is added (what a failure leaves of no use included). bad: shards to be written anew, as far as they are still the
+ * object's; valid until done. NULL: no memory, not begun.
  */
-struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_name *name, uint64_t rate,
-                                void (*done)(void *arg, int rv, uint64_t bytes), void *arg);
+struct eng_mend_order {
+        const struct eng_name *name;
+        uint64_t rate;
+        struct eng_digest *digests;
+        const struct eng_mend_bad *bad;
+        unsigned bad_count;
+};
+struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_order *order, eng_mend_done done, void *arg);
 /* The loops have stopped around it. */
 void eng_mend_drop(struct eng_mend *mend);
 

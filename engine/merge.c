@@ -319,9 +319,9 @@ static void begin(struct eng_merge *merge)
         struct eng_loop *el = merge->el;
         size_t words = el->store->pg_words;
         unsigned i;
-        int rv = el->view.ready ? eng_cover(el, merge->avoid) : -EHOSTDOWN;
+        int rv = el->view.ready && !el->view.in_doubt ? eng_cover(el, merge->avoid) : -EHOSTDOWN;
 
-        if (rv == -EHOSTDOWN && merge->avoid != 0 && el->view.ready) {
+        if (rv == -EHOSTDOWN && merge->avoid != 0 && el->view.ready && !el->view.in_doubt) {
                 merge->avoid = 0;
                 rv = eng_cover(el, 0);
         }

@@ -73,10 +73,10 @@ unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, un
         return placed;
 }
 
-bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned k, unsigned m)
+bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m)
 {
         unsigned n = (unsigned)__builtin_popcountll(next), all = (unsigned)__builtin_popcountll(prev);
         unsigned least = m == 0 ? k : k + 1;
 
-        return n >= least && 2 * n > all;
+        return n >= least && 2 * n > all && n + m >= drives;
 }

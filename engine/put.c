@@ -8,6 +8,7 @@
 #include "engine/put.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,7 @@ static void written(struct eng_op *op)
                 if (put->error == 0)
                         put->error = -ENOSPC;
         } else if (op->result != 0) {
-                eng_drive_failed(put->store, w->slot_no, "a shard could not be written");
+                eng_drive_failed(put->store, w->slot_no, w->drive, "a shard could not be written");
                 lose_drive(put, w->slot_no);
         }
         drop_slot(put, w->op.write.slot);
@@ -146,18 +147,31 @@ static void written(struct eng_op *op)
         step(put);
 }
 
+/* Another drive, or the same opened again, is in the slot since: what was written there before is not to be relied on. */
+static bool is_new(const struct eng_put *put, unsigned slot)
+{
+        return put->el->view.since[slot] > put->epoch;
+}
+
 static void submit_write(struct put_write *w)
 {
         w->op.epoch = w->put->el->view.epoch;
-        eng_drive_submit(w->put->store->members[w->slot_no].drive, &w->op);
+        if (w->drive == NULL)
+                w->drive = w->put->store->members[w->slot_no].drive;
+        eng_drive_submit(w->drive, &w->op);
 }
 
 /* Sends one full slot on its way; the slot is given back when it is written. */
 static void write_shard(struct eng_put *put, void *slot, unsigned shard)
 {
         unsigned drive = run_drives(put, put->runs - 1)[shard];
-        struct put_write *w = drive == ENG_NO_DRIVE || put->error != 0 ? NULL : calloc(1, sizeof(*w));
+        struct put_write *w;
 
+        if (drive != ENG_NO_DRIVE && is_new(put, drive)) {
+                lose_drive(put, drive);
+                drive = ENG_NO_DRIVE;
+        }
+        w = drive == ENG_NO_DRIVE || put->error != 0 ? NULL : calloc(1, sizeof(*w));
         if (w == NULL) {
                 if (drive != ENG_NO_DRIVE && put->error == 0)
                         put->error = -ENOMEM;
@@ -410,9 +424,24 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->code = store->code;
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
         eng_new_id(put->el, put->id);
+        put->epoch = put->el->view.epoch;
+        TAILQ_INSERT_TAIL(&put->el->puts, put, link);
         put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > ENG_INLINE_MAX);
         *out = put;
         return 0;
+}
+
+void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter)
+{
+        const struct eng_put *oldest = TAILQ_FIRST(&el->puts);
+        uint64_t be;
+
+        if (oldest == NULL)
+                return;
+        memcpy(epoch, oldest->id, 4);
+        *epoch = be32toh(*epoch);
+        memcpy(&be, oldest->id + 8, 8);
+        *counter = be64toh(be);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------------------- */
@@ -421,6 +450,7 @@ static void put_free(struct eng_put *put)
 {
         struct lp_loop *loop = put->el->loop;
 
+        TAILQ_REMOVE(&put->el->puts, put, link);
         if (put->reserved && put->granted)
                 lp_unreserve(loop, LP_SHARE_PUT, put->reserve.count);
         else if (put->reserved)
@@ -570,7 +600,7 @@ static void synced(struct eng_op *op)
         struct eng_put *put = sync->put;
 
         if (op->result != 0) {
-                eng_drive_failed(put->store, sync->slot_no, "shards could not be made durable");
+                eng_drive_failed(put->store, sync->slot_no, sync->drive, "shards could not be made durable");
                 lose_drive(put, sync->slot_no);
         }
         put->in_flight--;
@@ -581,6 +611,13 @@ static int send_syncs(struct eng_put *put)
 {
         unsigned i, n = 0;
 
+        for (i = 0; i < put->store->drive_count; i++)
+                if ((put->touched & eng_bit(i)) && is_new(put, i)) {
+                        lose_drive(put, i);
+                        put->touched &= ~eng_bit(i);
+                }
+        if (put->error != 0)
+                return put->error;
         put->syncs = calloc((unsigned)__builtin_popcountll(put->touched) + 1u, sizeof(put->syncs[0]));
         if (put->syncs == NULL)
                 return -ENOMEM;
@@ -594,11 +631,12 @@ static int send_syncs(struct eng_put *put)
                 n++;
                 sync->put = put;
                 sync->slot_no = i;
+                sync->drive = put->store->members[i].drive;
                 sync->op.kind = ENG_OP_SYNC;
                 sync->op.epoch = put->el->view.epoch;
                 sync->op.done = synced;
                 put->in_flight++;
-                eng_drive_submit(put->store->members[i].drive, &sync->op);
+                eng_drive_submit(sync->drive, &sync->op);
         }
         put->in_flight--;
         return 0;

@@ -20,7 +20,8 @@ enum put_state {
 struct put_write {
         struct eng_op op;
         struct eng_put *put;
-        unsigned slot_no;              /* drive */
+        unsigned slot_no;              /* of the drive */
+        struct eng_drive *drive;
         unsigned retries;
         struct lp_timer retry;
 };
@@ -28,6 +29,7 @@ struct put_write {
 struct put_sync {
         struct eng_op op;
         struct eng_put *put;
+        struct eng_drive *drive;
         unsigned slot_no;
 };
 
@@ -35,6 +37,7 @@ struct put_sync {
 struct eng_put {
         struct eng_store *store;
         struct eng_loop *el;
+        TAILQ_ENTRY(eng_put) link;     /* el->puts */
         struct eng_put_params params;
         char key[ENG_KEY_MAX];
         enum put_state state;
@@ -58,6 +61,7 @@ struct eng_put {
         uint16_t *drives;              /* runs x (k+m) */
         unsigned runs, in_flight;
         eng_mask touched;              /* drives that were sent something */
+        uint64_t epoch;                /* in which it began: a drive that came later has nothing of it */
         struct put_sync *syncs;
 
         struct eng_put_commit commit;

@@ -19,41 +19,50 @@ static void choose(struct eng_store *store);
 
 static void drive_failed(void *arg, struct eng_drive *drive, const char *text)
 {
-        eng_drive_failed(arg, drive->slot, text);
+        eng_drive_failed(arg, drive->slot, drive, text);
+}
+
+int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_error *error)
+{
+        const struct eng_options *opt = &store->options;
+        struct eng_local_options local = {
+                .path = m->path,
+                .identity = m->identity,
+                .owner = store->loops[m->identity.slot % store->loop_count].loop,
+                .log_file_bytes = opt->log_file_bytes,
+                .segment_bytes = opt->segment_bytes,
+                .tail_bytes = opt->tail_bytes,
+                .cache_bytes = opt->cache_bytes / opt->drive_count,
+                .full_reserve_bytes = opt->full_reserve_bytes,
+                .reclaim_rate = opt->reclaim_rate,
+                .failed = drive_failed,
+                .superseded = eng_reap_superseded,
+                .arg = store,
+        };
+        struct eng_drive *drive = NULL;
+        size_t cap = FMT_EPOCH_MAX(ENG_DRIVES_MAX);
+        int rv = eng_local_open(&local, &drive, error);
+
+        m->local = drive;
+        if (rv == 0) {
+                m->epoch = malloc(cap);
+                rv = m->epoch == NULL ? -ENOMEM : eng_local_epoch(drive, m->epoch, cap, &m->epoch_len, &m->history);
+                if (rv != 0)
+                        snprintf(error->text, sizeof(error->text), "%s: no epoch could be read", m->path);
+        }
+        if (rv == 0) {
+                rv = eng_filter_stack(m->local, opt->faults, &drive, error);
+                m->drive = rv == 0 ? drive : NULL;
+        }
+        return rv;
 }
 
 static void *open_thread(void *arg)
 {
         struct opening *o = arg;
-        struct eng_store *store = o->store;
-        const struct eng_options *opt = &store->options;
-        struct eng_local_options local = {
-                .path = o->member->path,
-                .identity = o->member->identity,
-                .owner = store->loops[o->member->identity.slot % store->loop_count].loop,
-                .log_file_bytes = opt->log_file_bytes,
-                .segment_bytes = opt->segment_bytes,
-                .tail_bytes = opt->tail_bytes,
-                .cache_bytes = opt->cache_bytes / store->unplaced_count,
-                .full_reserve_bytes = opt->full_reserve_bytes,
-                .failed = drive_failed,
-                .superseded = eng_reap_superseded,
-                .arg = store,
-        };
-        struct eng_member *m = o->member;
-        size_t cap = sizeof(struct fmt_epoch) + ENG_DRIVES_MAX * sizeof(struct fmt_epoch_drive);
 
-        o->result = eng_local_open(&local, &m->local, &o->error);
-        if (o->result == 0) {
-                m->epoch = malloc(cap);
-                o->result = m->epoch == NULL ? -ENOMEM
-                                             : eng_local_epoch(m->local, m->epoch, cap, &m->epoch_len, &m->history);
-                if (o->result != 0)
-                        snprintf(o->error.text, sizeof(o->error.text), "%s: no epoch could be read", m->path);
-        }
-        if (o->result == 0)
-                o->result = eng_filter_stack(m->local, opt->faults, &m->drive, &o->error);
-        lp_post(store->loops[0].loop, &o->msg);
+        o->result = eng_member_open(o->store, o->member, &o->error);
+        lp_post(o->store->loops[0].loop, &o->msg);
         return NULL;
 }
 
@@ -126,8 +135,45 @@ static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID
         return false;
 }
 
+/* The id of the epoch before this one, as far as any drive here has seen it. */
+static bool parent_of(const struct eng_store *store, const uint8_t id[FMT_ID], uint8_t parent[FMT_ID])
+{
+        unsigned i, j;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive == NULL)
+                        continue;
+                if (memcmp(epoch_of(m)->id, id, FMT_ID) == 0) {
+                        memcpy(parent, epoch_of(m)->parent, FMT_ID);
+                        return true;
+                }
+                for (j = 0; j < m->history.count; j++)
+                        if (memcmp(m->history.past[j].id, id, FMT_ID) == 0) {
+                                memcpy(parent, m->history.past[j].parent, FMT_ID);
+                                return true;
+                        }
+        }
+        return false;
+}
+
+/* Whether an epoch is one of those that led to the newest of `of`. The drive itself need not have seen it: one that was begun and did not reach all its
+ * members is known to the others alone. */
+static bool is_before(const struct eng_store *store, const struct eng_member *of, const uint8_t id[FMT_ID])
+{
+        uint8_t at[FMT_ID];
+        unsigned i;
+
+        memcpy(at, epoch_of(of)->id, FMT_ID);
+        for (i = 0; i < ENG_EPOCH_HISTORY && parent_of(store, at, at); i++)
+                if (memcmp(at, id, FMT_ID) == 0)
+                        return true;
+        return in_history(of, id);
+}
+
 /* Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one that is neither it nor before it. */
-static bool contradicted(struct eng_store *store, const struct eng_member *of)
+static bool contradicted(const struct eng_store *store, const struct eng_member *of)
 {
         unsigned i, slot;
 
@@ -136,7 +182,7 @@ static bool contradicted(struct eng_store *store, const struct eng_member *of)
 
                 if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot))
                         continue;
-                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !in_history(of, epoch_of(m)->id))
+                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !is_before(store, of, epoch_of(m)->id))
                         return true;
         }
         return false;
@@ -175,7 +221,7 @@ static int place_pgs(struct eng_store *store)
                 return -ENOMEM;
         }
         for (i = 0; i < store->drive_count; i++)
-                memcpy(ids[i], store->members[i].id, FMT_ID);
+                memcpy(ids[i], store->members[i].place_id, FMT_ID);
         for (pg = 0; pg <= store->pg_count; pg++) {
                 struct eng_pg *p = &store->pgs[pg];
                 uint16_t *order = store->orders + (size_t)pg * store->drive_count;
@@ -202,6 +248,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
 {
         const struct fmt_epoch *epoch = epoch_of(from);
         const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(from->epoch + sizeof(*epoch));
+        const uint8_t *places = from->epoch_len == FMT_EPOCH_MAX(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
         unsigned i, slot;
 
         store->k = epoch->k;
@@ -209,8 +256,12 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         store->pg_count = epoch->pg_count;
         if (era_code_new(store->k, store->m, &store->code) != 0)
                 return -ENOMEM;
-        for (i = 0; i < epoch->drives; i++)
+        for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
+                memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
+                if (d[i].flags & FMT_EPOCH_FILLING)
+                        store->coord->filling |= eng_bit(i);
+        }
         for (i = 0; i < store->unplaced_count; i++) {
                 struct eng_member *m = &store->unplaced[i];
 
@@ -220,8 +271,8 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
                 pthread_mutex_lock(&store->health_lock);
                 memcpy(store->members[slot].path, m->path, sizeof(m->path));
                 memcpy(store->members[slot].reason, m->reason, sizeof(m->reason));
-                store->members[slot].local = m->local;
-                store->members[slot].drive = m->drive;
+                store->members[slot].local = atomic_load(&m->local);
+                store->members[slot].drive = atomic_load(&m->drive);
                 store->members[slot].identity = m->identity;
                 pthread_mutex_unlock(&store->health_lock);
         }
@@ -266,7 +317,7 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
         return in;
 }
 
-static void wait_for(struct eng_store *store, const char *text)
+void eng_recover_wait(struct eng_store *store, const char *text)
 {
         struct eng_coord *c = store->coord;
 
@@ -287,7 +338,7 @@ static void name_missing(struct eng_store *store, eng_mask missing)
                         n += snprintf(text + n, sizeof(text) - (size_t)n, " %u", i);
         if (n > 0 && n < 200)
                 snprintf(text + n, sizeof(text) - (size_t)n, ": they may have gone on without the others");
-        wait_for(store, text);
+        eng_recover_wait(store, text);
 }
 
 static void first_epoch_durable(struct eng_store *store, eng_mask failed)
@@ -297,12 +348,13 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
 
         for (i = 0; i < store->drive_count; i++)
                 if (failed & eng_bit(i))
-                        eng_drive_failed(store, i, "the epoch record could not be appended");
+                        eng_drive_failed(store, i, store->members[i].drive, "the epoch record could not be appended");
         if (failed != 0) {
                 choose(store);
                 return;
         }
         c->view.epoch++;
+        memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
         eng_settle(store, choose);
 }
 
@@ -310,19 +362,18 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
 static void begin_epoch(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
-        uint8_t id[FMT_ID];
+        uint8_t *id = ((struct recovery *)c->recovery)->begun;
         struct eng_buf *body;
         int rv = -ENOMEM;
 
         c->phase = ENG_PHASE_EPOCH;
-        lp_random(id, sizeof(id));
+        lp_random(id, FMT_ID);
         body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
         eng_buf_unref(body);
-        memcpy(c->epoch_id, id, FMT_ID);
         if (rv != 0)
-                wait_for(store, "no memory to begin an epoch");
+                eng_recover_wait(store, "no memory to begin an epoch");
 }
 
 static bool arena_fits(struct eng_store *store)
@@ -356,19 +407,19 @@ static void choose(struct eng_store *store)
         eng_mask in, present;
 
         if (chosen == NULL) {
-                wait_for(store, "no drive could be opened, or the drives' epochs contradict each other");
+                eng_recover_wait(store, "no drive could be opened, or the drives' epochs contradict each other");
                 return;
         }
         if (++c->attempts > ENG_DRIVES_MAX + 1) {
-                wait_for(store, "recovery did not come to an end");
+                eng_recover_wait(store, "recovery did not come to an end");
                 return;
         }
         if (store->pgs == NULL && take_map(store, chosen) != 0) {
-                wait_for(store, "no memory for the placement groups");
+                eng_recover_wait(store, "no memory for the placement groups");
                 return;
         }
         if (!arena_fits(store)) {
-                wait_for(store, "memory is too small for this erasure code: raise it");
+                eng_recover_wait(store, "memory is too small for this erasure code: raise it");
                 return;
         }
         in = sort_drives(store, chosen, &present);
@@ -379,8 +430,8 @@ static void choose(struct eng_store *store)
         }
         c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
-        c->view.writable = eng_epoch_can_form(present, in, store->k, store->m);
-        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->k, store->m))) {
+        c->view.writable = eng_epoch_can_form(present, in, store->drive_count, store->k, store->m);
+        if (!c->view.writable && (present == 0 || eng_epoch_can_form(in & ~present, in, store->drive_count, store->k, store->m))) {
                 name_missing(store, in & ~present);
                 return;
         }

@@ -30,6 +30,7 @@ struct settle;                         /* settle.c */
 struct recovery {
         unsigned opening_left;
         struct opening opening[ENG_DRIVES_MAX];
+        uint8_t begun[FMT_ID];         /* id of the epoch that is being made durable */
         struct settle *settle;
 };
 
@@ -37,5 +38,7 @@ struct recovery {
  * meanwhile. */
 void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store));
 void eng_settle_free(struct eng_store *store);
+/* The store can't be opened: health says what for. */
+void eng_recover_wait(struct eng_store *store, const char *text);
 
 #endif

@@ -4,12 +4,17 @@
  * A record that reached some members before a crash may have been answered or not; rolling all of them forward makes every replica tell the same from
  * now on (I2). Shards named by a record were stable before it was appended, so rolling forward never names what is not there. Copies
  * keep number and epoch. One copy at a time: tails are short.
+ *
+ * Opened for reading, with members missing: a record that is not known to be on all of them is left as it is, for a start that has them; whether it
+ * counts cannot be told before. Its group is in doubt and not answered for.
  */
 #include "engine/recover.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define EPOCH_SHIFT 32u                /* of an epoch's number in a record's */
 
 /* owner: coordinator; ops: the drives while out */
 struct settle {
@@ -69,7 +74,7 @@ static void give_up(struct settle *s)
 
         for (i = 0; i < store->drive_count; i++)
                 if (s->failed & eng_bit(i))
-                        eng_drive_failed(store, i, "recovery could not read or complete its log");
+                        eng_drive_failed(store, i, store->members[i].drive, "recovery could not read or complete its log");
         eng_settle_free(store);
         again(store);
 }
@@ -155,6 +160,71 @@ static unsigned count_commits(const struct settle *s)
         return n;
 }
 
+/*
+ * The first number that a group gives in this run. A member that was brought up to date by copies need not know how far the group's numbers had got,
+ * so they begin anew above all that could have been given under an epoch before this one.
+ */
+static uint64_t first_seq(const struct settle *s, uint64_t high)
+{
+        uint64_t least = s->store->coord->view.epoch << EPOCH_SHIFT;
+
+        return high < least ? least : high + 1;
+}
+
+/* The least number above `after` that a pending record has, and a drive that holds it; -1: none. Numbers between were never given to a record. */
+static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uint64_t *seq)
+{
+        unsigned i, j;
+        int from = -1;
+
+        for (i = 0; i < s->store->drive_count; i++) {
+                const struct eng_tail_entry *e;
+                const struct pg_tail *t;
+
+                if (!has_pending(s, pg, i) || s->tails[i].entries == NULL)
+                        continue;
+                t = &s->tails[i].pgs[pg];
+                e = (const struct eng_tail_entry *)s->tails[i].entries->data + t->first;
+                for (j = 0; j < t->count && e[j].seq <= after; j++)
+                        ;
+                if (j == t->count || (from >= 0 && e[j].seq >= *seq))
+                        continue;
+                *seq = e[j].seq;
+                from = (int)i;
+        }
+        return from;
+}
+
+/* All current members of the group are here. */
+static bool is_whole(const struct settle *s, uint32_t pg)
+{
+        const struct eng_view *view = &s->store->coord->view;
+
+        return (s->store->pgs[pg].members & view->in & ~view->up) == 0;
+}
+
+static uint64_t known_committed(const struct settle *s, uint32_t pg)
+{
+        uint64_t seq = 0;
+        unsigned i;
+
+        for (i = 0; i < s->store->drive_count; i++)
+                if (s->tails[i].pgs != NULL && s->tails[i].pgs[pg].committed > seq)
+                        seq = s->tails[i].pgs[pg].committed;
+        return seq;
+}
+
+/* How far the group's records may be made visible; sets whether it is in doubt. */
+static uint64_t visible_up_to(const struct settle *s, uint32_t pg)
+{
+        struct eng_store *store = s->store;
+        uint64_t known = known_committed(s, pg), beyond;
+
+        store->pgs[pg].in_doubt = !is_whole(s, pg) && next_pending(s, pg, known, &beyond) >= 0;
+        store->coord->view.in_doubt |= store->pgs[pg].in_doubt;
+        return is_whole(s, pg) ? highest(s, pg) : known;
+}
+
 static void commit_all(struct settle *s)
 {
         struct eng_store *store = s->store;
@@ -164,13 +234,18 @@ static void commit_all(struct settle *s)
         if (s->commits == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
         for (pg = 0; pg <= store->pg_count; pg++) {
-                uint64_t high = highest(s, pg);
+                uint64_t seq = visible_up_to(s, pg);
 
-                store->pgs[pg].next_seq = high + 1;
-                store->pgs[pg].committed = high;
+                store->pgs[pg].next_seq = first_seq(s, highest(s, pg));
+                store->pgs[pg].committed = seq;
                 for (i = 0; i < store->drive_count; i++)
                         if (has_pending(s, pg, i))
-                                add_commit(s, pg, i, high);
+                                add_commit(s, pg, i, seq);
+        }
+        if (store->pgs[store->pg_count].in_doubt) {
+                eng_settle_free(store);
+                eng_recover_wait(store, "waits for drives that are missing: they alone can tell which buckets there are");
+                return;
         }
         s->out = s->commit_count + 1;
         for (i = 0; i < s->commit_count; i++)
@@ -182,25 +257,6 @@ static void commit_all(struct settle *s)
 }
 
 /* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
-
-static int source_of(const struct settle *s, uint32_t pg, uint64_t seq)
-{
-        unsigned i, j;
-
-        for (i = 0; i < s->store->drive_count; i++) {
-                const struct eng_tail_entry *e;
-                const struct pg_tail *t;
-
-                if (!has_pending(s, pg, i) || s->tails[i].entries == NULL)
-                        continue;
-                t = &s->tails[i].pgs[pg];
-                e = (const struct eng_tail_entry *)s->tails[i].entries->data + t->first;
-                for (j = 0; j < t->count; j++)
-                        if (e[j].seq == seq)
-                                return (int)i;
-        }
-        return -1;
-}
 
 static void copy_appended(struct eng_op *op)
 {
@@ -258,19 +314,14 @@ static void next_copy(struct settle *s)
                 eng_mask members = store->pgs[s->pg].members & store->coord->view.up;
 
                 for (; s->to < store->drive_count; s->to++) {
-                        if (!(members & eng_bit(s->to)))
-                                continue;
-                        while (s->tails[s->to].pgs[s->pg].high < high) {
-                                int from;
+                        int from;
 
-                                s->seq = s->tails[s->to].pgs[s->pg].high + 1;
-                                from = source_of(s, s->pg, s->seq);
-                                if (from >= 0) {
-                                        copy(s, (unsigned)from);
-                                        return;
-                                }
-                                /* a number that no member holds was never given to a record */
-                                s->tails[s->to].pgs[s->pg].high = s->seq;
+                        if (!(members & eng_bit(s->to)) || s->tails[s->to].pgs[s->pg].high >= high || !is_whole(s, s->pg))
+                                continue;
+                        from = next_pending(s, s->pg, s->tails[s->to].pgs[s->pg].high, &s->seq);
+                        if (from >= 0) {
+                                copy(s, (unsigned)from);
+                                return;
                         }
                 }
         }
@@ -330,6 +381,7 @@ void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store))
         if (s == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
         store->coord->phase = ENG_PHASE_SETTLE;
+        store->coord->view.in_doubt = false;
         r->settle = s;
         s->store = store;
         s->again = again;

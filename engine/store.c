@@ -122,8 +122,10 @@ static int format_all(struct eng_store *store, struct eng_error *error)
                 return rv;
         store->drive_count = o->drive_count;
         lp_random(identity.store_id, FMT_ID);
-        for (i = 0; i < o->drive_count; i++)
+        for (i = 0; i < o->drive_count; i++) {
                 lp_random(store->members[i].id, FMT_ID);
+                memcpy(store->members[i].place_id, store->members[i].id, FMT_ID);
+        }
         lp_random(epoch_id, FMT_ID);
         epoch = eng_epoch_body(store, 1, epoch_id, none,
                                o->drive_count == 64 ? ~0ull : eng_bit(o->drive_count) - 1, 0);
@@ -281,6 +283,8 @@ static int make_loops(struct eng_store *store)
                 el->index = i;
                 el->reap_timer.expired = eng_reap_tick;
                 TAILQ_INIT(&el->appended);
+                TAILQ_INIT(&el->puts);
+                TAILQ_INIT(&el->gets);
                 STAILQ_INIT(&el->reaps);
                 STAILQ_INIT(&el->early_reaps);
         }
@@ -359,10 +363,14 @@ void eng_store_close(struct eng_store *store)
         if (store == NULL)
                 return;
         eng_recover_stop(store);
+        eng_attach_stop(store);
         store->coord->stopping = true;
         drain_loops(store);
         eng_join_free(store);
+        eng_attach_free(store);
         eng_heal_free(store);
+        eng_sweep_free(store);
+        eng_verify_free(store);
         drain_loops(store);
         eng_recover_free(store);
         free_store(store);

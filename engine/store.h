@@ -33,6 +33,9 @@
 #define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
 #define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
 
+#define ENG_ATTACH_REPORTS 16u         /* remembered */
+#define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
+
 /* Members that must say so before a name is not there: an index may have lost it to rot (LMDB's pages have no checksum). */
 #define ENG_ABSENT_SURE 2u
 
@@ -50,8 +53,11 @@ void eng_place_order(uint32_t pg, const uint8_t (*drive_ids)[FMT_ID], unsigned c
 /* Drives for the shards of a run: the first k+m of order that are in the mask; where there are fewer, the last shards are ENG_NO_DRIVE. Returns how
  * many shards have a drive. */
 unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, unsigned shards, uint16_t *out);
-/* Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). */
-bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned k, unsigned m);
+/*
+ * Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). At most m of all drives are left
+ * out: were it more, some group could be left without a current replica, and nobody could bring those that left up to date again.
+ */
+bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
 /* ---- views ------------------------------------------------------------------------------------------ */
 
@@ -62,8 +68,10 @@ struct eng_view {
         eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (join.c) */
         eng_mask up;                   /* drives that answer: reads use in & up */
         bool ready;                    /* recovery is over */
+        bool in_doubt;                 /* some group is: no listing can be complete */
         bool writable;                 /* the write quorum is held */
         bool paused;                   /* an epoch change is under way: appends wait */
+        uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
 };
 
 struct eng_config_bucket {             /* owner: the loop whose copy it is */
@@ -82,6 +90,7 @@ struct eng_pg {
         uint32_t number;
         uint64_t next_seq;
         uint64_t committed;
+        bool in_doubt;                 /* opened for reading without members that alone can tell whether its last records count. Constant once ready */
         eng_mask members;              /* metadata members by placement, whether in or not */
         uint16_t order[9];             /* members, most preferred first (all drives for CONFIG: not used) */
         struct eng_txn_list inflight;  /* appended, in seq order */
@@ -106,6 +115,8 @@ struct eng_pin {                       /* owner: primary loop of the PG of the n
 
 struct eng_reap;
 STAILQ_HEAD(eng_reap_list, eng_reap);
+TAILQ_HEAD(eng_puts, eng_put);
+TAILQ_HEAD(eng_gets, eng_get);
 
 /* owner: the loop */
 struct eng_loop {
@@ -127,6 +138,9 @@ struct eng_loop {
         struct eng_reap_list early_reaps;  /* reports that came before the store was ready */
         unsigned reap_count;
         struct lp_timer reap_timer;
+        struct eng_puts puts;              /* under way, oldest first */
+        struct eng_gets gets;              /* open, oldest first */
+        uint64_t get_count;                /* begun: the number of the last */
         eng_mask cover_in;                 /* the view the cover below was made for */
         bool cover_valid;
         unsigned cover_count;
@@ -138,9 +152,10 @@ struct eng_loop {
 
 struct eng_member {
         uint8_t id[FMT_ID];
-        char path[256];                /* "" while missing */
-        struct eng_drive *drive;       /* outermost of the stack of filters, or NULL */
-        struct eng_drive *local;
+        uint8_t place_id[FMT_ID];      /* what placement hashes: see fmt_epoch */
+        char path[ENG_PATH_MAX];         /* "" while missing */
+        struct eng_drive *_Atomic drive; /* outermost of the stack of filters, or NULL; changed by the coordinator while no loop's view has it up */
+        struct eng_drive *_Atomic local;
         enum eng_drive_state state;    /* owner: coordinator; read under health_lock */
         char reason[160];
         struct eng_identity identity;
@@ -176,6 +191,11 @@ struct eng_coord {
         struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
         struct lp_timer join_timer;
         struct eng_heal *heal;         /* heal.c's own; NULL: not begun yet */
+        struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
+        struct lp_timer attach_timer;
+        struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
+        void *verify;                  /* verify.c's own; NULL: none under way */
+        eng_mask filling;              /* FMT_EPOCH_FILLING */
         char waits_for[200];
         unsigned attempts;
         struct lp_timer health_timer;
@@ -203,15 +223,20 @@ struct eng_store {
         char first_path[256];
 
         struct eng_coord *coord;
-        struct eng_member unplaced[ENG_DRIVES_MAX]; /* folders that are drives of this store, in the order given */
+        struct eng_member unplaced[ENG_DRIVES_MAX + ENG_ATTACH_MAX]; /* all that were opened: those given, in that order, then those attached */
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, for health */
 
+        uint64_t first_epoch;          /* of this run */
+        atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
         atomic_bool full;              /* some drive is below its reserve */
         atomic_uint_fast64_t repaired_reads, settled_records;
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock */
+        struct eng_heal_report heal, last_heal; /* under health_lock */
+        struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
+        uint64_t attach_number;
 };
 
 static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)
@@ -313,6 +338,7 @@ struct eng_fan {
         struct eng_fan_op {
                 struct eng_op op;
                 struct eng_fan *fan;
+                struct eng_drive *drive; /* it was sent to: that of the slot then */
                 unsigned slot;
         } ops[];                       /* 2 * members */
 };
@@ -453,8 +479,11 @@ struct eng_cast {
 int eng_cast(struct eng_store *store, bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack),
              void (*done)(struct eng_store *store, void *arg), void *arg);
 
-/* Any loop: a drive failed; text says why. Told to the coordinator once per drive. */
-void eng_drive_failed(struct eng_store *store, unsigned slot, const char *text);
+/*
+ * Any loop: the drive that is in this slot failed; text says why. Told to the coordinator once. drive: whose word it is, as in
+ * members[].drive or .local: one that another has taken the place of meanwhile changes nothing.
+ */
+void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
 
 /* Recovery from the beginning (recover.c). Coordinator. */
 void eng_recover(struct eng_store *store);
@@ -477,6 +506,16 @@ void eng_health_refresh(struct eng_store *store);
 void eng_health_start(struct eng_store *store);
 void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason);
 
+/* ---- drives that come while the store serves (attach.c) ---------------------------------------------------------------- */
+
+/* Opens one folder as a drive. Blocking; any thread. member: path and identity set; the rest is filled. */
+int eng_member_open(struct eng_store *store, struct eng_member *member, struct eng_error *error);
+/* Coordinator: looks from time to time whether a drive that is missing or vanished is back. */
+void eng_attach_start(struct eng_store *store);
+/* After the loops: waits for the thread that opens a drive; then, with nothing under way any more, frees what is left. */
+void eng_attach_stop(struct eng_store *store);
+void eng_attach_free(struct eng_store *store);
+
 /* ---- catching up (join.c, fix.c) ------------------------------------------------------------------------------------ */
 
 /* Coordinator: begins to bring a stale drive back, if there is one and nothing else is under way. Harmless at any time. */
@@ -488,7 +527,7 @@ void eng_join_epoch(struct eng_store *store);
 void eng_join_free(struct eng_store *store);
 
 /*
- * Makes one name on a drive that catches up equal to what current members have, with the name's key locked. result: 0 (copied says whether
+ * Makes one name on a drive that catches up (or, to repair it, on a member) equal to what current members have, with the name's key locked. result: 0 (copied says whether
  * anything had to be written), or what kept it from being done: it may be tried again.
  */
 struct eng_fix {
@@ -496,6 +535,7 @@ struct eng_fix {
         struct eng_txn txn;
         unsigned slot;
         struct eng_name name;
+        bool repair;                   /* the drive is a member whose copy is damaged: it is copied if it is found so, its bytes included */
         bool copied;
         void (*done)(struct eng_fix *fix);
         void *arg;
@@ -507,6 +547,11 @@ int eng_fix_start(struct eng_store *store, struct eng_fix *fix);
 /* Whether two encoded values say the same, wherever they stand. */
 bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
 
+/* ---- digests of shards (digest.c) ------------------------------------------------------------------------------------ */
+
+void eng_digest_add(struct eng_digest *digest, const uint8_t object_id[FMT_ID], uint32_t stripe, unsigned shard,
+                    const void *payload, size_t len);
+
 /* ---- shards that are missing (heal.c, mend.c) ------------------------------------------------------------------------ */
 
 /* Encoded value of an open object; lives as long as get. */
@@ -514,6 +559,23 @@ struct eng_buf *eng_get_value(const struct eng_get *get);
 /* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */
 void eng_heal_consider(struct eng_store *store);
 void eng_heal_free(struct eng_store *store);
+
+/* ---- shards that no record names (sweep.c) ------------------------------------------------------------------------------ */
+
+/* Coordinator: begins a sweep, if all drives are in and none is under way. Harmless at any time. */
+void eng_sweep_consider(struct eng_store *store);
+void eng_sweep_free(struct eng_store *store);
+/* put.c: if an upload is under way on this loop, epoch and counter of the oldest one's object id. */
+void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter);
+/*
+ * get.c: calls part() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
+ * up, and what it will be is not known.
+ */
+bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*part)(void *arg, const uint8_t id[FMT_ID]), void *arg);
+
+/* ---- verification (verify.c) --------------------------------------------------------------------------------------------- */
+
+void eng_verify_free(struct eng_store *store);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

@@ -262,13 +262,20 @@ uint64_t eng_txn_take_seq(struct eng_txn *txn)
         return txn->seq;
 }
 
-/* Whether no append or commit to a drive that is up is in flight: what an epoch change waits for. */
+/* Whether no append or commit to a drive that is up is in flight: what an epoch change waits for. One that has failed since the view was spread is not
+ * waited for: the view that says so comes only after this change. */
 static bool quiet(const struct eng_loop *el)
 {
+        const struct eng_store *store = el->store;
         const struct eng_txn *txn;
+        eng_mask up = el->view.up;
+        unsigned i;
 
+        for (i = 0; i < store->drive_count; i++)
+                if (atomic_load(&store->members[i].failed))
+                        up &= ~eng_bit(i);
         TAILQ_FOREACH(txn, &el->appended, loop_link)
-                if (!txn->held && (txn->waiting & el->view.up) != 0)
+                if (!txn->held && (txn->waiting & up) != 0)
                         return false;
         return true;
 }
@@ -300,8 +307,9 @@ static void appended(struct eng_op *op)
         struct eng_txn *txn = fan->txn;
 
         if (op->result != 0) {
-                eng_drive_failed(el->store, fo->slot, "a record could not be appended");
-        } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot))) {
+                eng_drive_failed(el->store, fo->slot, fo->drive, "a record could not be appended");
+        } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
+                   el->store->members[fo->slot].drive == fo->drive) {
                 /* a drive that is out may still answer; to commit on its word would send the old epoch to drives that have the new one */
                 txn->waiting &= ~eng_bit(fo->slot);
                 progress(el, &el->store->pgs[txn->pg]);
@@ -343,7 +351,8 @@ static void submit_appends(struct eng_txn *txn)
                 fo->op.append.time_ms = (uint64_t)lp_wall_ms();
                 fo->op.append.record_epoch = txn->at->view.epoch;
                 fan->out++;
-                eng_drive_submit(store->members[i].drive, &fo->op);
+                fo->drive = store->members[i].drive;
+                eng_drive_submit(fo->drive, &fo->op);
         }
 }
 
@@ -418,8 +427,8 @@ static void committed(struct eng_op *op)
         struct eng_txn *txn = fan->txn;
 
         if (op->result != 0)
-                eng_drive_failed(fan->at->store, fo->slot, "a record could not be committed");
-        if (txn != NULL) {
+                eng_drive_failed(fan->at->store, fo->slot, fo->drive, "a record could not be committed");
+        if (txn != NULL && fan->at->store->members[fo->slot].drive == fo->drive) {
                 txn->waiting &= ~eng_bit(fo->slot);
                 if (txn->waiting == 0)
                         leave(txn, 0);
@@ -456,10 +465,13 @@ static void commit(struct eng_txn *txn)
                 fo->op.commit.pg = txn->pg;
                 fo->op.commit.seq = txn->seq;
                 fan->out++;
-                eng_drive_submit(store->members[i].drive, &fo->op);
+                fo->drive = store->members[i].drive;
+                eng_drive_submit(fo->drive, &fo->op);
         }
-        if (n == 0)
+        if (n == 0) {
+                atomic_store(&store->unsettled, true);
                 leave(txn, -EIO);
+        }
 }
 
 /* Commits what has become stable, in the order of the PG. */
@@ -475,6 +487,8 @@ static void give_up(struct eng_txn *txn)
 {
         if (txn->state == ENG_TXN_APPEND)
                 TAILQ_REMOVE(&txn->store->pgs[txn->pg].inflight, txn, pg_link);
+        if (!txn->held)
+                atomic_store(&txn->store->unsettled, true);
         leave(txn, -EROFS);
 }
 

@@ -1,23 +1,29 @@
 /*
- * verify.c - reads everything there is and reports: every replica of every record's value, every shard of every object and part.
+ * verify.c - reads everything there is and reports: every replica of every record's value, every shard of every object and part. What it finds
+ * damaged or missing on a drive that is in is written anew from the others.
  *
  * Walks drive by drive on the coordinator, one read at a time, so that it takes little from who is served. Metadata is checked on each drive that holds
- * it; the shards of a value are read once, when the walk is on the PG's first member. It changes nothing.
+ * it; the shards of a value are read once, when the walk is on the PG's first member. What is amiss with a value counts only if the name still has that
+ * value afterwards: else it was overwritten meanwhile. Parts of unfinished uploads are read, but not repaired.
  */
-#include "engine/store.h"
+#include "engine/mend.h"
 #include "engine/stripe.h"
+#include "engine/txn_util.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PAGE 64u
+#define BAD_MAX 256u                   /* shards of one object repaired at a time; what is more is found by the next verification */
+#define REPAIR_RATE (256ull << 20)
 
 /* owner: coordinator; ops: the drives while out */
 struct verify {
         struct eng_store *store;
         struct lp_msg msg;
         struct lp_reserve reserve;
+        void (*then)(struct verify *v); /* when the slot is there */
         void *slot;
         unsigned drive;                /* whose names are walked */
         struct eng_name from, to;
@@ -27,16 +33,21 @@ struct verify {
         uint32_t left;
         bool more;
         /* the value whose shards are being read */
-        const uint8_t *value;
-        uint32_t value_len;
+        struct eng_buf *value;
         size_t part_pos;
         struct eng_part part;
         uint32_t stripe;
-        unsigned shard, good;
+        unsigned shard, good, reading; /* reading: the drive */
         bool unreadable;
+        uint64_t damaged, missing;     /* of this value */
+        struct eng_mend_bad *bad;      /* BAD_MAX */
+        unsigned bad_count;
+        struct eng_mend *mend;
+        struct eng_fix fix;
         struct eng_verify_report report;
 };
 
+static void granted(struct lp_reserve *reserve);
 static void next_drive(struct verify *v);
 static void next_page(struct verify *v);
 static void next_entry(struct verify *v);
@@ -60,31 +71,146 @@ static bool usable(const struct verify *v, unsigned drive)
         return drive < v->store->drive_count && (view(v)->in & view(v)->up & eng_bit(drive)) != 0;
 }
 
-static void finish(struct verify *v)
+static void free_verify(struct verify *v)
 {
-        struct lp_loop *loop = v->store->loops[0].loop;
-
-        lp_slot_put(loop, v->slot);
-        lp_unreserve(loop, LP_SHARE_INTERNAL, 1);
-        v->report.running = false;
-        v->report.ended_ms = lp_wall_ms();
-        publish(v);
+        v->store->coord->verify = NULL;
+        eng_buf_unref(v->page);
+        eng_buf_unref(v->value);
+        free(v->bad);
         free(v);
 }
 
+static void drop_slot(struct verify *v)
+{
+        struct lp_loop *loop = v->store->loops[0].loop;
+
+        if (v->slot == NULL)
+                return;
+        lp_slot_put(loop, v->slot);
+        lp_unreserve(loop, LP_SHARE_INTERNAL, 1);
+        v->slot = NULL;
+}
+
+static void finish(struct verify *v)
+{
+        drop_slot(v);
+        v->report.running = false;
+        v->report.ended_ms = lp_wall_ms();
+        publish(v);
+        free_verify(v);
+}
+
+/* Takes the slot that shards are read into, and then goes on. */
+static void take_slot(struct verify *v, void (*then)(struct verify *v))
+{
+        int rv;
+
+        v->then = then;
+        v->reserve.count = 1;
+        v->reserve.share = LP_SHARE_INTERNAL;
+        v->reserve.granted = granted;
+        rv = lp_reserve(v->store->loops[0].loop, &v->reserve);
+        if (rv == 0)
+                granted(&v->reserve);
+        else if (rv != -EAGAIN)
+                finish(v);
+}
+
+/* ---- repairs ----------------------------------------------------------------------------------------------- */
+
+static void mended(void *arg, int rv, uint64_t bytes)
+{
+        struct verify *v = arg;
+
+        v->mend = NULL;
+        if (rv == 0)
+                v->report.repaired_shards += v->bad_count;
+        v->bad_count = 0;
+        take_slot(v, next_entry);
+}
+
+/* The slot is given back meanwhile: the repair needs its own, and must not wait for one that waits for it. */
+static void repair(struct verify *v)
+{
+        struct eng_mend_order order = {.name = &v->from, .rate = REPAIR_RATE, .bad = v->bad, .bad_count = v->bad_count};
+
+        drop_slot(v);
+        v->mend = eng_mend_start(v->store, &order, mended, v);
+        if (v->mend == NULL)
+                mended(v, -ENOMEM, 0);
+}
+
+/* Whether the name still has the value whose shards were read. */
+static void looked_again(struct eng_op *op)
+{
+        struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, lookup));
+        bool same = op->result == 0 && op->lookup.value->len >= sizeof(struct fmt_value) &&
+                    memcmp(eng_value_head(op->lookup.value->data)->id, eng_value_head(v->value->data)->id, FMT_ID) == 0;
+
+        eng_buf_unref(op->lookup.value);
+        if (!same) {
+                next_entry(v);
+                return;
+        }
+        v->report.damaged_shards += v->damaged;
+        v->report.missing_shards += v->missing;
+        v->report.unreadable_objects += v->unreadable;
+        if (v->bad_count > 0 && !v->unreadable && v->from.data[0] == FMT_SPACE_OBJECT)
+                repair(v);
+        else
+                next_entry(v);
+}
+
+static void look_up(struct verify *v, unsigned flags, void (*done)(struct eng_op *op))
+{
+        struct eng_op *op = &v->lookup;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = flags;
+        op->epoch = view(v)->epoch;
+        op->done = done;
+        op->lookup.name = v->from.data;
+        op->lookup.name_len = v->from.len;
+        eng_drive_submit(v->store->members[v->drive].drive, op);
+}
+
+static void value_read(struct verify *v)
+{
+        if (v->damaged + v->missing > 0 || v->unreadable)
+                look_up(v, 0, looked_again);
+        else
+                next_entry(v);
+}
+
 /* ---- shards ------------------------------------------------------------------------------------------------ */
+
+static void note_bad(struct verify *v, const struct eng_op *op)
+{
+        struct eng_mend_bad *bad = &v->bad[v->bad_count];
+
+        if (v->bad_count == BAD_MAX || (op->result != -EBADMSG && op->result != -ENOENT))
+                return;
+        v->bad_count++;
+        memcpy(bad->id, op->read.object_id, FMT_ID);
+        bad->stripe = op->read.stripe;
+        bad->shard = op->read.shard;
+}
 
 static void shard_read(struct eng_op *op)
 {
         struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, read));
 
         v->report.shards++;
-        if (op->result == 0)
+        if (op->result == 0) {
                 v->good++;
-        else if (op->result == -EBADMSG)
-                v->report.damaged_shards++;
-        else
-                v->report.missing_shards++;
+                eng_digest_add(&v->report.digest[v->reading], op->read.object_id, op->read.stripe, op->read.shard,
+                               (const uint8_t *)v->slot + LP_SLOT_HEADER, op->read.len);
+        } else {
+                v->damaged += op->result == -EBADMSG;
+                v->missing += op->result != -EBADMSG;
+                note_bad(v, op);
+        }
         v->shard++;
         next_shard(v);
 }
@@ -108,6 +234,7 @@ static void read_shard(struct verify *v, unsigned drive)
         op->read.shard = (uint8_t)v->shard;
         op->read.len = op->read.payload_len = eng_part_unit(&v->part.head, v->stripe);
         op->read.slot = v->slot;
+        v->reading = drive;
         eng_drive_submit(v->store->members[drive].drive, op);
 }
 
@@ -127,7 +254,7 @@ static void next_shard(struct verify *v)
                                 return;
                         }
                         v->report.shards++;
-                        v->report.missing_shards++;
+                        v->missing++;
                 }
                 v->unreadable |= v->good < v->part.head.k;
                 v->good = 0;
@@ -139,7 +266,7 @@ static void next_shard(struct verify *v)
 
 static void next_part(struct verify *v)
 {
-        int rv = eng_value_next_part(v->value, v->value_len, &v->part_pos, &v->part);
+        int rv = eng_value_next_part(v->value->data, v->value->len, &v->part_pos, &v->part);
 
         if (rv == 1) {
                 v->stripe = 0;
@@ -147,9 +274,8 @@ static void next_part(struct verify *v)
                 next_shard(v);
                 return;
         }
-        v->report.unreadable_objects += v->unreadable || rv < 0;
-        v->unreadable = false;
-        next_entry(v);
+        v->unreadable |= rv < 0;
+        value_read(v);
 }
 
 /* ---- names --------------------------------------------------------------------------------------------------- */
@@ -165,23 +291,48 @@ static bool is_first_member(const struct verify *v, uint32_t pg)
         return false;
 }
 
+static void fixed(struct eng_fix *fix)
+{
+        struct verify *v = (struct verify *)((char *)fix - offsetof(struct verify, fix));
+
+        v->report.repaired_shards += fix->txn.result == 0 && fix->copied;
+        next_entry(v);
+}
+
+/* This drive's copy of a name, or its bytes, are damaged. */
+static void copy_is_bad(struct verify *v)
+{
+        v->report.damaged_shards++;
+        v->fix.slot = v->drive;
+        v->fix.name = v->from;
+        v->fix.repair = true;
+        v->fix.done = fixed;
+        if (eng_fix_start(v->store, &v->fix) != 0)
+                next_entry(v);
+}
+
 static void looked_up(struct eng_op *op)
 {
         struct verify *v = (struct verify *)((char *)op - offsetof(struct verify, lookup));
-        struct fmt_value head;
+        const struct fmt_value *head;
 
-        eng_buf_unref(op->lookup.value);
         eng_buf_unref(op->lookup.bytes);
-        if (op->result == -EBADMSG)
-                v->report.damaged_shards++;
-        memcpy(&head, v->value, sizeof(head));
-        if (op->result == -ENOENT || !is_first_member(v, head.pg)) { /* deleted since the scan, or walked elsewhere */
+        eng_buf_unref(v->value);
+        v->value = op->result == 0 ? op->lookup.value : NULL;
+        if (op->result != 0)
+                eng_buf_unref(op->lookup.value);
+        if (op->result == -EBADMSG) {
+                copy_is_bad(v);
+                return;
+        }
+        head = op->result == 0 ? eng_value_head(v->value->data) : NULL;
+        if (head == NULL || !is_first_member(v, head->pg)) { /* deleted since the scan, or walked elsewhere */
                 next_entry(v);
                 return;
         }
-        if (head.space == FMT_SPACE_OBJECT) {
+        if (head->space == FMT_SPACE_OBJECT) {
                 v->report.objects++;
-                v->report.bytes += head.size;
+                v->report.bytes += head->size;
         }
         v->part_pos = 0;
         next_part(v);
@@ -190,8 +341,10 @@ static void looked_up(struct eng_op *op)
 static void next_entry(struct verify *v)
 {
         const struct eng_scan_entry *e = (const struct eng_scan_entry *)v->entry;
-        struct eng_op *op = &v->lookup;
 
+        v->damaged = v->missing = 0;
+        v->unreadable = false;
+        v->bad_count = 0;
         publish(v);
         if (v->left == 0) {
                 next_page(v);
@@ -201,16 +354,10 @@ static void next_entry(struct verify *v)
         v->entry += e->size;
         v->from.len = e->name_len;
         memcpy(v->from.data, e + 1, e->name_len);
-        v->value = (const uint8_t *)(e + 1) + e->name_len;
-        v->value_len = e->value_len;
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->flags = ENG_OP_WANT_INLINE;
-        op->epoch = view(v)->epoch;
-        op->done = looked_up;
-        op->lookup.name = v->from.data;
-        op->lookup.name_len = v->from.len;
-        eng_drive_submit(v->store->members[v->drive].drive, op);
+        if (usable(v, v->drive))
+                look_up(v, ENG_OP_WANT_INLINE, looked_up);
+        else
+                next_page(v); /* it has left */
 }
 
 static void scanned(struct eng_op *op)
@@ -236,7 +383,6 @@ static void scan(struct verify *v)
 
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
-        op->flags = ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS;
         op->epoch = view(v)->epoch;
         op->done = scanned;
         op->scan.from = v->from.data;
@@ -279,25 +425,28 @@ static void granted(struct lp_reserve *reserve)
         struct verify *v = (struct verify *)((char *)reserve - offsetof(struct verify, reserve));
 
         v->slot = lp_slot_get(v->store->loops[0].loop);
-        next_drive(v);
+        v->then(v);
 }
 
 static void begin(struct lp_msg *msg)
 {
         struct verify *v = (struct verify *)((char *)msg - offsetof(struct verify, msg));
-        int rv;
 
-        v->reserve.count = 1;
-        v->reserve.share = LP_SHARE_INTERNAL;
-        v->reserve.granted = granted;
-        rv = lp_reserve(v->store->loops[0].loop, &v->reserve);
-        if (rv == 0) {
-                granted(&v->reserve);
-        } else if (rv != -EAGAIN) {
-                v->report.running = false;
-                publish(v);
-                free(v);
-        }
+        v->store->coord->verify = v;
+        take_slot(v, next_drive);
+}
+
+void eng_verify_free(struct eng_store *store)
+{
+        struct verify *v = store->coord->verify;
+
+        if (v == NULL)
+                return;
+        if (v->mend != NULL)
+                eng_mend_drop(v->mend);
+        eng_txn_abandon(&v->fix.txn);
+        eng_txn_drop(&v->fix.txn);
+        free_verify(v);
 }
 
 int eng_verify_start(struct eng_store *store)
@@ -305,8 +454,12 @@ int eng_verify_start(struct eng_store *store)
         struct verify *v = calloc(1, sizeof(*v));
         bool running, ready;
 
-        if (v == NULL)
+        if (v != NULL)
+                v->bad = calloc(BAD_MAX, sizeof(*v->bad));
+        if (v == NULL || v->bad == NULL) {
+                free(v);
                 return -ENOMEM;
+        }
         v->store = store;
         v->report.running = true;
         v->report.started_ms = lp_wall_ms();
@@ -317,6 +470,7 @@ int eng_verify_start(struct eng_store *store)
                 store->verify = v->report;
         pthread_mutex_unlock(&store->health_lock);
         if (running || !ready) {
+                free(v->bad);
                 free(v);
                 return running ? -EALREADY : -EHOSTDOWN;
         }

@@ -215,8 +215,12 @@ struct mr_reply {
 };
 void mr_reply_free(struct mr_reply *reply);
 
-/* One signed request to the admin listener, e.g. "GET", "/admin/v1/info". 0 for any answer, whatever its status. */
-int mr_admin(struct mr_client *client, const char *method, const char *path, struct mr_reply *out,
+/*
+ * One signed request to the admin listener, e.g. "GET", "/admin/v1/info". query: names and values by turns, at most MR_ADMIN_QUERY_MAX pairs, ended
+ * by a NULL; NULL: none. 0 for any answer, whatever its status.
+ */
+#define MR_ADMIN_QUERY_MAX 4
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[], struct mr_reply *out,
              struct mr_error *err);
 /* One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for any answer. */
 int mr_probe_endpoint(struct mr_client *client, struct mr_reply *out, struct mr_error *err);

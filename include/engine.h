@@ -21,6 +21,7 @@
 #include "loop.h"
 
 #define ENG_KEY_MAX 1024u            /* bytes of an object key */
+#define ENG_PATH_MAX 256u            /* bytes of a drive's path with its 0 */
 #define ENG_BUCKET_NAME_MAX 63u
 #define ENG_INLINE_MAX (128u << 10)  /* objects up to this live inside their log record */
 #define ENG_ATTRS_MAX (8u << 10)     /* attrs of one object, upload or part */
@@ -50,6 +51,7 @@ struct eng_options {
         uint64_t segment_bytes;       /* 0: 256 MiB */
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
         uint64_t heal_rate;           /* bytes/s written for missing shards; 0: 64 MiB */
+        uint64_t reclaim_rate;        /* bytes/s read and written to get dead space back while there is enough of it; 0: 64 MiB */
         uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
@@ -81,12 +83,38 @@ enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRI
 
 struct eng_drive_info {
         enum eng_drive_state state;
-        char path[256];            /* "" when missing */
+        char path[ENG_PATH_MAX];   /* "" when missing */
         char id[33];               /* hex */
         char reason[160];          /* why it is not in, else "" */
+        bool filling;              /* it took another's place and may not hold all shards yet that it should */
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
         uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
         uint64_t cache_bytes, cache_hits, cache_misses; /* cache of inline bytes */
+        uint64_t log_live_bytes, data_live_bytes;       /* of log_bytes and data_bytes: what is still referred to */
+        uint64_t reclaim_copied;   /* bytes moved out of mostly dead files */
+        uint64_t reclaim_freed;    /* bytes of log files and segments unlinked */
+        uint64_t reclaim_damaged;  /* frames and values found damaged on the way, and left where they are */
+};
+
+/* What a set of shards comes to: object id, stripe, shard number, length and CRC32C of each, summed in any order. */
+struct eng_digest {
+        uint64_t shards, payload;  /* bytes */
+        uint8_t bytes[32];
+};
+
+/* What looking for missing shards and giving them back has come to. */
+struct eng_heal_report {
+        bool running;
+        bool surveyed;             /* the figures of what is to be done are complete */
+        unsigned level;            /* objects that lack so many shards are being mended; 0: none yet */
+        uint64_t looked_at;        /* objects */
+        uint64_t below;            /* objects that lack shards, as of this or the last look */
+        uint64_t todo_objects, todo_bytes; /* that can be mended; bytes of shards */
+        uint64_t done_objects, done_bytes; /* of those; shards found in place count */
+        uint64_t failed_objects;   /* tried in vain; tried again later */
+        uint64_t waiting_parts;    /* parts of unfinished uploads that lack shards: given them when completed */
+        int64_t started_ms, ended_ms; /* wall clock; 0: never */
+        struct eng_digest digest[ENG_DRIVES_MAX]; /* of the shards written on each drive */
 };
 
 struct eng_health {
@@ -100,11 +128,20 @@ struct eng_health {
         uint64_t buckets;
         uint64_t cache_bytes, cache_hits, cache_misses, repaired_reads, settled_records;
         bool healing;              /* objects are being looked at for missing shards, or given them back */
-        uint64_t objects_below;    /* that lacked shards and could not be mended, as of the last look at all objects */
+        uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
+        uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
+        uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
         uint64_t mended_objects, mended_bytes; /* since the start: given missing shards back */
+        bool sweeping;             /* drives are being searched for shards that no record names */
+        uint64_t swept_ids;        /* since the start: object ids of which a drive had such, and has given up */
         struct eng_drive_info drives[ENG_DRIVES_MAX];
 };
 
+/*
+ * now: the heal under way, or the last look at all objects. last: the last heal that ended and wrote anything, or failed to.
+ * Any thread.
+ */
+void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct eng_heal_report *last);
 /* Any thread; a consistent copy at most a second old. */
 void eng_health_read(struct eng_store *store, struct eng_health *out);
 
@@ -312,12 +349,37 @@ struct eng_complete_params {
  */
 void eng_complete(struct eng_store *store, const struct eng_complete_params *params, eng_put_done done, void *arg);
 
+/* ---- drives that come while the store serves ------------------------------------------------------ */
+
+/*
+ * Takes a drive in for a slot whose drive is not in use. replace false: the slot's own drive, which failed or was missing; path: where it is now
+ * (NULL: where it was). replace true: an empty folder is formatted and takes the slot's place for good; what the lost drive held comes
+ * from the others. Any thread. -ENAMETOOLONG, -ENOMEM; else 0 and the number under which eng_attach_read() tells how it went.
+ */
+int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number);
+
+struct eng_attach_report {
+        uint64_t number;
+        unsigned slot;
+        bool replace, running;
+        /*
+         * Once it has ended: 0, the drive is in its slot and about to be brought up to date (see health). -EINVAL no such slot; -EEXIST it is
+         * in use; -EROFS too few drives are in; -EBUSY another is on its way in, or the drive's last operations have not come back;
+         * -ENOENT, -ENOTEMPTY the folder; -EXDEV another history; -EMFILE too many since the start; others of the folder.
+         */
+        int rv;
+        char text[200];            /* why not */
+};
+/* Any thread. -ENOENT: no such number, or many came after it. */
+int eng_attach_read(struct eng_store *store, uint64_t number, struct eng_attach_report *out);
+
 /* ---- verification -------------------------------------------------------------------------------- */
 
 struct eng_verify_report {
         uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
         bool running;
         int64_t started_ms, ended_ms;
+        struct eng_digest digest[ENG_DRIVES_MAX]; /* of the good shards found on each drive */
 };
 /* Starts reading everything (all shards of all objects, all replicas), one at a time. -EALREADY if one runs. Any loop. */
 int eng_verify_start(struct eng_store *store);

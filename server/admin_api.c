@@ -21,8 +21,7 @@
 
 /* ---- answers -------------------------------------------------------------------------------------- */
 
-/* Takes over json, which may be NULL. */
-static struct admin_answer json_answer(unsigned status, json_t *json)
+struct admin_answer srv_admin_json(unsigned status, json_t *json)
 {
         struct admin_answer answer = {.status = status, .type = JSON_TYPE};
 
@@ -37,11 +36,10 @@ static struct admin_answer json_answer(unsigned status, json_t *json)
 
 struct admin_answer srv_admin_error(unsigned status, const char *code, const char *message)
 {
-        return json_answer(status, json_pack("{s:s, s:s}", "error", code, "message", message));
+        return srv_admin_json(status, json_pack("{s:s, s:s}", "error", code, "message", message));
 }
 
-/* A string that may hold any bytes (a path does): JSON wants UTF-8. */
-static json_t *text(const char *value)
+json_t *srv_admin_text(const char *value)
 {
         json_t *json = json_string(value);
         char *copy, *p;
@@ -57,7 +55,7 @@ static json_t *text(const char *value)
         return json;
 }
 
-static json_t *number(uint64_t value)
+json_t *srv_admin_number(uint64_t value)
 {
         return json_integer((json_int_t)value);
 }
@@ -108,8 +106,8 @@ static struct admin_answer get_live(struct admin_request *request)
         int stuck = find_stuck_loop(request->admin);
 
         if (stuck < 0)
-                return json_answer(200, json_pack("{s:b}", "live", 1));
-        return json_answer(
+                return srv_admin_json(200, json_pack("{s:b}", "live", 1));
+        return srv_admin_json(
                 503, json_pack("{s:b, s:o}", "live", 0, "reason", json_sprintf("loop %d does not answer", stuck)));
 }
 
@@ -119,10 +117,10 @@ static json_t *health_drives(const struct eng_health *health)
         unsigned i;
 
         for (i = 0; i < health->drive_count; i++)
-                json_array_append_new(drives, json_pack("{s:o, s:s, s:s, s:o}", "path", text(health->drives[i].path),
+                json_array_append_new(drives, json_pack("{s:o, s:s, s:s, s:o}", "path", srv_admin_text(health->drives[i].path),
                                                         "id", health->drives[i].id, "state",
                                                         srv_drive_state_name(health->drives[i].state), "reason",
-                                                        text(health->drives[i].reason)));
+                                                        srv_admin_text(health->drives[i].reason)));
         return drives;
 }
 
@@ -136,12 +134,13 @@ static struct admin_answer get_ready(struct admin_request *request)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         eng_health_read(request->admin->source.store, health);
         ready = health->ready && !draining;
-        json = json_pack("{s:b, s:b, s:o, s:i, s:i, s:o}", "ready", ready, "writable", health->writable && ready,
-                         "reason", text(draining ? "the daemon is stopping" : health->reason), "drives_in",
-                         (int)health->drives_in, "drives_total", (int)health->drive_count, "drives",
-                         health_drives(health));
+        json = json_pack("{s:b, s:b, s:o, s:i, s:i, s:b, s:o, s:o, s:o}", "ready", ready, "writable", health->writable && ready,
+                         "reason", srv_admin_text(draining ? "the daemon is stopping" : health->reason), "drives_in",
+                         (int)health->drives_in, "drives_total", (int)health->drive_count, "healing", health->healing,
+                         "objects_below_redundancy", srv_admin_number(health->objects_below), "whole_in_seconds",
+                         srv_admin_number(health->heal_seconds_left), "drives", health_drives(health));
         free(health);
-        return json_answer(ready ? 200 : 503, json);
+        return srv_admin_json(ready ? 200 : 503, json);
 }
 
 /* ---- metrics -------------------------------------------------------------------------------------- */
@@ -167,11 +166,11 @@ static struct admin_answer get_metrics(struct admin_request *request)
 
 static json_t *info_drive(const struct eng_drive_info *drive)
 {
-        return json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "path", text(drive->path), "id", drive->id,
-                         "state", srv_drive_state_name(drive->state), "reason", text(drive->reason), "total_bytes",
-                         number(drive->total_bytes), "free_bytes", number(drive->free_bytes), "log_bytes",
-                         number(drive->log_bytes), "data_bytes", number(drive->data_bytes), "index_bytes",
-                         number(drive->index_bytes));
+        return json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "path", srv_admin_text(drive->path), "id", drive->id,
+                         "state", srv_drive_state_name(drive->state), "reason", srv_admin_text(drive->reason), "total_bytes",
+                         srv_admin_number(drive->total_bytes), "free_bytes", srv_admin_number(drive->free_bytes), "log_bytes",
+                         srv_admin_number(drive->log_bytes), "data_bytes", srv_admin_number(drive->data_bytes), "index_bytes",
+                         srv_admin_number(drive->index_bytes));
 }
 
 static struct admin_answer get_info(struct admin_request *request)
@@ -189,12 +188,12 @@ static struct admin_answer get_info(struct admin_request *request)
         for (i = 0; i < health->drive_count; i++)
                 json_array_append_new(drives, info_drive(&health->drives[i]));
         json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
-                         json_sprintf("%u+%u", health->ec_k, health->ec_m), "epoch", number(health->epoch), "ready",
-                         health->ready, "writable", health->writable, "reason", text(health->reason), "buckets",
-                         number(health->buckets), "drives", drives, "version", MILLRACE_VERSION, "uptime_s",
-                         number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000));
+                         json_sprintf("%u+%u", health->ec_k, health->ec_m), "epoch", srv_admin_number(health->epoch), "ready",
+                         health->ready, "writable", health->writable, "reason", srv_admin_text(health->reason), "buckets",
+                         srv_admin_number(health->buckets), "drives", drives, "version", MILLRACE_VERSION, "uptime_s",
+                         srv_admin_number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000));
         free(health);
-        return json_answer(200, json);
+        return srv_admin_json(200, json);
 }
 
 /* ---- verify --------------------------------------------------------------------------------------- */
@@ -252,17 +251,18 @@ static json_t *verify_report(struct srv_admin *admin)
         struct eng_verify_report report;
 
         eng_verify_read(admin->source.store, &report);
-        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report.running, "objects",
-                         number(report.objects), "bytes", number(report.bytes), "shards", number(report.shards),
-                         "damaged_shards", number(report.damaged_shards), "repaired_shards",
-                         number(report.repaired_shards), "missing_shards", number(report.missing_shards),
-                         "unreadable_objects", number(report.unreadable_objects), "started_ms",
-                         json_integer(report.started_ms), "ended_ms", json_integer(report.ended_ms));
+        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report.running, "objects",
+                         srv_admin_number(report.objects), "bytes", srv_admin_number(report.bytes), "shards", srv_admin_number(report.shards),
+                         "damaged_shards", srv_admin_number(report.damaged_shards), "repaired_shards",
+                         srv_admin_number(report.repaired_shards), "missing_shards", srv_admin_number(report.missing_shards),
+                         "unreadable_objects", srv_admin_number(report.unreadable_objects), "started_ms",
+                         json_integer(report.started_ms), "ended_ms", json_integer(report.ended_ms), "drives",
+                         srv_admin_digests(report.digest));
 }
 
 static struct admin_answer get_verify(struct admin_request *request)
 {
-        return json_answer(200, verify_report(request->admin));
+        return srv_admin_json(200, verify_report(request->admin));
 }
 
 static struct admin_answer post_verify(struct admin_request *request)
@@ -270,7 +270,7 @@ static struct admin_answer post_verify(struct admin_request *request)
         int rv = ask_verify(request->admin);
 
         if (rv == 0)
-                return json_answer(202, verify_report(request->admin));
+                return srv_admin_json(202, verify_report(request->admin));
         if (rv == -EALREADY)
                 return srv_admin_error(409, "AlreadyRunning", "a verification is running");
         if (rv == -EHOSTDOWN)
@@ -291,6 +291,8 @@ static const struct route {
         {"/metrics", get_metrics, NULL},
         {"/admin/v1/info", get_info, NULL},
         {"/admin/v1/verify", get_verify, post_verify},
+        {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives},
+        {"/admin/v1/heal", srv_admin_get_heal, NULL},
 };
 
 static const struct route *find_route(struct s3_str path)

@@ -8,6 +8,7 @@
 
 #include "s3.h"
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -68,7 +69,20 @@ struct admin_answer {
 /* ---- admin_api.c: the calls. All on the admin thread. ---- */
 struct admin_answer srv_admin_answer(struct admin_request *request);
 struct admin_answer srv_admin_error(unsigned status, const char *code, const char *message);
+/* Takes over json, which may be NULL. */
+struct admin_answer srv_admin_json(unsigned status, json_t *json);
+/* A string that may hold any bytes (a path does): JSON wants UTF-8. */
+json_t *srv_admin_text(const char *value);
+json_t *srv_admin_number(uint64_t value);
 void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *store);
+
+/* ---- admin_drives.c ---- */
+
+struct admin_answer srv_admin_get_drives(struct admin_request *request);
+struct admin_answer srv_admin_post_drives(struct admin_request *request);
+struct admin_answer srv_admin_get_heal(struct admin_request *request);
+/* Shards, bytes and digest of each drive that has any, by slot. */
+json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 
 /* ---- admin_auth.c ---- */
 

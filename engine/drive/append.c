@@ -66,7 +66,7 @@ static int apply_put(struct eng_local *l, const struct eng_append *append, const
         head->seq = append->rec.seq;
         head->log_file = append->rec.file;
         head->log_position = append->rec.position;
-        if (mut->inline_len > 0 && append->body != NULL)
+        if (mut->inline_len > 0 && append->body != NULL && !append->moved)
                 cache_inline(l, head, mut);
         return eng_tail_put(l->active, mut->name, mut->name_len, value, append->rec.seq);
 }
@@ -231,8 +231,7 @@ static void durable_copy(void *arg, struct eng_append *append)
                 eng_local_fail(l, rv, "applying a record");
         answer(append, rv != 0 ? -EIO : 0);
         eng_append_free(append);
-        if (rv == 0 && eng_batch_due(l))
-                eng_batch_start(l);
+        /* No index batch is begun here: records of the same write may not have been taken in yet, and the log counts as covered up to its end. */
 }
 
 void eng_append_epoch_durable(void *arg, struct eng_append *append)
@@ -244,7 +243,7 @@ void eng_append_epoch_durable(void *arg, struct eng_append *append)
         eng_append_free(append);
 }
 
-static struct eng_append *new_append(enum fmt_record_type type, struct eng_buf *body)
+struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body)
 {
         struct eng_append *append = calloc(1, sizeof(*append));
 
@@ -342,7 +341,7 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
                 eng_local_answer(op, rv);
                 return;
         }
-        append = new_append(op->append.type, op->append.body);
+        append = eng_append_new(op->append.type, op->append.body);
         if (append != NULL && op->append.type == FMT_RECORD_VOID && !name_void(l, append)) {
                 eng_append_free(append);
                 append = NULL;
@@ -368,7 +367,7 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
 int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
                    void (*durable)(void *arg, struct eng_append *append))
 {
-        struct eng_append *append = new_append(type, body);
+        struct eng_append *append = eng_append_new(type, body);
 
         if (append == NULL)
                 return -ENOMEM;

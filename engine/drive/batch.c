@@ -183,6 +183,7 @@ static int freeze(struct eng_local *l)
         l->frozen = l->active;
         l->active = fresh;
         l->batch.tail = l->frozen;
+        l->batches_begun++;
         return 1;
 }
 
@@ -191,15 +192,20 @@ static int freeze(struct eng_local *l)
 static void take_rows(struct eng_local *l, const struct eng_batch *batch)
 {
         struct eng_log_file *file;
+        uint64_t live = 0;
         unsigned i;
 
         TAILQ_FOREACH (file, &l->files.list, order)
-                file->live_names = 0;
+                file->live_names = file->live_bytes = 0;
         for (i = 0; i < batch->row_count; i++) {
                 file = eng_log_files_find(&l->files, batch->rows[i].file);
-                if (file != NULL)
-                        file->live_names = batch->rows[i].live_names;
+                if (file == NULL)
+                        continue;
+                file->live_names = batch->rows[i].live_names;
+                file->live_bytes = batch->rows[i].live_bytes;
+                live += file->live_bytes;
         }
+        atomic_store_explicit(&l->figures.log_live_bytes, live, memory_order_relaxed);
 }
 
 static void take_segments(struct eng_local *l, const struct eng_batch *batch)
@@ -250,6 +256,7 @@ static void thaw(struct eng_local *l, bool running)
         struct eng_tail *frozen = l->frozen;
 
         l->covered = l->batch.covered;
+        l->batches_ended++;
         l->frozen = NULL;
         take_rows(l, &l->batch);
         take_segments(l, &l->batch);
@@ -304,7 +311,8 @@ static void batch_done(struct eng_job *job)
         }
         thaw(l, true);
         eng_file_free_dead(l);
-        if (eng_batch_due(l))
+        eng_reclaim_settled(l);
+        if (eng_batch_due(l) || l->reclaim.state == ENG_RECLAIM_SETTLE)
                 eng_batch_start(l);
         eng_log_kick(l);
 }
@@ -327,13 +335,12 @@ void eng_batch_tick(struct eng_local *l)
                 eng_batch_start(l);
 }
 
-int eng_batch_now(struct eng_local *l, bool keep_dead)
+int eng_batch_now(struct eng_local *l)
 {
         int rv = freeze(l);
 
         if (rv <= 0)
                 return rv;
-        l->batch.keep_dead = keep_dead;
         do {
                 rv = eng_batch_write(l->index, &l->batch);
         } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);

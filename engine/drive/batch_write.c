@@ -58,7 +58,7 @@ static int look_at_old(struct eng_index_txn *txn, struct eng_batch *batch, const
         memcpy(&head, old.value, sizeof(head));
         if (head.seq > entry->seq)
                 return 1;
-        if (!eng_value_has_shards(&head) ||
+        if (!eng_value_has_shards(&head) || eng_tail_only_forgets(entry->kind, entry->name) ||
             (entry->kind == ENG_TAIL_PUT &&
              eng_value_same_shards(old.value, old.value_len, entry->value->data, entry->value->len)))
                 return 0;
@@ -239,8 +239,6 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
                 rv = write_meta(txn, batch);
         if (rv == 0)
                 rv = eng_index_each_log(txn, keep_row, batch);
-        if (rv == 0 && batch->keep_dead && batch->dead.count + batch->tail->dead.count > 0)
-                rv = -ECANCELED; /* nobody could be told: the next start replays and finds them again */
         if (rv != 0) {
                 eng_index_write_abort(txn);
                 return rv;

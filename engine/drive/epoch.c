@@ -148,7 +148,7 @@ static int load_history(struct eng_local *l, struct eng_index_txn *txn)
 
 int eng_epochs_load(struct eng_local *l, struct eng_index_txn *txn)
 {
-        uint8_t body[sizeof(struct fmt_epoch) + ENG_DRIVES_MAX * sizeof(struct fmt_epoch_drive)];
+        uint8_t body[FMT_EPOCH_MAX(ENG_DRIVES_MAX)];
         struct fmt_epoch epoch;
         size_t len;
         int rv;
@@ -183,6 +183,7 @@ int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
         for (i = 1; i < epochs->count; i++) {
                 history->past[i - 1].number = epochs->known[i].head.number;
                 memcpy(history->past[i - 1].id, epochs->known[i].head.id, FMT_ID);
+                memcpy(history->past[i - 1].parent, epochs->known[i].head.parent, FMT_ID);
                 history->count++;
         }
         return *len <= cap ? 0 : -ENOBUFS;

@@ -3,7 +3,8 @@
  *
  * The loop decides, the file worker does. Freeing keeps I6: a log file goes only when the durable index names nothing in it and covers all
  * of it, nobody reads it, and what its tombstones hide is gone from all older files (so: it is the oldest, or has none); when
- * it is not the oldest, a FREED record goes first, so that replay can tell a freed file from a lost one.
+ * it is not the oldest, a FREED record goes first, so that replay can tell a freed file from a lost one. And a MARKS record that says how far
+ * each group was applied stands in a later file before any file goes, so that a rebuilt index still knows the numbers that were given.
  *
  * Once a second the drive also checks that its path still leads to the folder it opened: a folder moved away or remounted must not be written
  * to unseen.
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define LOCAL_OF(job, member) ((struct eng_local *)((char *)(job)-offsetof(struct eng_local, file.member)))
@@ -25,7 +25,6 @@
 int eng_file_look(struct eng_local *l)
 {
         char name[sizeof(l->path) + 8];
-        struct statvfs space;
         struct stat now;
 
         snprintf(name, sizeof(name), "%s/FORMAT", l->path);
@@ -33,11 +32,7 @@ int eng_file_look(struct eng_local *l)
                 return errno == ENOENT || errno == ENOTDIR ? -ESTALE : -errno;
         if (now.st_dev != l->format.st_dev || now.st_ino != l->format.st_ino)
                 return -ESTALE;
-        if (fstatvfs(l->dir_fd, &space) != 0)
-                return -errno;
-        l->file.total_bytes = (uint64_t)space.f_blocks * space.f_frsize;
-        l->file.free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
-        return 0;
+        return eng_space_look(l->space, l->dir_fd);
 }
 
 static void look_run(struct eng_job *job)
@@ -54,12 +49,12 @@ static void look_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
-        if (rv == -ESTALE)
+        if (rv == -ESTALE) {
+                atomic_store(&l->vanished, true);
                 eng_local_fail(l, 0, "the folder was moved away or replaced");
-        else if (rv != 0)
+        } else if (rv != 0) {
                 eng_local_fail(l, rv, "looking at the folder");
-        atomic_store_explicit(&l->figures.total_bytes, l->file.total_bytes, memory_order_relaxed);
-        atomic_store_explicit(&l->figures.free_bytes, l->file.free_bytes, memory_order_relaxed);
+        }
 }
 
 void eng_file_tick(struct eng_local *l)
@@ -92,6 +87,7 @@ static void free_run(struct eng_job *job)
         unlink_logs(l);
         for (i = 0; i < l->file.reap_count; i++)
                 eng_segment_reap_run(&l->file.reap[i]);
+        eng_space_look(l->space, l->dir_fd);
 }
 
 static int note_gone(uint64_t **list, unsigned *count, unsigned *size, uint64_t number)
@@ -142,6 +138,8 @@ static void free_done(struct eng_job *job)
         }
         if (rv != 0)
                 eng_local_fail(l, rv, "freeing files");
+        else
+                eng_count(&l->figures.reclaim_freed, l->file.free_bytes);
 }
 
 static void freed_durable(void *arg, struct eng_append *append)
@@ -195,6 +193,76 @@ static void write_freed(struct eng_local *l)
         eng_buf_unref(body);
 }
 
+/* ---- marks of groups ------------------------------------------------------------------------------- */
+
+static void marks_durable(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+
+        l->file.marks_file = l->file.marks_from;
+        l->file.marks_in_flight = false;
+        eng_append_free(append);
+        eng_file_free_dead(l);
+}
+
+static struct eng_buf *list_marks(const struct eng_local *l)
+{
+        struct eng_buf *body = eng_buf_new(l->pgs.count * sizeof(struct fmt_mark));
+        struct eng_log_pg *pg = NULL;
+        struct fmt_mark mark;
+
+        if (body == NULL)
+                return NULL;
+        body->len = 0;
+        while ((pg = eng_pgs_next(&l->pgs, pg)) != NULL) {
+                mark = (struct fmt_mark){.pg = pg->pg, .seq = pg->seen, .epoch = pg->epoch};
+                if (pg->applied > mark.seq)
+                        mark.seq = pg->applied;
+                if (mark.seq == 0)
+                        continue;
+                memcpy(body->data + body->len, &mark, sizeof(mark));
+                body->len += sizeof(mark);
+        }
+        return body;
+}
+
+/* True: a MARKS record stands behind this file. Else one is on its way, and what was asked for is asked for again when it is durable. */
+static bool marks_behind(struct eng_local *l, const struct eng_log_file *file)
+{
+        struct eng_buf *body;
+
+        if (l->file.marks_file > file->number)
+                return true;
+        if (l->file.marks_in_flight)
+                return false;
+        l->file.marks_from = l->log.current->number; /* what stands in earlier files is durable, and listed */
+        body = list_marks(l);
+        if (body != NULL && body->len <= FMT_BODY_MAX)
+                l->file.marks_in_flight = eng_append_own(l, FMT_RECORD_MARKS, body, 0, marks_durable) == 0;
+        eng_buf_unref(body);
+        return false;
+}
+
+int eng_file_take_marks(struct eng_local *l, const uint8_t *body, size_t len)
+{
+        struct eng_log_pg *pg;
+        struct fmt_mark mark;
+        size_t at;
+
+        if (len % sizeof(mark) != 0)
+                return -EBADMSG;
+        for (at = 0; at < len; at += sizeof(mark)) {
+                memcpy(&mark, body + at, sizeof(mark));
+                pg = eng_pgs_get(&l->pgs, mark.pg);
+                if (pg == NULL)
+                        return -ENOMEM;
+                eng_pgs_mark(pg, mark.seq, mark.epoch);
+        }
+        return 0;
+}
+
+/* ---- which log files go ---------------------------------------------------------------------------- */
+
 /* Nothing lives in it as far as names go, and nobody uses it. */
 static bool is_dead(const struct eng_local *l, const struct eng_log_file *file)
 {
@@ -220,7 +288,8 @@ static void pick_logs(struct eng_local *l)
         TAILQ_FOREACH (file, &l->files.list, order) {
                 if (l->file.log_count == ENG_FREE_AT_ONCE || file->number >= l->covered.file)
                         break;
-                if (is_dead(l, file) && (oldest || file->tombstones == 0) && without_epochs(l, file)) {
+                if (is_dead(l, file) && (oldest || file->tombstones == 0) && marks_behind(l, file) &&
+                    without_epochs(l, file)) {
                         if (oldest || file->freed) {
                                 l->file.logs[l->file.log_count++] = file;
                                 continue;
@@ -247,6 +316,18 @@ static void trim_done(struct eng_job *job)
                 eng_segment_trim_end(l->segments, &l->file.trim);
 }
 
+/* What the files picked take. */
+static void count_free(struct eng_local *l)
+{
+        unsigned i;
+
+        l->file.free_bytes = 0;
+        for (i = 0; i < l->file.log_count; i++)
+                l->file.free_bytes += l->file.logs[i]->capacity;
+        for (i = 0; i < l->file.reap_count; i++)
+                l->file.free_bytes += eng_segment_job_bytes(&l->file.reap[i]);
+}
+
 void eng_file_free_dead(struct eng_local *l)
 {
         if (eng_local_failed(l))
@@ -260,6 +341,7 @@ void eng_file_free_dead(struct eng_local *l)
         while (l->file.reap_count < ENG_FREE_AT_ONCE &&
                eng_segment_reap_begin(l->segments, &l->file.reap[l->file.reap_count]))
                 l->file.reap_count++;
+        count_free(l);
         if (l->file.log_count + l->file.reap_count > 0)
                 eng_local_give(l, &l->file_worker, &l->file.free_job, free_run, free_done);
 }
@@ -268,7 +350,10 @@ void eng_file_free_dead(struct eng_local *l)
 
 static void make_run(struct eng_job *job)
 {
-        eng_segment_prepare_run(&LOCAL_OF(job, make_job)->file.segment);
+        struct eng_local *l = LOCAL_OF(job, make_job);
+
+        eng_segment_prepare_run(&l->file.segment);
+        eng_space_look(l->space, l->dir_fd);
 }
 
 static void make_done(struct eng_job *job)
@@ -278,18 +363,39 @@ static void make_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
-        eng_file_tick(l); /* there is less free space now */
+        eng_space_drop(l->space, l->file.make_bytes);
+        l->file.make_bytes = 0;
         rv = eng_segment_prepare_end(l->segments, &l->file.segment);
-        if (rv != 0 && rv != -ENOSPC && rv != -EDQUOT)
+        if (rv != 0 && rv != -ENOSPC && rv != -EDQUOT) {
                 eng_local_fail(l, rv, "making a segment");
-        else
-                eng_write_retry(l, rv == 0 ? 0 : -ENOSPC);
+                return;
+        }
+        eng_write_retry(l, rv == 0 ? 0 : -ENOSPC);
+        eng_reclaim_room(l, rv == 0 ? 0 : -ENOSPC);
+}
+
+/*
+ * A segment takes its space ahead, so it is here that PUTs meet the watermark: one that does not fit above the reserve is made only for those who
+ * may use that. False: none is to be made.
+ */
+static bool may_make(struct eng_local *l, uint64_t bytes)
+{
+        if (eng_space_free(l->space) >= l->reserve_bytes + bytes)
+                return true;
+        return eng_write_refuse(l) || l->reclaim.state == ENG_RECLAIM_ROOM;
 }
 
 void eng_file_make_segment(struct eng_local *l)
 {
-        if (l->file.make_job.state != ENG_JOB_IDLE || !eng_segments_want_next(l->segments))
+        uint64_t bytes = eng_space_portion(l->space, l->reserve_bytes, eng_segments_size(l->segments), ENG_SEGMENT_BYTES_MIN);
+
+        if (l->file.make_job.state != ENG_JOB_IDLE || !eng_segments_want_next(l->segments) || eng_local_failed(l))
+                return;
+        if (!may_make(l, bytes))
                 return;
         eng_segment_prepare_begin(l->segments, &l->file.segment);
+        eng_segment_prepare_size(&l->file.segment, bytes);
+        l->file.make_bytes = bytes;
+        eng_space_claim(l->space, bytes);
         eng_local_give(l, &l->file_worker, &l->file.make_job, make_run, make_done);
 }

@@ -44,7 +44,7 @@ static const char *const op_names[ENG_OP_KINDS] = {
         [ENG_OP_APPEND] = "append", [ENG_OP_COMMIT] = "commit",   [ENG_OP_LOOKUP] = "lookup",
         [ENG_OP_SCAN] = "scan",     [ENG_OP_WRITE] = "write",     [ENG_OP_SYNC] = "sync",
         [ENG_OP_READ] = "read",     [ENG_OP_DISCARD] = "discard", [ENG_OP_TAIL] = "tail",
-        [ENG_OP_RECORD] = "record",
+        [ENG_OP_RECORD] = "record", [ENG_OP_HELD] = "held",       [ENG_OP_IDS] = "ids",
 };
 
 struct eng_filter {

@@ -46,6 +46,12 @@ void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
         case ENG_OP_TAIL:
                 to->tail = from->tail;
                 break;
+        case ENG_OP_HELD:
+                to->held = from->held;
+                break;
+        case ENG_OP_IDS:
+                to->ids = from->ids;
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_KINDS:
                 break;
@@ -70,6 +76,12 @@ void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from)
         case ENG_OP_TAIL:
                 to->tail = from->tail;
                 break;
+        case ENG_OP_HELD:
+                to->held = from->held;
+                break;
+        case ENG_OP_IDS:
+                to->ids = from->ids;
+                break;
         default:
                 break;
         }
@@ -87,6 +99,8 @@ void eng_filter_drop_answer(struct eng_op *op)
                 eng_buf_unref(op->scan.entries);
         if (op->kind == ENG_OP_TAIL)
                 eng_buf_unref(op->tail.entries);
+        if (op->kind == ENG_OP_IDS)
+                eng_buf_unref(op->ids.ids);
 }
 
 /* ---- writing and reading bytes --------------------------------------------------------------------- */
@@ -288,6 +302,16 @@ static void put_request(struct wire *wire, const struct eng_op *op)
         case ENG_OP_DISCARD:
                 put(wire, op->discard.object_id, FMT_ID);
                 break;
+        case ENG_OP_HELD:
+                put(wire, op->held.object_id, FMT_ID);
+                put_number(wire, op->held.stripe);
+                put_number(wire, op->held.count);
+                put_number(wire, op->held.shard);
+                break;
+        case ENG_OP_IDS:
+                put(wire, op->ids.after, FMT_ID);
+                put_number(wire, op->ids.max);
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
         case ENG_OP_KINDS:
@@ -370,6 +394,16 @@ static void get_request(struct wire *wire, struct eng_filter_op *of)
         case ENG_OP_DISCARD:
                 memcpy(op->discard.object_id, get(wire, FMT_ID), FMT_ID);
                 break;
+        case ENG_OP_HELD:
+                memcpy(op->held.object_id, get(wire, FMT_ID), FMT_ID);
+                op->held.stripe = (uint32_t)get_number(wire);
+                op->held.count = (uint32_t)get_number(wire);
+                op->held.shard = (uint8_t)get_number(wire);
+                break;
+        case ENG_OP_IDS:
+                memcpy(op->ids.after, get(wire, FMT_ID), FMT_ID);
+                op->ids.max = (uint32_t)get_number(wire);
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
         case ENG_OP_KINDS:
@@ -432,6 +466,13 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
                 put_buf(wire, op->tail.entries);
                 put_number(wire, op->tail.count);
                 break;
+        case ENG_OP_HELD:
+                put(wire, op->held.bits, sizeof(op->held.bits));
+                break;
+        case ENG_OP_IDS:
+                put_buf(wire, op->ids.ids);
+                put_number(wire, op->ids.count);
+                break;
         case ENG_OP_READ:
                 put(wire, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
                 break;
@@ -462,6 +503,13 @@ static void get_answer(struct wire *wire, struct eng_op *op)
         case ENG_OP_TAIL:
                 op->tail.entries = get_buf(wire);
                 op->tail.count = (uint32_t)get_number(wire);
+                break;
+        case ENG_OP_HELD:
+                memcpy(op->held.bits, get(wire, sizeof(op->held.bits)), sizeof(op->held.bits));
+                break;
+        case ENG_OP_IDS:
+                op->ids.ids = get_buf(wire);
+                op->ids.count = (uint32_t)get_number(wire);
                 break;
         case ENG_OP_READ:
                 memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, get(wire, op->read.len),

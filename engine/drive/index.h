@@ -139,6 +139,8 @@ static inline uint64_t eng_place_bytes(const struct eng_place *place)
 /* -ENOENT. */
 int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
                         struct eng_place *out);
+/* The first object id greater than `after` that has places. -ENOENT: there is none. */
+int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID]);
 /*
  * Write transactions. Sets the place of (object id, place->stripe, place->shard). 0: new; 1: there was one, copied to
  * *old (old may be NULL) and replaced; the same place again changes nothing. live_frames and live_bytes of the rows of

@@ -216,6 +216,32 @@ int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_I
         ENG_GUARDED(&txn->index->broken, place_get(txn, object_id, stripe, shard, out));
 }
 
+static int place_next(struct eng_index_txn *txn, const uint8_t *after, uint8_t *out)
+{
+        uint8_t key[PLACE_KEY];
+        MDB_val mkey = {.mv_size = sizeof(key), .mv_data = key}, data;
+        int rv;
+
+        place_key(key, after, UINT32_MAX, UINT8_MAX);
+        rv = index_cursor_open(txn, INDEX_PLACES, &txn->walk);
+        if (rv != 0)
+                return rv;
+        rv = index_error(mdb_cursor_get(txn->walk, &mkey, &data, MDB_SET_RANGE));
+        if (rv == 0 && mkey.mv_size == PLACE_KEY && memcmp(mkey.mv_data, after, FMT_ID) == 0) /* that very shard is there */
+                rv = index_error(mdb_cursor_get(txn->walk, &mkey, &data, MDB_NEXT));
+        if (rv == 0 && (mkey.mv_size != PLACE_KEY || memcmp(mkey.mv_data, after, FMT_ID) <= 0))
+                rv = -EBADMSG;
+        if (rv == 0)
+                memcpy(out, mkey.mv_data, FMT_ID);
+        index_walk_close(txn);
+        return rv;
+}
+
+int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID])
+{
+        ENG_GUARDED(&txn->index->broken, place_next(txn, after, out));
+}
+
 static int place_count(struct eng_index_txn *txn, const struct eng_place *place, int sign)
 {
         return index_count(txn, INDEX_SEGMENTS, place->segment, sign, sign * (int64_t)eng_place_bytes(place));

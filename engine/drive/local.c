@@ -21,7 +21,7 @@ static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *
         [ENG_OP_APPEND] = eng_append_op, [ENG_OP_COMMIT] = eng_commit_op,   [ENG_OP_LOOKUP] = eng_lookup_op,
         [ENG_OP_SCAN] = eng_scan_op,     [ENG_OP_WRITE] = eng_write_op,     [ENG_OP_SYNC] = eng_sync_op,
         [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
-        [ENG_OP_RECORD] = eng_record_op,
+        [ENG_OP_RECORD] = eng_record_op, [ENG_OP_HELD] = eng_held_op,     [ENG_OP_IDS] = eng_ids_op,
 };
 
 static void deliver(struct lp_msg *msg)
@@ -76,7 +76,7 @@ static void local_submit(struct eng_drive *drive, struct eng_op *op)
 bool eng_local_full(struct eng_local *l, unsigned flags)
 {
         return (flags & ENG_OP_RESERVE) == 0 &&
-               atomic_load_explicit(&l->figures.free_bytes, memory_order_relaxed) < l->reserve_bytes;
+               eng_space_free(l->space) < l->reserve_bytes;
 }
 
 /* ---- failure --------------------------------------------------------------------------------------- */
@@ -155,6 +155,7 @@ bool eng_local_release(struct eng_local *l)
         assert(l->holds > 0);
         if (--l->holds == 0) {
                 eng_log_free(l);
+                eng_reclaim_free(l);
                 free(l);
         }
         return open;
@@ -180,7 +181,7 @@ static void cover_log(struct eng_local *l)
                 eng_batch_free(&l->batch);
         }
         if (l->frozen == NULL)
-                eng_batch_now(l, true);
+                eng_batch_now(l);
 }
 
 /* What was still queued. Its ops are not answered: whoever closed the drive has given them up. */
@@ -197,6 +198,13 @@ static void drop_queues(struct eng_local *l)
                 }
         }
         eng_write_drop_waiting(l);
+}
+
+/* Space of the file system that was set aside for files to be made. */
+static void drop_claims(struct eng_local *l)
+{
+        eng_space_drop(l->space, l->log.claimed + l->file.make_bytes);
+        l->log.claimed = l->file.make_bytes = 0;
 }
 
 void eng_local_teardown(struct eng_local *l)
@@ -225,8 +233,41 @@ void eng_local_teardown(struct eng_local *l)
                 close(l->dir_fd);
         if (l->lock_fd >= 0)
                 close(l->lock_fd);
+        if (l->space != NULL) {
+                drop_claims(l);
+                eng_space_put(l->space);
+        }
         l->closed = true;
         eng_local_release(l);
+}
+
+bool eng_local_let_go(struct eng_drive *drive)
+{
+        struct eng_local *l = eng_local_of(drive);
+
+        if (l->lock_fd < 0)
+                return true;
+        if (!eng_local_failed(l))
+                eng_local_fail(l, 0, "the store went on without it");
+        if (l->holds > 1 || !TAILQ_EMPTY(&l->watches))
+                return false;
+        eng_worker_stop(&l->index_worker); /* idle: a job under way would be a hold */
+        eng_worker_stop(&l->file_worker);
+        eng_reclaim_stop(l);
+        lp_timer_stop(drive->owner, &l->tick);
+        drop_claims(l);
+        eng_index_reader_free(l->reader);
+        eng_index_close(l->index);
+        l->reader = NULL;
+        l->index = NULL;
+        close(l->lock_fd);
+        l->lock_fd = -1;
+        return true;
+}
+
+bool eng_local_vanished(struct eng_drive *drive)
+{
+        return atomic_load(&eng_local_of(drive)->vanished);
 }
 
 static void local_close(struct eng_drive *drive)
@@ -235,6 +276,7 @@ static void local_close(struct eng_drive *drive)
 
         eng_worker_stop(&l->index_worker);
         eng_worker_stop(&l->file_worker);
+        eng_reclaim_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
         cover_log(l);
         eng_local_teardown(l);
@@ -260,8 +302,8 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         memcpy(out->id, l->id_text, sizeof(out->id));
         if (failed)
                 memcpy(out->reason, l->reason, sizeof(out->reason));
-        out->total_bytes = figure(&l->figures.total_bytes);
-        out->free_bytes = figure(&l->figures.free_bytes);
+        out->total_bytes = figure(&l->space->total);
+        out->free_bytes = figure(&l->space->free);
         out->log_bytes = figure(&l->figures.log_bytes);
         out->data_bytes = figure(&l->figures.data_bytes);
         out->index_bytes = figure(&l->figures.index_bytes);
@@ -277,4 +319,9 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         out->cache_bytes = figure(&l->figures.cache_bytes);
         out->cache_hits = figure(&l->figures.cache_hits);
         out->cache_misses = figure(&l->figures.cache_misses);
+        out->log_live_bytes = figure(&l->figures.log_live_bytes);
+        out->data_live_bytes = figure(&l->figures.data_live_bytes);
+        out->reclaim_copied = figure(&l->figures.reclaim_copied);
+        out->reclaim_freed = figure(&l->figures.reclaim_freed);
+        out->reclaim_damaged = figure(&l->figures.reclaim_damaged);
 }

@@ -6,7 +6,8 @@
  *                                                  +-> scan.c     SCAN
  *                                                  +-> write.c    WRITE SYNC DISCARD
  *                                                  +-> read.c     READ                       -> on the home loop
- *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)
+ *                                                  +-> holds.c    HELD IDS
+ *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)   reclaim (reclaim*.c)
  *
  * All state belongs to the owner loop, unless a comment says otherwise. There are no locks: the workers touch only the job they hold.
  */
@@ -26,6 +27,7 @@
 #include "engine/drive/pgs.h"
 #include "engine/drive/rec.h"
 #include "engine/drive/segment.h"
+#include "engine/drive/space.h"
 #include "engine/drive/tail.h"
 #include "engine/drive/worker.h"
 
@@ -50,6 +52,9 @@ struct eng_watch {
         TAILQ_ENTRY(eng_watch) link;
 };
 TAILQ_HEAD(eng_watch_list, eng_watch);
+
+#include "engine/drive/reclaim.h" /* has an eng_watch */
+
 void eng_watch_begin(struct eng_local *l, struct eng_watch *watch);
 void eng_watch_end(struct eng_local *l, struct eng_watch *watch);
 
@@ -75,7 +80,7 @@ struct eng_log {
         struct eng_log_position end; /* of what is durable */
         uint32_t crc;                /* chain: header_crc of the last record built */
         enum eng_log_next next;
-        uint64_t next_number;
+        uint64_t next_number, next_bytes, claimed;
         struct eng_job make_next;
         int make_result;
 };
@@ -86,7 +91,7 @@ void eng_log_free(struct eng_local *l);
 void eng_log_append(struct eng_local *l, struct eng_append *append);
 /* Starts a batch if none is in flight, something waits, and the tail and the files have room. */
 void eng_log_kick(struct eng_local *l);
-/* Answers everything that waits with rv. */
+/* Answers everything that waits with rv. -ENOSPC: records of the drive's own go on waiting. */
 void eng_log_fail_queue(struct eng_local *l, int rv);
 
 /* ---- epochs (epoch.c) ------------------------------------------------------------------------------ */
@@ -127,7 +132,6 @@ struct eng_batch {
         uint64_t *logs_gone, *segments_gone;
         unsigned pg_count, log_count, segment_count, log_gone_count, segment_gone_count;
         struct eng_buf *epoch, *history; /* NULL: as they are */
-        bool keep_dead; /* closing: rather leave the log to be replayed than lose a list of dead shards */
         /* results */
         int result;
         struct eng_buf_list dead;   /* values with shards that died by it */
@@ -137,8 +141,8 @@ struct eng_batch {
 };
 /* Freezes the active generation and hands it to the index worker, if that is free and there is something new. */
 void eng_batch_start(struct eng_local *l);
-/* The same on the calling thread: open and close. keep_dead: see above; 0 if nothing was written because of it. */
-int eng_batch_now(struct eng_local *l, bool keep_dead);
+/* The same on the calling thread: open and close. Nobody is told of shards that died by it when closing: a sweep finds them. */
+int eng_batch_now(struct eng_local *l);
 /* Retries a batch that met a full disk. */
 void eng_batch_tick(struct eng_local *l);
 void eng_batch_free(struct eng_batch *batch);
@@ -153,15 +157,18 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the wo
 struct eng_file_work {
         struct eng_job tick_job; /* free space, and whether the folder is still the one that was opened */
         int tick_result;
-        uint64_t total_bytes, free_bytes;
         struct eng_job free_job; /* unlinks */
         struct eng_log_file *logs[ENG_FREE_AT_ONCE];
         unsigned log_count;
+        uint64_t free_bytes;  /* of the files in logs and reap */
         bool freed_in_flight; /* a FREED record is on its way */
+        bool marks_in_flight; /* a MARKS record is */
+        uint64_t marks_from, marks_file; /* a MARKS record knows all records of the files before this: the one on its way; the last, 0: none */
         int free_result;
         struct eng_segment_job reap[ENG_FREE_AT_ONCE];
         unsigned reap_count;
         struct eng_job make_job; /* next segment */
+        uint64_t make_bytes;     /* claimed for it */
         struct eng_segment_job segment;
         struct eng_job trim_job;
         struct eng_segment_job trim;
@@ -170,6 +177,8 @@ void eng_file_tick(struct eng_local *l);
 /* After an index batch: unlinks log files and segments in which nothing lives. */
 void eng_file_free_dead(struct eng_local *l);
 void eng_file_make_segment(struct eng_local *l);
+/* A MARKS record in the log: how far each group was applied. 0 or -EBADMSG. */
+int eng_file_take_marks(struct eng_local *l, const uint8_t *body, size_t len);
 /* Blocking: reads free space; checks that path/FORMAT is the file that was opened. */
 int eng_file_look(struct eng_local *l);
 
@@ -194,6 +203,8 @@ void eng_write_retry(struct eng_local *l, int rv);
 /* Lowest offset in the segment that is reserved and not yet written, or its end. */
 uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment);
 void eng_write_fail(struct eng_local *l);
+/* The file system is at its watermark: answers those that may not use the reserve. True: others wait. */
+bool eng_write_refuse(struct eng_local *l);
 void eng_write_drop_waiting(struct eng_local *l);
 
 /* ---- the drive ------------------------------------------------------------------------------------- */
@@ -207,12 +218,14 @@ struct eng_local {
         int dir_fd, lock_fd;
         struct stat format; /* of FORMAT as opened */
         uint64_t log_file_bytes, tail_bytes, reserve_bytes, io_limit_ns;
+        struct eng_space *space; /* the file system's, shared */
 
         /* any thread */
-        atomic_bool failed;
+        atomic_bool failed, vanished;
         char reason[160]; /* written once, before failed is set */
         struct {
-                atomic_uint_fast64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
+                atomic_uint_fast64_t log_bytes, data_bytes, index_bytes, log_live_bytes, data_live_bytes;
+                atomic_uint_fast64_t reclaim_copied, reclaim_freed, reclaim_damaged;
                 atomic_uint_fast64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
                 atomic_uint_fast64_t cache_bytes, cache_hits, cache_misses;
         } figures;
@@ -225,7 +238,8 @@ struct eng_local {
         struct eng_pgs pgs;
         struct eng_tail *active, *frozen;
         struct eng_batch batch;
-        struct fmt_index_covered covered; /* as durably written */
+        uint64_t batches_begun, batches_ended; /* generations frozen; those of them that are in the index */
+        struct fmt_index_covered covered;      /* as durably written */
         struct eng_epochs epochs;
         struct eng_cache *cache;
         struct eng_index *index;
@@ -242,6 +256,7 @@ struct eng_local {
         struct lp_timer tick;
         struct lp_msg start_msg, fail_msg;
         struct eng_worker index_worker, file_worker;
+        struct eng_reclaim reclaim;
 };
 
 static inline struct eng_local *eng_local_of(struct eng_drive *drive)
@@ -275,7 +290,7 @@ bool eng_local_release(struct eng_local *l);
 /* Hands a job to a worker, with a hold that the job's done gives back. */
 void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_job *job, void (*run)(struct eng_job *),
                     void (*done)(struct eng_job *));
-/* True if free space is below the reserve and the op may not use it. */
+/* True if free space of the file system is below the reserve and the op may not use it. */
 bool eng_local_full(struct eng_local *l, unsigned flags);
 
 /* ---- append.c -------------------------------------------------------------------------------------- */
@@ -284,7 +299,9 @@ void eng_append_op(struct eng_local *l, struct eng_op *op);
 void eng_commit_op(struct eng_local *l, struct eng_op *op);
 void eng_tail_op(struct eng_local *l, struct eng_op *op);
 void eng_record_op(struct eng_local *l, struct eng_op *op);
-/* A record of the drive's own (EPOCH copies, FREED). */
+/* type and body set; NULL: no memory. Takes a reference of its own. */
+struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body);
+/* A record of the drive's own (EPOCH copies, FREED, MARKS). */
 int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
                    void (*durable)(void *arg, struct eng_append *append));
 void eng_append_epoch_durable(void *arg, struct eng_append *append);
@@ -299,12 +316,19 @@ void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out
 /* ---- lookup.c, recread.c, scan.c, read.c ------------------------------------------------------------ */
 
 void eng_lookup_op(struct eng_local *l, struct eng_op *op);
+/* The newest visible value of a name: a reference in *out. -ENOENT ... */
+int eng_lookup_value(struct eng_local *l, const uint8_t *name, size_t len, struct eng_buf **out);
 /* Reads a record's bytes back on the op's home loop and answers the op: LOOKUP (its value is set) gets its inline bytes, RECORD its body. expect:
  * bytes of the record, as far as is known. */
 void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_t position, size_t expect);
 void eng_scan_op(struct eng_local *l, struct eng_op *op);
 void eng_read_op(struct eng_local *l, struct eng_op *op);
+/* Where a shard stands: newest of tail and index. -ENOENT, -EBADMSG, -EIO. */
+int eng_place_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                   struct eng_place *place);
 void eng_read_free(struct eng_local *l);
+void eng_held_op(struct eng_local *l, struct eng_op *op);
+void eng_ids_op(struct eng_local *l, struct eng_op *op);
 /* The index could not be read: -EBADMSG and -EIO condemn it, so that the next start rebuilds it; -EIO also fails the drive. Other rv: nothing. */
 void eng_local_index_error(struct eng_local *l, int rv);
 

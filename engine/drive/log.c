@@ -52,7 +52,12 @@ static void next_run(struct eng_job *job)
 {
         struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, log.make_next));
 
-        l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log_file_bytes);
+        l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes);
+        while (l->log.make_result == -ENOSPC && l->log.next_bytes / 2 >= ENG_LOG_BYTES_MIN) {
+                l->log.next_bytes = l->log.next_bytes / 2 / FMT_BLOCK * FMT_BLOCK; /* a short one is better than none */
+                l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes);
+        }
+        eng_space_look(l->space, l->dir_fd);
 }
 
 static void next_done(struct eng_job *job)
@@ -62,11 +67,14 @@ static void next_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
-        eng_file_tick(l); /* there is less free space now */
+        eng_space_drop(l->space, l->log.claimed);
+        l->log.claimed = 0;
         l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
-        if (rv == -ENOSPC || rv == -EDQUOT)
-                eng_log_fail_queue(l, -ENOSPC); /* full is not failed: the next append asks again */
-        else if (rv != 0)
+        if (rv == -ENOSPC || rv == -EDQUOT) {
+                eng_log_fail_queue(l, -ENOSPC); /* full is not failed: the next append asks again, or the next tick */
+                return;
+        }
+        if (rv != 0)
                 eng_local_fail(l, rv, "making a log file");
         eng_log_kick(l);
 }
@@ -77,6 +85,10 @@ static void make_next(struct eng_local *l)
                 return;
         l->log.next = ENG_LOG_NEXT_MAKING;
         l->log.next_number = l->log.current->number + 1;
+        l->log.next_bytes =
+                eng_space_portion(l->space, l->reserve_bytes, l->log_file_bytes, ENG_LOG_BYTES_MIN) / FMT_BLOCK * FMT_BLOCK;
+        l->log.claimed = l->log.next_bytes;
+        eng_space_claim(l->space, l->log.claimed);
         eng_local_give(l, &l->file_worker, &l->log.make_next, next_run, next_done);
 }
 
@@ -101,7 +113,7 @@ static int begin_file(struct eng_local *l)
         eng_logfile_header((struct fmt_log_header *)log->buffer, &ident, log->current->number, log->crc);
         if (log->fd >= 0)
                 close(log->fd);
-        file->capacity = l->log_file_bytes;
+        file->capacity = log->next_bytes;
         file->bytes = FMT_BLOCK;
         eng_count(&l->figures.log_bytes, file->capacity);
         log->fd = fd;
@@ -171,21 +183,31 @@ static void finish_batch(struct eng_local *l)
 
 static void fail_list(struct eng_local *l, struct eng_append_list *list, int rv)
 {
+        struct eng_append_list own = TAILQ_HEAD_INITIALIZER(own);
         struct eng_append *append;
 
         while ((append = TAILQ_FIRST(list)) != NULL) {
                 TAILQ_REMOVE(list, append, link);
+                if (append->op == NULL && rv == -ENOSPC) {
+                        TAILQ_INSERT_TAIL(&own, append, link);
+                        continue;
+                }
                 atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
                 if (append->op != NULL)
                         eng_local_answer(append->op, rv);
                 eng_append_free(append);
         }
+        TAILQ_CONCAT(list, &own, link);
 }
 
 void eng_log_fail_queue(struct eng_local *l, int rv)
 {
+        const struct eng_append *append;
+
         fail_list(l, &l->log.queue, rv);
         l->log.queue_bytes = 0;
+        TAILQ_FOREACH (append, &l->log.queue, link)
+                l->log.queue_bytes += eng_rec_size(append->rec.body_len);
 }
 
 static void written(struct lp_io *io, int res)

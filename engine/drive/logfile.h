@@ -24,7 +24,7 @@ struct eng_log_file {
         uint64_t number, generation;
         uint64_t bytes;      /* where the next batch goes; once closed: where it ended */
         uint64_t capacity;   /* batches go in below this */
-        uint64_t live_names; /* values in the index that name this file, as of the last index batch */
+        uint64_t live_names, live_bytes; /* values in the index that name this file, as of the last index batch */
         uint64_t tombstones; /* records that say that something is gone, and must outlive what they hide */
         unsigned epochs;     /* EPOCH records that the history needs */
         unsigned pins;       /* reads under way */
@@ -32,6 +32,7 @@ struct eng_log_file {
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
         bool moving;         /* its EPOCH records are being copied */
+        bool kept;           /* reclaim has been through it and had to leave living values: not to be tried again */
         bool dirty;          /* tombstones differ from the row in the index */
         TAILQ_ENTRY(eng_log_file) order;
         TAILQ_ENTRY(eng_log_file) opened;

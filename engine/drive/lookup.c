@@ -41,7 +41,7 @@ static int find_in_index(struct eng_local *l, const uint8_t *name, size_t len, s
         return rv;
 }
 
-static int find(struct eng_local *l, const uint8_t *name, size_t len, struct eng_buf **out)
+int eng_lookup_value(struct eng_local *l, const uint8_t *name, size_t len, struct eng_buf **out)
 {
         const struct eng_tail_name *entry = eng_tail_find(l->active, name, len);
 
@@ -79,7 +79,7 @@ void eng_lookup_op(struct eng_local *l, struct eng_op *op)
 
         op->lookup.value = op->lookup.bytes = NULL;
         if (op->lookup.name_len > 0 && op->lookup.name_len <= FMT_NAME_MAX)
-                rv = find(l, op->lookup.name, op->lookup.name_len, &op->lookup.value);
+                rv = eng_lookup_value(l, op->lookup.name, op->lookup.name_len, &op->lookup.value);
         eng_local_index_error(l, rv);
         if (rv != 0) {
                 eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);

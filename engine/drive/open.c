@@ -53,6 +53,9 @@ static int open_folder(struct eng_local *l, struct eng_error *error)
                 return rv;
         if (fstatat(l->dir_fd, "FORMAT", &l->format, 0) != 0)
                 return eng_error_set(error, -errno, "%s/FORMAT: %s", l->path, strerror(errno));
+        l->space = eng_space_get(l->dir_fd);
+        if (l->space == NULL)
+                return eng_error_set(error, -EIO, "%s: its file system cannot be looked at", l->path);
         l->files.dir_fd = openat(l->dir_fd, "log", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (l->files.dir_fd < 0)
                 return eng_error_set(error, -errno, "%s/log cannot be opened: %s", l->path, strerror(errno));
@@ -64,7 +67,7 @@ static int open_folder(struct eng_local *l, struct eng_error *error)
 static int open_index(struct eng_local *l, struct eng_error *error)
 {
         char path[sizeof(l->path) + 8];
-        struct eng_index_options options = {.path = path};
+        struct eng_index_options options = {.path = path, .map_bytes = l->options.index_map_bytes};
         int rv;
 
         snprintf(path, sizeof(path), "%s/index", l->path);
@@ -91,6 +94,7 @@ static int load_log_row(void *arg, const struct fmt_index_log *row)
 
         if (file != NULL) {
                 file->live_names = row->live_names;
+                file->live_bytes = row->live_bytes;
                 file->tombstones = row->tombstones;
         }
         return 0;
@@ -179,7 +183,29 @@ struct intake {
         struct eng_local *l;
         struct eng_index_txn *txn;
         unsigned frames;
+        bool rebuilding; /* the index is new: it does not know what was there */
 };
+
+/*
+ * Is this the frame that counts? The index decides: a frame that reclaim has moved was made of one that the index knew durably, so what the index
+ * says now is right, be it that one or, after a discard, none. A new index takes what it finds. Of two frames of one shard (moved, or
+ * written again) the later counts if every byte of it is right, else the earlier: a crash may have kept its header and not its payload. 1: it counts.
+ */
+static int counts(const struct intake *intake, const struct eng_segment *segment, const struct fmt_frame *frame)
+{
+        struct eng_place other;
+        int rv;
+
+        if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding)
+                return 0;
+        rv = eng_index_place_get(intake->txn, frame->object_id, frame->stripe, frame->shard, &other);
+        if (rv == -ENOENT || rv == -EBADMSG)
+                return 1;
+        if (rv != 0 || (other.segment == segment->id && other.offset == frame->position))
+                return rv;
+        rv = eng_segment_verify(segment, frame);
+        return rv == 0 ? 1 : rv == -EBADMSG || rv == -EIO ? 0 : rv;
+}
 
 static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_frame *frame)
 {
@@ -194,6 +220,8 @@ static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_
         if (intake->txn == NULL)
                 rv = eng_index_write_begin(intake->l->index, &intake->txn);
         if (rv == 0)
+                rv = counts(intake, segment, frame);
+        if (rv == 1)
                 rv = eng_index_place_put(intake->txn, frame->object_id, &place, NULL);
         intake->frames++;
         return rv < 0 ? rv : 0;
@@ -219,12 +247,30 @@ static int segment_done(void *arg, struct eng_segment *segment)
         return eng_index_write_commit(txn);
 }
 
+/* An index that says of no log position that it is covered was made just now, or its making did not finish. */
+static int is_new_index(struct eng_local *l, bool *out)
+{
+        struct fmt_index_covered covered;
+        size_t len;
+        int rv = eng_index_read_begin(l->reader);
+
+        if (rv != 0)
+                return rv;
+        rv = eng_index_meta_get(l->reader, ENG_INDEX_COVERED, &covered, sizeof(covered), &len);
+        eng_index_read_end(l->reader);
+        eng_local_index_error(l, rv == -ENOENT ? 0 : rv);
+        *out = rv == -ENOENT;
+        return *out ? 0 : rv;
+}
+
 /* The whole scan once; a segment that was committed is not read again when it is repeated. */
 static int scan_segments(struct eng_local *l, struct eng_error *error)
 {
         struct intake intake = {.l = l};
-        int rv;
+        int rv = is_new_index(l, &intake.rebuilding);
 
+        if (rv != 0)
+                return eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
         do {
                 rv = eng_segments_scan(l->segments, found_frame, segment_done, &intake, error);
                 eng_index_write_abort(intake.txn);
@@ -302,9 +348,12 @@ static void tick(struct lp_timer *timer)
                 return;
         eng_segments_info(l->segments, &info);
         atomic_store_explicit(&l->figures.data_bytes, info.bytes, memory_order_relaxed);
+        atomic_store_explicit(&l->figures.data_live_bytes, info.live_bytes, memory_order_relaxed);
         eng_file_tick(l);
         eng_batch_tick(l);
         eng_file_free_dead(l);
+        eng_reclaim_tick(l);
+        eng_log_kick(l);
         if (lp_timer_start(l->drive.owner, timer, ENG_TICK_NS) != 0)
                 eng_local_fail(l, -ENOMEM, "starting a timer");
 }
@@ -370,11 +419,9 @@ static struct eng_local *new_local(const struct eng_local_options *options)
 
 static void set_reserve(struct eng_local *l)
 {
-        uint64_t part = l->file.total_bytes / RESERVE_PARTS;
+        uint64_t part = atomic_load(&l->space->total) / RESERVE_PARTS;
 
         l->reserve_bytes = or_default(l->options.full_reserve_bytes, part < RESERVE_DEFAULT ? part : RESERVE_DEFAULT);
-        atomic_store(&l->figures.total_bytes, l->file.total_bytes);
-        atomic_store(&l->figures.free_bytes, l->file.free_bytes);
 }
 
 static int open_local(struct eng_local *l, struct eng_error *error)
@@ -401,6 +448,8 @@ static int open_local(struct eng_local *l, struct eng_error *error)
         }
         if (rv == 0)
                 rv = eng_worker_start(&l->index_worker, l->drive.owner, "drive-index");
+        if (rv == 0)
+                rv = eng_reclaim_open(l);
         if (rv != 0)
                 return eng_error_set(error, rv, "%s cannot be opened: %s", l->path, strerror(-rv));
         return 0;
@@ -421,6 +470,8 @@ static int try_open(const struct eng_local_options *options, struct eng_local **
         if (rv != 0) {
                 *rebuild = l->index_condemned;
                 eng_worker_stop(&l->file_worker);
+                eng_worker_stop(&l->index_worker);
+                eng_reclaim_stop(l);
                 eng_local_teardown(l);
                 return rv;
         }

@@ -187,6 +187,18 @@ void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which)
         pg->seen = last != NULL && last->rec.seq > pg->applied ? last->rec.seq : pg->applied;
 }
 
+void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch)
+{
+        if (seq > pg->seen) {
+                pg->seen = seq;
+                pg->epoch = epoch;
+        }
+        if (seq > pg->applied) {
+                pg->applied = seq;
+                pg->dirty = true;
+        }
+}
+
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed)
 {
         if (committed <= pg->committed)

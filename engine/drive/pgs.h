@@ -21,6 +21,7 @@ struct eng_append {
         struct eng_buf *head; /* replay: body without the inline bytes */
         struct eng_op *op;    /* NULL: the drive's own, or replayed */
         void (*durable)(void *arg, struct eng_append *append); /* it is in the log; takes over append */
+        bool moved;                                            /* a copy made by reclaim: nobody asked for its bytes */
         TAILQ_ENTRY(eng_append) link;                          /* queue, batch, or pending of its pg in order of seq */
         TAILQ_ENTRY(eng_append) order;                         /* all pending ones in order of position */
 };
@@ -67,6 +68,8 @@ bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq);
 struct eng_buf *eng_pgs_void_body(const struct eng_pgs *pgs);
 /* Drops one pending record; harmless if it is not there. */
 void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which);
+/* Records up to seq were applied here once, whether or not the log still has them. */
+void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch);
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed);
 /* Entries of a TAIL answer: per pg the pending ones, then its mark. NULL: no memory. */
 struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count);

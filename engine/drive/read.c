@@ -193,19 +193,20 @@ static void on_home(struct lp_msg *msg)
 
 /* ---- owner, first ---------------------------------------------------------------------------------- */
 
-static int find_place(struct eng_local *l, const struct eng_op *op, struct eng_place *place)
+int eng_place_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                   struct eng_place *place)
 {
         int rv;
 
-        rv = eng_tail_place_find(l->active, op->read.object_id, op->read.stripe, op->read.shard, place);
+        rv = eng_tail_place_find(l->active, object_id, stripe, shard, place);
         if (rv == 0 && l->frozen != NULL)
-                rv = eng_tail_place_find(l->frozen, op->read.object_id, op->read.stripe, op->read.shard, place);
+                rv = eng_tail_place_find(l->frozen, object_id, stripe, shard, place);
         if (rv != 0)
                 return rv == 1 ? 0 : rv;
         rv = eng_index_read_begin(l->reader);
         if (rv != 0)
                 return rv;
-        rv = eng_index_place_get(l->reader, op->read.object_id, op->read.stripe, op->read.shard, place);
+        rv = eng_index_place_get(l->reader, object_id, stripe, shard, place);
         eng_index_read_end(l->reader);
         eng_local_index_error(l, rv);
         return rv;
@@ -253,7 +254,7 @@ void eng_read_op(struct eng_local *l, struct eng_op *op)
         int rv = check_read(op);
 
         if (rv == 0)
-                rv = find_place(l, op, &place);
+                rv = eng_place_find(l, op->read.object_id, op->read.stripe, op->read.shard, &place);
         if (rv == 0 && place.payload_len != op->read.payload_len)
                 rv = -EBADMSG;
         if (rv == 0) {

@@ -67,7 +67,7 @@ bool eng_rec_ok(const struct fmt_record *rec, const struct eng_log_ident *ident,
         return rec->magic == FMT_RECORD_MAGIC && rec->position == position && rec->file == ident->file &&
                rec->generation == ident->generation && memcmp(rec->drive_id, ident->drive_id, FMT_ID) == 0 &&
                rec->header_crc == rec_crc(rec) && rec->body_len <= FMT_BODY_MAX && rec->inline_len <= rec->body_len &&
-               rec->type >= FMT_RECORD_PG && rec->type <= FMT_RECORD_VOID && rec->batch <= position &&
+               rec->type >= FMT_RECORD_PG && rec->type <= FMT_RECORD_MARKS && rec->batch <= position &&
                rec->batch % FMT_BLOCK == 0;
 }
 
@@ -182,7 +182,9 @@ int eng_rec_check_epoch(const void *body, size_t len)
         if (len < sizeof(epoch))
                 return -EBADMSG;
         memcpy(&epoch, body, sizeof(epoch));
-        if (epoch.drives > ENG_DRIVES_MAX || len != sizeof(epoch) + epoch.drives * sizeof(struct fmt_epoch_drive))
+        if (epoch.drives > ENG_DRIVES_MAX)
+                return -EBADMSG;
+        if (len != sizeof(epoch) + epoch.drives * sizeof(struct fmt_epoch_drive) && len != FMT_EPOCH_MAX(epoch.drives))
                 return -EBADMSG;
         return 0;
 }

@@ -105,7 +105,7 @@ static struct eng_append *keep(const struct fmt_record *rec, const uint8_t *body
 /* Memory is bounded: a generation that reaches the bound goes into the index. */
 static int make_room(struct eng_local *l)
 {
-        return l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l, false);
+        return l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l);
 }
 
 static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
@@ -199,6 +199,8 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
                 return take_epoch(r, rec, body);
         case FMT_RECORD_FREED:
                 return take_freed(r, rec, body);
+        case FMT_RECORD_MARKS:
+                return eng_file_take_marks(r->l, body, rec->body_len);
         }
         return -EBADMSG;
 }
@@ -430,6 +432,7 @@ static int set_end(struct replay *r)
         if (r->spare == last->number + 1) {
                 log->next = ENG_LOG_NEXT_READY;
                 log->next_number = r->spare;
+                log->next_bytes = r->l->log_file_bytes;
         }
         if (r->rest.records)
                 return 0; /* see above: the next append begins a new file */

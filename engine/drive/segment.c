@@ -112,6 +112,7 @@ static void segment_job_for(struct eng_segments *set, const struct eng_segment *
         job->id = segment->id;
         job->generation = segment->generation;
         job->end = segment->end;
+        job->bytes = segment->file_bytes;
         job->read_fd = segment->read_fd;
         job->write_fd = segment->write_fd;
 }
@@ -131,6 +132,11 @@ bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *jo
 uint64_t eng_segment_job_id(const struct eng_segment_job *job)
 {
         return job->id;
+}
+
+uint64_t eng_segment_job_bytes(const struct eng_segment_job *job)
+{
+        return job->bytes;
 }
 
 bool eng_segment_trim_begin(struct eng_segments *set, struct eng_segment_job *job)
@@ -175,6 +181,17 @@ void eng_segment_prepare_begin(struct eng_segments *set, struct eng_segment_job 
         job->write_fd = -1;
         memcpy(job->drive_id, set->drive_id, FMT_ID);
         set->preparing = true;
+}
+
+void eng_segment_prepare_size(struct eng_segment_job *job, uint64_t bytes)
+{
+        bytes = bytes / FMT_BLOCK * FMT_BLOCK;
+        job->bytes = bytes < ENG_SEGMENT_BYTES_MIN ? ENG_SEGMENT_BYTES_MIN : bytes;
+}
+
+uint64_t eng_segments_size(const struct eng_segments *set)
+{
+        return set->segment_bytes;
 }
 
 int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *job)
@@ -236,6 +253,22 @@ int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_seg
         active->writing++;
         eng_segment_pin(active);
         return 0;
+}
+
+bool eng_segment_fits(const struct eng_segments *set, uint32_t bytes)
+{
+        return set->active != NULL && set->active->end + bytes <= set->active->file_bytes;
+}
+
+void eng_segments_seal_dead(struct eng_segments *set)
+{
+        struct eng_segment *active = set->active;
+
+        if (active == NULL || active->writing > 0 || active->end == SEGMENT_FIRST_FRAME ||
+            active->live_bytes > (active->end - SEGMENT_FIRST_FRAME) / 2)
+                return;
+        set->active = NULL;
+        segment_seal(set, active);
 }
 
 void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, uint32_t bytes, bool ok)

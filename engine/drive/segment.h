@@ -42,6 +42,7 @@ struct eng_segment {
         bool sealed;
         bool damaged;  /* its header block is bad, or its counts are: readable, never unlinked by us (I6) */
         bool unsynced; /* has completed writes no later flush covers */
+        bool kept;     /* reclaim has been through it and had to leave living frames: not to be tried again */
         /* private */
         bool scanned, trimmed, quiet;
         TAILQ_ENTRY(eng_segment) unsynced_link, quiet_link;
@@ -114,7 +115,10 @@ struct eng_segment_job {
 bool eng_segments_want_next(const struct eng_segments *set);
 /* Loop: takes the next number. Only when want_next. */
 void eng_segment_prepare_begin(struct eng_segments *set, struct eng_segment_job *job);
-/* Any thread, blocking: makes the file (fallocate, header, fsync, rename, fsync of the folder). */
+/* Loop, before the run: the file is to be this long; rounded to what is possible. */
+void eng_segment_prepare_size(struct eng_segment_job *job, uint64_t bytes);
+uint64_t eng_segments_size(const struct eng_segments *set); /* the length asked for at opening */
+/* Any thread, blocking: makes the file (fallocate, header, fsync, rename, fsync of the folder); a shorter one when there is no room for it. */
 void eng_segment_prepare_run(struct eng_segment_job *job);
 /*
  * Loop: 0: the segment is at hand. Else job->result (-ENOSPC: full, not failed; nothing is left behind) or -ENOMEM;
@@ -133,6 +137,7 @@ bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *jo
  */
 void eng_segment_reap_run(struct eng_segment_job *job);
 uint64_t eng_segment_job_id(const struct eng_segment_job *job);
+uint64_t eng_segment_job_bytes(const struct eng_segment_job *job); /* length of its file */
 
 /*
  * Loop: picks a segment that is sealed, written and synced, and whose unused tail was not yet given back. It stays
@@ -151,6 +156,10 @@ void eng_segment_trim_end(struct eng_segments *set, struct eng_segment_job *job)
  * room. -EAGAIN: none is prepared yet: wait for prepare_end and ask again (in order).
  */
 int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_segment **out, uint64_t *offset);
+/* True if the active segment has room for so many bytes: the next reserve takes them there. */
+bool eng_segment_fits(const struct eng_segments *set, uint32_t bytes);
+/* Closes the active segment to further frames if more than half of what it holds is dead, so that it can be reclaimed or unlinked. */
+void eng_segments_seal_dead(struct eng_segments *set);
 /*
  * The write of a reserved frame has ended. ok: it counts as live and waits for a flush. Not ok: its bytes are lost
  * space (and the drive, I8).
@@ -187,6 +196,49 @@ void eng_segment_unpin(struct eng_segments *set, struct eng_segment *segment);
 void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out);
 /* NULL: the first; ascending ids; NULL at the end. */
 struct eng_segment *eng_segments_each(struct eng_segments *set, struct eng_segment *after);
+
+/* ---- moving living frames (segment_copy.c) ----------------------------------------------------------- */
+
+#define ENG_COPY_FRAMES 128u
+#define ENG_COPY_BYTES  (4u * (FMT_BLOCK + FMT_UNIT_MAX))
+
+/* One frame of the segment that is being emptied. */
+struct eng_copy_frame {
+        uint8_t object_id[FMT_ID];
+        uint64_t position; /* in that segment */
+        uint32_t payload_len, stripe;
+        uint8_t shard;
+        bool wanted;   /* the caller: it lives */
+        bool good;     /* load: it is in the buffer, every byte verified */
+        uint32_t at;   /* load: where in the buffer */
+        uint64_t to_segment, to_position; /* the caller's */
+};
+
+/* Owner: the loop, until handed to another thread for one of the functions marked blocking, and again afterwards. */
+struct eng_segment_copy {
+        uint8_t *buffer; /* ENG_COPY_BYTES */
+        int fd;          /* a descriptor of its own, past the page cache where that can be; -1: not open */
+        int dir_fd;
+        uint8_t drive_id[FMT_ID];
+        uint64_t segment, generation, end;
+        uint64_t at; /* headers below were looked at */
+        struct eng_copy_frame frames[ENG_COPY_FRAMES];
+        unsigned count, loaded_from, loaded_to;
+        uint64_t damaged; /* frames wanted that could not be read whole */
+        int result;
+};
+
+/* Loop: pins nothing; the caller does. -ENOMEM. */
+int eng_segment_copy_begin(const struct eng_segments *set, const struct eng_segment *segment,
+                           struct eng_segment_copy *copy);
+/* Blocking: fills frames with the next ones whose headers are right. count 0: the end was reached. result: -EMFILE ... */
+void eng_segment_copy_headers(struct eng_segment_copy *copy);
+/* Blocking: reads wanted frames from number loaded_to on into the buffer as far as there is room; loaded_from..loaded_to says which it has been through. */
+void eng_segment_copy_load(struct eng_segment_copy *copy);
+void eng_segment_copy_end(struct eng_segment_copy *copy);
+
+/* Blocking: every payload byte of a frame is as its header says, both read anew. 0; -EBADMSG; -EIO ... */
+int eng_segment_verify(const struct eng_segment *segment, const struct fmt_frame *frame);
 
 struct eng_segments_info {
         uint64_t segments, bytes, live_frames, live_bytes; /* bytes: what files take, the active one whole */

@@ -102,10 +102,15 @@ static int open_direct(int dir_fd, const char *name)
 
 static int file_extend(int fd, uint64_t bytes)
 {
+        int rv;
+
         if (fallocate(fd, 0, 0, (off_t)bytes) == 0)
                 return 0;
-        if (errno != EOPNOTSUPP)
-                return -errno;
+        rv = -errno;
+        if (rv != -EOPNOTSUPP) {
+                /* some file systems keep what they got */
+                return ftruncate(fd, 0) == 0 ? rv : -errno;
+        }
         return ftruncate(fd, (off_t)bytes) == 0 ? 0 : -errno;
 }
 
@@ -151,7 +156,8 @@ static int prepare_file(struct eng_segment_job *job, const char *fresh, const ch
 {
         int rv;
 
-        rv = file_extend(job->write_fd, job->bytes);
+        while ((rv = file_extend(job->write_fd, job->bytes)) == -ENOSPC && job->bytes / 2 >= ENG_SEGMENT_BYTES_MIN)
+                job->bytes = job->bytes / 2 / FMT_BLOCK * FMT_BLOCK; /* a short one is better than none */
         if (rv == 0)
                 rv = file_write_header(job);
         if (rv == 0 && fsync(job->write_fd) != 0)

@@ -229,6 +229,13 @@ static struct eng_tail_name *new_entry(const uint8_t *name, size_t len)
         return entry;
 }
 
+/* Parts go by the end of their upload. One that is deleted by itself is gone from a drive that catches up, by a copy: its data may live on in the
+ * object that was made of it meanwhile, so it is not dead by that. */
+bool eng_tail_only_forgets(enum eng_tail_kind kind, const uint8_t *name)
+{
+        return kind == ENG_TAIL_GONE && name[0] == FMT_SPACE_PART;
+}
+
 /* An entry of this name is here already. */
 static int replace(struct eng_tail *tail, struct eng_tail_name *entry, enum eng_tail_kind kind, struct eng_buf *value,
                    uint64_t seq)
@@ -244,7 +251,7 @@ static int replace(struct eng_tail *tail, struct eng_tail_name *entry, enum eng_
         }
         tail->bytes -= entry_bytes(entry);
         loser = entry->value;
-        if (entry->kind != ENG_TAIL_PUT) {
+        if (entry->kind != ENG_TAIL_PUT || eng_tail_only_forgets(kind, entry->name)) {
                 eng_buf_unref(loser);
                 loser = NULL;
         }

@@ -91,6 +91,8 @@ static inline bool eng_tail_empty(const struct eng_tail *tail)
  * the reference to value in any case. -ENOMEM. */
 int eng_tail_put(struct eng_tail *tail, const uint8_t *name, size_t len, struct eng_buf *value, uint64_t seq);
 int eng_tail_delete(struct eng_tail *tail, const uint8_t *name, size_t len, uint64_t seq);
+/* Whether an entry of this kind takes a value away without its shards being dead by that. */
+bool eng_tail_only_forgets(enum eng_tail_kind kind, const uint8_t *name);
 /* ids: sorted ids of the parts that live on; taken over. */
 int eng_tail_end_upload(struct eng_tail *tail, const uint8_t *upload, size_t len, struct eng_buf *ids, uint64_t seq);
 

@@ -128,6 +128,10 @@ static void back_on_owner(struct lp_msg *msg)
         eng_watch_end(l, &w->watch);
         eng_segment_written(l->segments, w->segment, w->bytes, ok);
         rv = ok ? enter_place(l, w) : w->res < 0 ? w->res : -EIO;
+        if (rv == -ENOSPC) { /* a file system that takes no space ahead: full is not failed */
+                end_write(l, w, eng_local_failed(l) ? -EIO : rv);
+                return;
+        }
         if (rv != 0)
                 eng_local_fail(l, rv, "writing segment %llu", (unsigned long long)w->place.segment);
         else
@@ -159,13 +163,16 @@ static void fly(struct eng_local *l, struct eng_write *w)
                 lp_post(w->home, &w->msg);
 }
 
+/* The first that waits. -EAGAIN: it waits on, or was refused (see eng_file_make_segment). */
 static int try_fly(struct eng_local *l, struct eng_write *w)
 {
         int rv = eng_segment_reserve(l->segments, w->bytes, &w->segment, &w->offset);
 
-        eng_file_make_segment(l);
-        if (rv == 0)
+        if (rv == 0) {
+                TAILQ_REMOVE(&l->writes.waiting, w, link);
                 fly(l, w);
+        }
+        eng_file_make_segment(l);
         return rv;
 }
 
@@ -174,15 +181,13 @@ void eng_write_retry(struct eng_local *l, int rv)
         struct eng_write *w;
 
         while ((w = TAILQ_FIRST(&l->writes.waiting)) != NULL) {
-                TAILQ_REMOVE(&l->writes.waiting, w, link);
-                if (rv == 0)
-                        rv = try_fly(l, w);
-                if (rv == -EAGAIN) {
-                        TAILQ_INSERT_HEAD(&l->writes.waiting, w, link);
-                        return;
+                if (rv == 0) {
+                        if (try_fly(l, w) != 0)
+                                return;
+                        continue;
                 }
-                if (rv != 0)
-                        end_write(l, w, rv);
+                TAILQ_REMOVE(&l->writes.waiting, w, link);
+                end_write(l, w, rv);
         }
 }
 
@@ -225,6 +230,19 @@ void eng_write_op(struct eng_local *l, struct eng_op *op)
         TAILQ_INSERT_TAIL(&l->writes.waiting, w, link);
         if (TAILQ_FIRST(&l->writes.waiting) == w)
                 eng_write_retry(l, 0);
+}
+
+bool eng_write_refuse(struct eng_local *l)
+{
+        struct eng_write *w, *next;
+
+        TAILQ_FOREACH_SAFE (w, &l->writes.waiting, link, next) {
+                if ((w->op->flags & ENG_OP_RESERVE) != 0)
+                        continue;
+                TAILQ_REMOVE(&l->writes.waiting, w, link);
+                end_write(l, w, -ENOSPC);
+        }
+        return !TAILQ_EMPTY(&l->writes.waiting);
 }
 
 uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment)

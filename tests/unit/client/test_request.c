@@ -254,7 +254,7 @@ static void any_answer_of_the_admin_listener_is_given_back(void **state)
 
         fake_start(&fake, serve_admin, &script);
         client = fake_client(&fake, 5);
-        assert_int_equal(mr_admin(client, "POST", "/admin/v1/verify", &reply, NULL), 0);
+        assert_int_equal(mr_admin(client, "POST", "/admin/v1/verify", NULL, &reply, NULL), 0);
         assert_int_equal(reply.status, 409);
         assert_string_equal(reply.body, "{\"a\":1}");
         assert_string_equal(script.target, "POST /admin/v1/verify");

@@ -1,0 +1,194 @@
+/*
+ * admin_drives.c - `millrace admin drive …` and `millrace admin heal …`. Main thread only.
+ */
+#include "admin.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define DRIVES_PATH "/admin/v1/drives"
+#define HEAL_PATH   "/admin/v1/heal"
+#define SLOT_DIGITS 2u
+
+/* ---- drives --------------------------------------------------------------------------------------- */
+
+int cli_admin_drive_status(struct cli_call *call)
+{
+        json_t *answer, *drive;
+        bool all_in = true;
+        size_t i;
+        int status = cli_admin_ask(call, "GET", DRIVES_PATH, NULL, 200, 200, &answer);
+
+        if (status != CLI_OK)
+                return status;
+        if (call->json) {
+                cli_json_print(answer);
+                json_decref(answer);
+                return CLI_OK;
+        }
+        printf("%4s  %-8s %10s %10s  %-32s  %s\n", "slot", "state", "size", "free", "id", "folder");
+        json_array_foreach(json_object_get(answer, "drives"), i, drive)
+        {
+                char total[24], left[24], path[1024], reason[256];
+                const char *why = cli_json_text(drive, "reason");
+                bool in = strcmp(cli_json_text(drive, "state"), "in") == 0, filling = cli_json_true(drive, "filling");
+
+                all_in = all_in && in && !filling;
+                cli_format_bytes(total, sizeof(total), cli_json_number(drive, "total_bytes"));
+                cli_format_bytes(left, sizeof(left), cli_json_number(drive, "free_bytes"));
+                printf("%4llu  %-8s %10s %10s  %-32s  %s%s%s%s\n", (unsigned long long)cli_json_number(drive, "slot"),
+                       cli_json_text(drive, "state"), total, left, cli_json_text(drive, "id"),
+                       cli_printable(stdout, cli_json_text(drive, "path"), path, sizeof(path)), why[0] != '\0' ? ": " : "",
+                       cli_printable(stdout, why, reason, sizeof(reason)), filling ? " (being filled)" : "");
+        }
+        json_decref(answer);
+        return all_in ? CLI_OK : CLI_FAILED;
+}
+
+/* Asks until the daemon has opened the drive, or says why it did not. An exit status. */
+static int wait_for_it(struct cli_call *call, uint64_t number, json_t **out)
+{
+        static const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+        char text[24];
+        const char *const query[] = {"number", text, NULL};
+
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+        for (;;) {
+                int status = cli_admin_ask(call, "GET", DRIVES_PATH, query, 200, 200, out);
+
+                if (status != CLI_OK || !cli_json_true(*out, "running"))
+                        return status;
+                json_decref(*out);
+                *out = NULL;
+                if (mr_client_canceled(call->client)) {
+                        cli_error("interrupted; the daemon goes on");
+                        return CLI_FAILED;
+                }
+                nanosleep(&pause, NULL);
+        }
+}
+
+/* folder NULL: where it was. */
+static int attach(struct cli_call *call, const char *action, const char *slot, const char *folder)
+{
+        const char *const query[] = {"action", action, "slot", slot, folder != NULL ? "path" : NULL, folder, NULL};
+        json_t *answer;
+        int status;
+
+        if (slot[0] == '\0' || strlen(slot) > SLOT_DIGITS || strspn(slot, "0123456789") != strlen(slot))
+                return cli_usage(call, "SLOT is a number (see admin drive status)");
+        if (folder != NULL && folder[0] != '/')
+                return cli_usage(call, "FOLDER is a whole path on the daemon's machine");
+        status = cli_admin_ask(call, "POST", DRIVES_PATH, query, 202, 202, &answer);
+        if (status == CLI_OK) {
+                uint64_t number = cli_json_number(answer, "number");
+
+                json_decref(answer);
+                status = wait_for_it(call, number, &answer);
+        }
+        if (status != CLI_OK)
+                return status;
+        if (!cli_json_true(answer, "taken")) {
+                cli_error("slot %s: %s", slot, cli_json_text(answer, "reason"));
+                status = CLI_FAILED;
+        }
+        json_decref(answer);
+        return status;
+}
+
+int cli_admin_drive_replace(struct cli_call *call)
+{
+        char name[1024];
+        int status = attach(call, "replace", call->argv[0], call->argv[1]);
+
+        if (status == CLI_OK && !call->quiet)
+                printf("slot %s is %s now, and is being filled (millrace admin heal status).\n"
+                       "Give the daemon this folder in place of the old one from its next start on.\n",
+                       call->argv[0], cli_printable(stdout, call->argv[1], name, sizeof(name)));
+        return status;
+}
+
+int cli_admin_drive_return(struct cli_call *call)
+{
+        int status = attach(call, "return", call->argv[0], call->argc > 1 ? call->argv[1] : NULL);
+
+        if (status == CLI_OK && !call->quiet)
+                printf("slot %s is back, and is being brought up to date (millrace admin drive status).\n", call->argv[0]);
+        return status;
+}
+
+/* ---- healing -------------------------------------------------------------------------------------- */
+
+void cli_admin_show_digests(const json_t *report)
+{
+        const json_t *drive;
+        size_t i;
+
+        json_array_foreach(json_object_get(report, "drives"), i, drive)
+        {
+                char bytes[24];
+
+                cli_format_bytes(bytes, sizeof(bytes), cli_json_number(drive, "bytes"));
+                printf("  slot %llu: %llu shards, %s, digest %s\n", (unsigned long long)cli_json_number(drive, "slot"),
+                       (unsigned long long)cli_json_number(drive, "shards"), bytes, cli_json_text(drive, "digest"));
+        }
+}
+
+static void show_running(const json_t *now, uint64_t seconds_left)
+{
+        char done[24], todo[24], left[24];
+
+        cli_format_bytes(done, sizeof(done), cli_json_number(now, "done_bytes"));
+        cli_format_bytes(todo, sizeof(todo), cli_json_number(now, "todo_bytes"));
+        cli_format_time(left, sizeof(left), (int64_t)seconds_left);
+        if (!cli_json_true(now, "surveyed"))
+                printf("looking at all objects: %llu so far, %llu lack shards\n",
+                       (unsigned long long)cli_json_number(now, "looked_at"), (unsigned long long)cli_json_number(now, "below"));
+        else
+                printf("healing objects that lack %llu shards: %llu of %llu objects, %s of %s%s%s\n",
+                       (unsigned long long)cli_json_number(now, "level"), (unsigned long long)cli_json_number(now, "done_objects"),
+                       (unsigned long long)cli_json_number(now, "todo_objects"), done, todo,
+                       seconds_left > 0 ? ", about " : "", seconds_left > 0 ? left : "");
+}
+
+static void show_last(const json_t *last)
+{
+        char took[24], when[32];
+
+        if (cli_json_number(last, "ended_ms") == 0)
+                return;
+        cli_format_when(when, sizeof(when), (int64_t)cli_json_number(last, "ended_ms") / 1000);
+        cli_format_time(took, sizeof(took),
+                        (int64_t)(cli_json_number(last, "ended_ms") - cli_json_number(last, "started_ms")) / 1000);
+        printf("last heal ended %s after %s: %llu objects given their shards, %llu not\n", when, took,
+               (unsigned long long)cli_json_number(last, "done_objects"),
+               (unsigned long long)cli_json_number(last, "failed_objects"));
+        cli_admin_show_digests(last);
+}
+
+int cli_admin_heal_status(struct cli_call *call)
+{
+        json_t *answer, *now;
+        int status = cli_admin_ask(call, "GET", HEAL_PATH, NULL, 200, 200, &answer);
+
+        if (status != CLI_OK)
+                return status;
+        now = json_object_get(answer, "now");
+        if (cli_json_number(now, "below") > 0 || cli_json_number(now, "todo_objects") > cli_json_number(now, "done_objects"))
+                status = CLI_FAILED;
+        if (call->json) {
+                cli_json_print(answer);
+        } else {
+                if (cli_json_true(now, "running"))
+                        show_running(now, cli_json_number(answer, "seconds_left"));
+                else
+                        printf("at rest: %llu objects lack shards\n", (unsigned long long)cli_json_number(now, "below"));
+                if (cli_json_number(now, "waiting_parts") > 0)
+                        printf("%llu parts of unfinished uploads lack shards: they get them when completed\n",
+                               (unsigned long long)cli_json_number(now, "waiting_parts"));
+                show_last(json_object_get(answer, "last"));
+        }
+        json_decref(answer);
+        return status;
+}

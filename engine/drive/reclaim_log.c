@@ -1,0 +1,286 @@
+/*
+ * reclaim_log.c - one mostly dead log file: its living values go to the log's end, as COPY records of their own.
+ *
+ * The worker follows the file's chain from its header and reads whole records, every CRC checked; the loop looks each name up, and where the value
+ * that counts stands in exactly this record, its mutation is appended anew: same number, same epoch, inline bytes included. The index batch that
+ * holds the new position takes the old one off the file's count, and with none left file.c frees it. A chain that breaks early leaves living
+ * names uncounted for: the file stays.
+ *
+ * A copy never beats a newer value, also in a replay from nothing, where the index may have forgotten why a name is gone: a copy is queued only
+ * while no other record of its group is queued, being written or pending. So in the order of the log nothing newer of that name stands before it, and
+ * whatever comes later stands behind it. Names of a group that is busy wait for the next pass.
+ *
+ * What is not copied: dead values; tombstones, which file.c keeps until no older file is left; EPOCH records, which epoch.c copies; marks and
+ * gaps, which are written anew by file.c. owner: the loop, but for what is marked blocking.
+ */
+#include "engine/drive/local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ec.h"
+
+#define OF(member, at) ((struct eng_local *)((char *)(at)-offsetof(struct eng_local, reclaim.member)))
+
+static void read_start(struct eng_local *l);
+
+/* ---- reading (blocking) ---------------------------------------------------------------------------- */
+
+static int move_open(struct eng_log_move *move)
+{
+        struct fmt_log_header header;
+        const uint8_t *bytes;
+        int rv;
+
+        rv = eng_log_window_open(&move->window, move->dir_fd, move->ident.file);
+        if (rv != 0)
+                return rv;
+        move->open = true;
+        rv = eng_log_window_at(&move->window, 0, sizeof(header), &bytes);
+        if (rv != 0)
+                return rv;
+        if (bytes == NULL)
+                return -EBADMSG;
+        memcpy(&header, bytes, sizeof(header));
+        if (!eng_log_header_ok(&header, move->ident.drive_id) || header.generation != move->ident.generation)
+                return -EBADMSG;
+        move->position = FMT_BLOCK;
+        move->crc = header.prev_crc;
+        return 0;
+}
+
+/* A record that may hold values. */
+static bool has_values(const struct fmt_record *rec, const uint8_t *body)
+{
+        return (rec->type == FMT_RECORD_PG || rec->type == FMT_RECORD_COPY) &&
+               eng_rec_check_body(body, rec->body_len, rec->inline_len) == 0;
+}
+
+void eng_log_move_read(struct eng_log_move *move)
+{
+        struct fmt_record rec;
+        const uint8_t *body;
+        uint64_t before;
+        uint32_t used = 0;
+        int rv = move->open ? 1 : move_open(move);
+
+        move->count = 0;
+        if (rv == 0)
+                rv = 1;
+        while (rv == 1 && move->count < ENG_MOVE_RECORDS) {
+                before = move->position;
+                rv = eng_replay_next(&move->window, &move->ident, &move->position, move->crc, &rec, &body);
+                if (rv != 1)
+                        break;
+                if (has_values(&rec, body)) {
+                        if (used + rec.body_len > ENG_MOVE_BYTES) {
+                                move->position = before;
+                                break;
+                        }
+                        memcpy(move->buffer + used, body, rec.body_len);
+                        move->records[move->count].rec = rec;
+                        move->records[move->count++].at = used;
+                        used += rec.body_len;
+                }
+                move->crc = rec.header_crc;
+                move->position += eng_rec_size(rec.body_len);
+        }
+        move->ended = rv != 1; /* for whatever reason: living names behind it keep the file */
+        move->result = rv < 0 && rv != -EBADMSG ? rv : 0;
+}
+
+void eng_log_move_end(struct eng_log_move *move)
+{
+        if (move->open)
+                eng_log_window_close(&move->window);
+        move->open = false;
+        free(move->buffer);
+        move->buffer = NULL;
+}
+
+/* ---- which groups are busy ------------------------------------------------------------------------- */
+
+static void mark_busy(struct eng_reclaim *rc, uint32_t pg)
+{
+        rc->busy[pg % ENG_RECLAIM_BUSY_BITS / 64] |= 1ull << (pg % 64);
+}
+
+static bool is_busy(const struct eng_reclaim *rc, uint32_t pg)
+{
+        return (rc->busy[pg % ENG_RECLAIM_BUSY_BITS / 64] >> (pg % 64) & 1) != 0;
+}
+
+static void find_busy(struct eng_local *l)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+        const struct eng_append *append;
+
+        memset(rc->busy, 0, sizeof(rc->busy));
+        TAILQ_FOREACH (append, &l->log.queue, link)
+                mark_busy(rc, append->rec.pg);
+        TAILQ_FOREACH (append, &l->log.batch, link)
+                mark_busy(rc, append->rec.pg);
+        TAILQ_FOREACH (append, &l->pgs.order, order)
+                mark_busy(rc, append->rec.pg);
+}
+
+/* ---- copying --------------------------------------------------------------------------------------- */
+
+/* The value that counts for this name stands in this record. */
+static int lives(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
+{
+        struct fmt_value head;
+        struct eng_buf *value = NULL;
+        int rv = eng_lookup_value(l, mut->name, mut->name_len, &value);
+
+        eng_local_index_error(l, rv);
+        if (rv != 0)
+                return rv == -ENOENT || rv == -EBADMSG ? 0 : rv;
+        memcpy(&head, value->data, sizeof(head));
+        eng_buf_unref(value);
+        return head.log_file == rec->file && head.log_position == rec->position;
+}
+
+static void pass_on(struct eng_local *l)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+
+        if (rc->move.ended)
+                eng_reclaim_passed(l);
+        else
+                read_start(l);
+}
+
+static void copy_durable(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+        struct eng_reclaim *rc = &l->reclaim;
+        int rv = eng_apply_copy(l, append);
+
+        eng_count(&l->figures.reclaim_copied, eng_rec_size(append->rec.body_len));
+        eng_append_free(append);
+        if (rv != 0)
+                eng_local_fail(l, rv, "moving a record");
+        else if (--rc->out == 0)
+                eng_reclaim_pace(l, ENG_MOVE_BYTES / 4, pass_on);
+}
+
+static struct eng_buf *copy_body(const struct eng_mut *mut)
+{
+        struct fmt_mutation head = {.kind = FMT_MUT_PUT, .name_len = mut->name_len, .value_len = mut->value_len};
+        size_t at = sizeof(head);
+        struct eng_buf *body = eng_buf_new(at + mut->name_len + mut->value_len + mut->inline_len);
+
+        if (body == NULL)
+                return NULL;
+        memcpy(body->data, &head, sizeof(head));
+        memcpy(body->data + at, mut->name, mut->name_len);
+        at += mut->name_len;
+        memcpy(body->data + at, mut->value, mut->value_len);
+        at += mut->value_len;
+        if (mut->inline_len > 0)
+                memcpy(body->data + at, mut->inline_bytes, mut->inline_len);
+        return body;
+}
+
+static int append_copy(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
+{
+        struct eng_buf *body = copy_body(mut);
+        struct eng_append *append = body != NULL ? eng_append_new(FMT_RECORD_COPY, body) : NULL;
+
+        eng_buf_unref(body);
+        if (append == NULL)
+                return -ENOMEM;
+        append->rec.body_crc = era_crc32c(0, append->body->data, append->body->len);
+        append->rec.inline_len = mut->inline_len;
+        append->rec.pg = rec->pg;
+        append->rec.seq = rec->seq;
+        append->rec.epoch = rec->epoch;
+        append->rec.time_ms = rec->time_ms;
+        append->moved = true;
+        append->durable = copy_durable;
+        eng_log_append(l, append);
+        l->reclaim.out++;
+        return 0;
+}
+
+static int copy_record(struct eng_local *l, const struct fmt_record *rec, const uint8_t *body)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+        struct eng_mut mut;
+        size_t pos = 0;
+        int rv = 0;
+
+        while (rv == 0 && eng_rec_next(body, rec->body_len, rec->inline_len, &pos, &mut) == 1) {
+                if (mut.kind != FMT_MUT_PUT)
+                        continue;
+                rv = lives(l, rec, &mut);
+                if (rv == 1 && is_busy(rc, rec->pg)) {
+                        rc->incomplete = true;
+                        rv = 0;
+                } else if (rv == 1) {
+                        rv = append_copy(l, rec, &mut);
+                }
+        }
+        return rv;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------------- */
+
+static void read_run(struct eng_job *job)
+{
+        eng_log_move_read(&OF(job, job)->reclaim.move);
+}
+
+static void read_done(struct eng_job *job)
+{
+        struct eng_local *l = OF(job, job);
+        struct eng_reclaim *rc = &l->reclaim;
+        unsigned i;
+        int rv;
+
+        if (!eng_local_release(l) || eng_local_failed(l))
+                return;
+        rc->out = 0;
+        rc->state = ENG_RECLAIM_APPEND;
+        find_busy(l);
+        rv = rc->move.result;
+        for (i = 0; i < rc->move.count && rv == 0; i++)
+                rv = copy_record(l, &rc->move.records[i].rec, rc->move.buffer + rc->move.records[i].at);
+        if (rv != 0) { /* memory, or the index: what was appended counts */
+                rc->incomplete = true;
+                rc->move.ended = true;
+        }
+        if (rc->out == 0)
+                eng_reclaim_pace(l, ENG_MOVE_BYTES / 8, pass_on);
+        else
+                eng_log_kick(l);
+}
+
+static void read_start(struct eng_local *l)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+
+        rc->state = ENG_RECLAIM_RECORDS;
+        eng_local_give(l, &rc->worker, &rc->job, read_run, read_done);
+}
+
+int eng_reclaim_log(struct eng_local *l, struct eng_log_file *victim)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+
+        memset(&rc->move, 0, sizeof(rc->move));
+        rc->move.buffer = malloc(ENG_MOVE_BYTES);
+        if (rc->move.buffer == NULL)
+                return -ENOMEM;
+        rc->move.dir_fd = l->files.dir_fd;
+        memcpy(rc->move.ident.drive_id, l->files.drive_id, FMT_ID);
+        rc->move.ident.file = victim->number;
+        rc->move.ident.generation = victim->generation;
+        rc->file = victim;
+        rc->file_number = victim->number;
+        victim->pins++;
+        read_start(l);
+        return 0;
+}

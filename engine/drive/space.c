@@ -1,0 +1,120 @@
+/*
+ * space.c - see space.h.
+ *
+ * Used by the local drive: admission of PUTs (eng_local_full), the size of files made ahead (log.c, file.c), how hard reclaim works.
+ */
+#include "engine/drive/space.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#define PORTIONS 8u /* a file made ahead takes at most this part of the room */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct eng_space *accounts; /* under lock */
+
+static struct eng_space *find(dev_t device)
+{
+        struct eng_space *space;
+
+        for (space = accounts; space != NULL && space->device != device; space = space->next)
+                ;
+        return space;
+}
+
+static struct eng_space *get_locked(dev_t device)
+{
+        struct eng_space *space = find(device);
+
+        if (space == NULL) {
+                space = calloc(1, sizeof(*space));
+                if (space == NULL)
+                        return NULL;
+                space->device = device;
+                space->next = accounts;
+                accounts = space;
+        }
+        space->users++;
+        atomic_store(&space->drives, space->users);
+        return space;
+}
+
+struct eng_space *eng_space_get(int fd)
+{
+        struct eng_space *space;
+        struct stat st;
+
+        if (fstat(fd, &st) != 0)
+                return NULL;
+        pthread_mutex_lock(&lock);
+        space = get_locked(st.st_dev);
+        pthread_mutex_unlock(&lock);
+        if (space != NULL && eng_space_look(space, fd) != 0) {
+                eng_space_put(space);
+                return NULL;
+        }
+        return space;
+}
+
+void eng_space_put(struct eng_space *space)
+{
+        struct eng_space **at = &accounts;
+
+        if (space == NULL)
+                return;
+        pthread_mutex_lock(&lock);
+        space->users--;
+        atomic_store(&space->drives, space->users);
+        if (space->users == 0) {
+                while (*at != space)
+                        at = &(*at)->next;
+                *at = space->next;
+                free(space);
+        }
+        pthread_mutex_unlock(&lock);
+}
+
+int eng_space_look(struct eng_space *space, int fd)
+{
+        struct statvfs now;
+
+        if (fstatvfs(fd, &now) != 0)
+                return -errno;
+        atomic_store_explicit(&space->total, (uint64_t)now.f_blocks * now.f_frsize, memory_order_relaxed);
+        atomic_store_explicit(&space->free, (uint64_t)now.f_bavail * now.f_frsize, memory_order_relaxed);
+        return 0;
+}
+
+void eng_space_claim(struct eng_space *space, uint64_t bytes)
+{
+        atomic_fetch_add_explicit(&space->claimed, bytes, memory_order_relaxed);
+}
+
+void eng_space_drop(struct eng_space *space, uint64_t bytes)
+{
+        uint64_t before = atomic_fetch_sub_explicit(&space->claimed, bytes, memory_order_relaxed);
+
+        assert(before >= bytes);
+}
+
+uint64_t eng_space_free(const struct eng_space *space)
+{
+        uint64_t left = atomic_load_explicit(&space->free, memory_order_relaxed);
+        uint64_t claimed = atomic_load_explicit(&space->claimed, memory_order_relaxed);
+
+        return left > claimed ? left - claimed : 0;
+}
+
+uint64_t eng_space_portion(const struct eng_space *space, uint64_t reserve, uint64_t want, uint64_t least)
+{
+        uint64_t left = eng_space_free(space), drives = atomic_load_explicit(&space->drives, memory_order_relaxed);
+        uint64_t room = left > reserve ? (left - reserve) / (PORTIONS * (drives > 0 ? drives : 1)) : 0;
+
+        while (want > room && want / 2 >= least)
+                want /= 2;
+        return want;
+}

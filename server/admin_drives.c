@@ -1,0 +1,199 @@
+/*
+ * admin_drives.c - what the admin listener answers about drives and healing: /admin/v1/drives, /admin/v1/heal.
+ *
+ * On the admin thread. Taking a drive in may take long (a log is replayed), so POST answers a number at once, and GET
+ * with that number says how it went.
+ */
+#include "server/admin_private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- parameters ------------------------------------------------------------------------------------ */
+
+/* owner: the caller; text: what the slices of query point into */
+struct parameters {
+        struct s3_query query;
+        char text[S3_TARGET_MAX];
+};
+
+static struct parameters *parse(const struct admin_request *request)
+{
+        struct parameters *p = malloc(sizeof(*p));
+
+        if (p != NULL && s3_query_parse(request->parts.query, p->text, sizeof(p->text), &p->query) != S3_OK) {
+                free(p);
+                return NULL;
+        }
+        return p;
+}
+
+/* The value of a parameter; false if it is not there exactly once, or longer than cap - 1 bytes, or has a 0 in it. */
+static bool take(const struct parameters *p, const char *name, char *out, size_t cap)
+{
+        const struct s3_query_param *found = s3_query_find(&p->query, name);
+
+        if (found == NULL || s3_query_count(&p->query, name) != 1 || found->value.len >= cap ||
+            memchr(found->value.data, 0, found->value.len) != NULL)
+                return false;
+        memcpy(out, found->value.data, found->value.len);
+        out[found->value.len] = '\0';
+        return true;
+}
+
+static bool take_number(const struct parameters *p, const char *name, uint64_t *out)
+{
+        char text[24], *end;
+
+        if (!take(p, name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
+                return false;
+        errno = 0;
+        *out = strtoull(text, &end, 10);
+        return errno == 0 && *end == '\0';
+}
+
+/* ---- drives ---------------------------------------------------------------------------------------- */
+
+static json_t *drive_json(const struct eng_drive_info *drive, unsigned slot)
+{
+        return json_pack("{s:i, s:o, s:s, s:s, s:b, s:o, s:o, s:o}", "slot", (int)slot, "path", srv_admin_text(drive->path),
+                         "id", drive->id, "state", srv_drive_state_name(drive->state), "filling", drive->filling, "reason",
+                         srv_admin_text(drive->reason), "total_bytes", srv_admin_number(drive->total_bytes), "free_bytes",
+                         srv_admin_number(drive->free_bytes));
+}
+
+static struct admin_answer list_drives(struct admin_request *request)
+{
+        struct eng_health *health = malloc(sizeof(*health));
+        json_t *drives = json_array();
+        unsigned i;
+
+        if (health == NULL) {
+                json_decref(drives);
+                return srv_admin_error(503, "OutOfMemory", "out of memory");
+        }
+        eng_health_read(request->admin->source.store, health);
+        for (i = 0; i < health->drive_count; i++)
+                json_array_append_new(drives, drive_json(&health->drives[i], i));
+        free(health);
+        return srv_admin_json(200, json_pack("{s:o}", "drives", drives));
+}
+
+static struct admin_answer attach_report(struct admin_request *request, uint64_t number)
+{
+        struct eng_attach_report r;
+
+        if (eng_attach_read(request->admin->source.store, number, &r) != 0)
+                return srv_admin_error(404, "NoSuchNumber", "no drive was taken in under this number, or it is long ago");
+        return srv_admin_json(200, json_pack("{s:o, s:i, s:b, s:b, s:b, s:o}", "number", srv_admin_number(r.number), "slot",
+                                             (int)r.slot, "replace", r.replace, "running", r.running, "taken",
+                                             !r.running && r.rv == 0, "reason", srv_admin_text(r.text)));
+}
+
+struct admin_answer srv_admin_get_drives(struct admin_request *request)
+{
+        struct parameters *p = parse(request);
+        struct admin_answer answer;
+        uint64_t number;
+
+        if (p == NULL)
+                return srv_admin_error(400, "BadRequest", "the query is malformed");
+        if (p->query.count == 0)
+                answer = list_drives(request);
+        else if (!take_number(p, "number", &number))
+                answer = srv_admin_error(400, "BadRequest", "number=N is all that this path takes");
+        else
+                answer = attach_report(request, number);
+        free(p);
+        return answer;
+}
+
+static struct admin_answer attach(struct admin_request *request, const struct parameters *p)
+{
+        char action[16], path[ENG_PATH_MAX] = "";
+        uint64_t slot, number;
+        bool replace;
+        int rv;
+
+        if (!take(p, "action", action, sizeof(action)) || !take_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX)
+                return srv_admin_error(400, "BadRequest", "action=replace|return and slot=N must be given");
+        replace = strcmp(action, "replace") == 0;
+        if (!replace && strcmp(action, "return") != 0)
+                return srv_admin_error(400, "BadRequest", "action is replace or return");
+        if (s3_query_find(&p->query, "path") != NULL && !take(p, "path", path, sizeof(path)))
+                return srv_admin_error(400, "BadRequest", "path is too long");
+        if ((replace || path[0] != '\0') && path[0] != '/')
+                return srv_admin_error(400, "BadRequest", "path must be a whole path, from /");
+        rv = eng_drive_attach(request->admin->source.store, (unsigned)slot, path[0] != '\0' ? path : NULL, replace, &number);
+        if (rv != 0)
+                return srv_admin_error(503, "Unavailable", strerror(-rv));
+        return srv_admin_json(202, json_pack("{s:o}", "number", srv_admin_number(number)));
+}
+
+struct admin_answer srv_admin_post_drives(struct admin_request *request)
+{
+        struct parameters *p = parse(request);
+        struct admin_answer answer;
+
+        if (p == NULL)
+                return srv_admin_error(400, "BadRequest", "the query is malformed");
+        answer = attach(request, p);
+        free(p);
+        return answer;
+}
+
+/* ---- healing --------------------------------------------------------------------------------------- */
+
+json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX])
+{
+        json_t *all = json_array();
+        unsigned slot, i;
+
+        for (slot = 0; slot < ENG_DRIVES_MAX; slot++) {
+                const struct eng_digest *d = &digests[slot];
+                char hex[2 * sizeof(d->bytes) + 1];
+
+                if (d->shards == 0)
+                        continue;
+                for (i = 0; i < sizeof(d->bytes); i++)
+                        snprintf(hex + 2 * i, 3, "%02x", d->bytes[i]);
+                json_array_append_new(all, json_pack("{s:i, s:o, s:o, s:s}", "slot", (int)slot, "shards",
+                                                     srv_admin_number(d->shards), "bytes", srv_admin_number(d->payload),
+                                                     "digest", hex));
+        }
+        return all;
+}
+
+static json_t *heal_json(const struct eng_heal_report *r)
+{
+        return json_pack("{s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "running", r->running,
+                         "surveyed", r->surveyed, "level", (int)r->level, "looked_at", srv_admin_number(r->looked_at),
+                         "below", srv_admin_number(r->below), "todo_objects", srv_admin_number(r->todo_objects),
+                         "todo_bytes", srv_admin_number(r->todo_bytes), "done_objects", srv_admin_number(r->done_objects),
+                         "done_bytes", srv_admin_number(r->done_bytes), "failed_objects",
+                         srv_admin_number(r->failed_objects), "waiting_parts", srv_admin_number(r->waiting_parts),
+                         "started_ms", (json_int_t)r->started_ms, "ended_ms", (json_int_t)r->ended_ms, "drives",
+                         srv_admin_digests(r->digest));
+}
+
+struct admin_answer srv_admin_get_heal(struct admin_request *request)
+{
+        struct eng_heal_report *reports = malloc(2 * sizeof(*reports));
+        struct eng_health *health = malloc(sizeof(*health));
+        struct admin_answer answer;
+
+        if (reports == NULL || health == NULL) {
+                answer = srv_admin_error(503, "OutOfMemory", "out of memory");
+        } else {
+                eng_heal_read(request->admin->source.store, &reports[0], &reports[1]);
+                eng_health_read(request->admin->source.store, health);
+                answer = srv_admin_json(200, json_pack("{s:o, s:o, s:o}", "now", heal_json(&reports[0]), "last",
+                                                       heal_json(&reports[1]), "seconds_left",
+                                                       srv_admin_number(health->heal_seconds_left)));
+        }
+        free(reports);
+        free(health);
+        return answer;
+}

@@ -1,0 +1,134 @@
+"""An operator's day: a drive is lost and replaced, vanishes and is back, is given back, and what the commands say of it."""
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.conftest import Store, make_client
+from tests.support.daemon import CLI, PATIENCE, Daemon, sanitizer_environment
+from tests.support.expect import read
+
+MIB = 1 << 20
+pytestmark = pytest.mark.daemon
+
+
+def client_of(daemon):
+    return make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=6)
+
+
+def cli(daemon, *arguments, status=0):
+    env = {"PATH": os.environ["PATH"], "HOME": str(daemon.folder), "MILLRACE_ENDPOINT": daemon.endpoint,
+           "MILLRACE_ROOT_ACCESS_KEY": daemon.access_key, "MILLRACE_ROOT_SECRET_KEY": daemon.secret_key,
+           "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", **sanitizer_environment()}
+    done = subprocess.run([str(CLI), *map(str, arguments)], env=env, capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
+    assert done.returncode == status, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    return done.stdout + done.stderr
+
+
+def fill(s3, count=12):
+    s3.create_bucket(Bucket="kept")
+    bodies = {}
+    for i in range(count):
+        bodies[f"k{i}"] = bytes([i]) * (100 + i, 300_000 + i, 3 * MIB + i)[i % 3]
+        s3.put_object(Bucket="kept", Key=f"k{i}", Body=bodies[f"k{i}"])
+    return bodies
+
+
+def holds(s3, bodies):
+    for key, body in bodies.items():
+        assert read(s3, "kept", key) == body
+
+
+def drives_in(daemon, count):
+    daemon.wait_until(lambda: daemon.health_json()[1]["drives_in"] == count, 40, f"to have {count} drives in")
+
+
+def whole(daemon):
+    def look():
+        drives = json.loads(cli(daemon, "admin", "drive", "status", "--json"))["drives"]
+        return all(d["state"] == "in" and not d["filling"] for d in drives)
+
+    daemon.wait_until(look, 60, "to have all drives in and filled")
+
+
+def digests(report):
+    return {d["slot"]: (d["shards"], d["bytes"], d["digest"]) for d in report["drives"]}
+
+
+def test_a_lost_drive_is_replaced():
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        s3 = client_of(daemon)
+        bodies = fill(s3)
+        daemon.drives[1].rename(daemon.folder / "broken")
+        drives_in(daemon, 3)
+        assert "failed" in cli(daemon, "admin", "drive", "status", status=1)
+        new = daemon.folder / "new drive +%"
+        new.mkdir()
+        said = cli(daemon, "admin", "drive", "replace", 1, new)
+        assert "next start" in said and str(new) in said
+        whole(daemon)
+        holds(s3, bodies)
+        report = json.loads(cli(daemon, "admin", "heal", "status", "--json"))["last"]
+        found = json.loads(cli(daemon, "admin", "verify", "--json"))
+        assert found["missing_shards"] == found["damaged_shards"] == 0
+        assert digests(report)[1] == digests(found)[1]
+        assert report["done_objects"] == report["todo_objects"] == 8
+        assert "digest" in cli(daemon, "admin", "heal", "status")
+        state = daemon.health_json()[1]
+        assert state["objects_below_redundancy"] == 0 and not state["healing"]
+        shutil.rmtree(daemon.folder / "broken")
+        daemon.stop()
+        daemon.drives[1] = new
+        daemon.start()
+        whole(daemon)
+        for gone in (0, 2):  # two of four are enough to read everything, the new one among them
+            daemon.drives[gone].rename(daemon.folder / f"away{gone}")
+        holds(client_of(daemon), bodies)
+
+
+def test_a_vanished_drive_is_back():
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        s3 = client_of(daemon)
+        bodies = fill(s3)
+        daemon.drives[2].rename(daemon.folder / "away")
+        drives_in(daemon, 3)
+        s3.delete_object(Bucket="kept", Key="k0")
+        del bodies["k0"]
+        bodies["k1"] = b"newer" * 100_000
+        s3.put_object(Bucket="kept", Key="k1", Body=bodies["k1"])
+        (daemon.folder / "away").rename(daemon.drives[2])
+        whole(daemon)
+        daemon.drives[3].rename(daemon.folder / "gone")
+        drives_in(daemon, 3)
+        assert "use" in cli(daemon, "admin", "drive", "return", 2, status=1)
+        assert "k0" not in [o["Key"] for o in s3.list_objects_v2(Bucket="kept")["Contents"]]
+        (daemon.folder / "gone").rename(daemon.folder / "elsewhere")
+        cli(daemon, "admin", "drive", "return", 3, daemon.folder / "elsewhere")
+        whole(daemon)
+        holds(s3, bodies)
+
+
+def test_what_is_refused():
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        empty = daemon.folder / "empty"
+        empty.mkdir()
+        assert "in use" in cli(daemon, "admin", "drive", "replace", 0, empty, status=1)
+        assert "no such slot" in cli(daemon, "admin", "drive", "replace", 7, empty, status=1)
+        assert "SLOT" in cli(daemon, "admin", "drive", "replace", "x", empty, status=2)
+        assert "whole path" in cli(daemon, "admin", "drive", "replace", 0, "empty", status=2)
+        daemon.drives[0].rename(daemon.folder / "away")
+        drives_in(daemon, 3)
+        assert "not empty" in cli(daemon, "admin", "drive", "replace", 0, daemon.drives[1], status=1)
+        assert "no folder" in cli(daemon, "admin", "drive", "replace", 0, daemon.folder / "nowhere", status=1)
+        assert list(empty.iterdir()) == []
+        raw = Store(daemon.host, daemon.admin_port, daemon.access_key, daemon.secret_key, daemon).raw
+        assert daemon.admin_get("/admin/v1/drives")[0] == 403
+        for query in ([], [("action", "replace")], [("action", "replace"), ("slot", "0")], [("action", "eat"), ("slot", "0")],
+                      [("action", "replace"), ("slot", "0"), ("path", "relative")], [("action", "replace"), ("slot", "-1"), ("path", "/x")],
+                      [("action", "return"), ("slot", "0"), ("slot", "1")], [("action", "replace"), ("slot", "0"), ("path", "/x\0y")]):
+            answer = raw.request("POST", "/admin/v1/drives", query=query)
+            assert answer.status == 400, (query, answer)
+        assert raw.request("GET", "/admin/v1/drives", query=[("number", "99")]).status == 404
+        assert raw.request("POST", "/admin/v1/heal").status == 405

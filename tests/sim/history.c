@@ -1,0 +1,355 @@
+/*
+ * history.c - linearizability of registers (Wing and Gong's search with Lowe's memory of states), each name by itself.
+ */
+#include "tests/sim/history.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+#define OPS_MAX    512u    /* of one register */
+#define STATES_MAX 200000u /* looked at before a register is called too hard */
+#define WORDS      (OPS_MAX / 64)
+#define NEVER      UINT64_MAX
+
+static struct history_op *ops;
+static unsigned op_count, op_size;
+static char names[4096][40];
+static unsigned name_count;
+static uint64_t instant;
+static uint64_t settled[256];
+static unsigned settled_count;
+
+void history_begin(void)
+{
+        op_count = name_count = settled_count = 0;
+        instant = 0;
+}
+
+uint64_t history_now(void)
+{
+        return ++instant;
+}
+
+unsigned history_name(const char *text)
+{
+        unsigned i;
+
+        for (i = 0; i < name_count; i++)
+                if (strcmp(names[i], text) == 0)
+                        return i;
+        assert(name_count < sizeof(names) / sizeof(names[0]));
+        snprintf(names[name_count], sizeof(names[0]), "%s", text);
+        return name_count++;
+}
+
+const char *history_text(unsigned name)
+{
+        return names[name];
+}
+
+struct history_op *history_add(unsigned name, enum history_kind kind, uint64_t asked)
+{
+        if (op_count == op_size) {
+                op_size = op_size * 2 + 256;
+                ops = realloc(ops, op_size * sizeof(ops[0]));
+                assert(ops != NULL);
+        }
+        ops[op_count] = (struct history_op){.name = (uint16_t)name, .kind = (uint8_t)kind, .asked = asked};
+        return &ops[op_count++];
+}
+
+unsigned history_count(void)
+{
+        return op_count;
+}
+
+struct history_op *history_at(unsigned i)
+{
+        return &ops[i];
+}
+
+void history_settled(void)
+{
+        assert(settled_count < sizeof(settled) / sizeof(settled[0]));
+        settled[settled_count++] = history_now();
+}
+
+/* From when on it cannot take effect any more. */
+static uint64_t end_of(const struct history_op *op)
+{
+        unsigned i;
+
+        if (!op->maybe)
+                return op->answered;
+        for (i = 0; i < settled_count; i++)
+                if (settled[i] > op->asked && settled[i] > op->answered)
+                        return settled[i];
+        return NEVER;
+}
+
+/* ---- one register ------------------------------------------------------------------------------------------------ */
+
+static bool needs_met(const struct history_op *op, uint64_t state)
+{
+        switch (op->need) {
+        case NEED_ABSENT:
+                return state == 0;
+        case NEED_PRESENT:
+                return state != 0;
+        case NEED_CONTENT:
+                return state != 0 && H_CONTENT(state) == op->content;
+        }
+        return true;
+}
+
+/* The state after op, or false if it cannot have happened in this one. */
+static bool step(const struct history_op *op, uint64_t state, uint64_t *after)
+{
+        *after = state;
+        if (state == H_SEALED)
+                return op->kind == H_ABSENT || (op->kind == H_READ && op->value == 0);
+        switch (op->kind) {
+        case H_READ:
+                return state == op->value;
+        case H_WRITE:
+                *after = op->value;
+                return needs_met(op, state);
+        case H_DELETE:
+                *after = 0;
+                return state != 0 && needs_met(op, state);
+        case H_ABSENT:
+                return state == 0;
+        case H_PRESENT:
+                return state != 0;
+        case H_OTHER:
+                return state != 0 && H_CONTENT(state) != op->content;
+        case H_UPDATE:
+                *after = H_VALUE(H_CONTENT(state), (uint32_t)op->value);
+                return state != 0 && (op->maybe || H_CONTENT(state) == H_CONTENT(op->value)) && needs_met(op, state);
+        case H_SEAL:
+                *after = H_SEALED;
+                return state == 0;
+        }
+        return false;
+}
+
+struct search {
+        const struct history_op *op[OPS_MAX];
+        uint64_t end[OPS_MAX];
+        unsigned count, states;
+        uint64_t done[WORDS];
+        /* states seen: open addressing */
+        struct seen {
+                uint64_t hash, check;
+        } * seen;
+        unsigned seen_size, touched[STATES_MAX + 1], touched_count;
+};
+
+static bool is_done(const struct search *s, unsigned i)
+{
+        return (s->done[i / 64] >> i % 64 & 1) != 0;
+}
+
+/* True if this state was there before; two independent hashes stand for it. */
+static bool seen_before(struct search *s, uint64_t state)
+{
+        uint64_t hash = sim_mix(state + 1), check = sim_mix(state ^ 0x5bd1e995);
+        unsigned i, at;
+
+        for (i = 0; i < WORDS; i++) {
+                hash = sim_mix(hash ^ s->done[i]) + 0x9e3779b97f4a7c15ull;
+                check = sim_mix(check + s->done[i]) ^ 0xbf58476d1ce4e5b9ull;
+        }
+        hash |= 1;
+        for (at = (unsigned)(hash % s->seen_size); s->seen[at].hash != 0; at = (at + 1) % s->seen_size)
+                if (s->seen[at].hash == hash && s->seen[at].check == check)
+                        return true;
+        s->seen[at] = (struct seen){hash, check};
+        s->touched[s->touched_count++] = at;
+        return false;
+}
+
+/* 1: explained; 0: not; -1: too hard. */
+static int search(struct search *s, uint64_t state)
+{
+        uint64_t first = NEVER, after;
+        unsigned i, left = 0, forced = s->count;
+        int rv;
+
+        for (i = 0; i < s->count; i++) {
+                if (is_done(s, i))
+                        continue;
+                left += !s->op[i]->maybe;
+                if (s->end[i] < first) {
+                        first = s->end[i];
+                        forced = i;
+                }
+        }
+        if (left == 0)
+                return 1;
+        if (seen_before(s, state))
+                return 0;
+        if (++s->states > STATES_MAX)
+                return -1;
+        for (i = 0; i < s->count; i++) {
+                if (is_done(s, i) || s->op[i]->asked > first || !step(s->op[i], state, &after))
+                        continue;
+                s->done[i / 64] |= 1ull << i % 64;
+                rv = search(s, after);
+                s->done[i / 64] &= ~(1ull << i % 64);
+                if (rv != 0)
+                        return rv;
+        }
+        if (forced == s->count || !s->op[forced]->maybe)
+                return 0;
+        s->done[forced / 64] |= 1ull << forced % 64; /* it never took effect */
+        rv = search(s, state);
+        s->done[forced / 64] &= ~(1ull << forced % 64);
+        return rv;
+}
+
+static const char *const kind_names[] = {
+        [H_READ] = "read",       [H_WRITE] = "write",      [H_DELETE] = "delete",    [H_ABSENT] = "absent",
+        [H_PRESENT] = "present", [H_OTHER] = "other than", [H_UPDATE] = "update to", [H_SEAL] = "bucket gone"};
+
+static void print_op(const struct history_op *op)
+{
+        printf("  client %u  %6llu .. %6llu%s  %-11s %u/%u", op->client, (unsigned long long)op->asked,
+               (unsigned long long)op->answered, op->maybe ? "?" : " ", kind_names[op->kind], H_CONTENT(op->value),
+               (uint32_t)op->value);
+        if (op->need != NEED_NOTHING)
+                printf("  if %s %u",
+                       op->need == NEED_ABSENT    ? "absent"
+                       : op->need == NEED_PRESENT ? "present"
+                                                  : "content",
+                       op->content);
+        if (op->maybe && end_of(op) != NEVER)
+                printf("  settled at %llu", (unsigned long long)end_of(op));
+        printf("\n");
+}
+
+void history_show(unsigned name)
+{
+        unsigned i;
+
+        printf("%s:\n", names[name]);
+        for (i = 0; i < op_count; i++)
+                if (ops[i].name == name && !ops[i].dropped)
+                        print_op(&ops[i]);
+}
+
+static int by_end(const void *a, const void *b)
+{
+        const struct history_op *x = *(const struct history_op *const *)a, *y = *(const struct history_op *const *)b;
+        uint64_t p = x->maybe ? NEVER : x->answered, q = y->maybe ? NEVER : y->answered;
+
+        if (p != q)
+                return p < q ? -1 : 1;
+        return x->asked < y->asked ? -1 : x->asked > y->asked;
+}
+
+static int check_register(unsigned name)
+{
+        static struct search s;
+        unsigned i;
+        int rv;
+
+        s.count = s.states = 0;
+        memset(s.done, 0, sizeof(s.done));
+        for (i = 0; i < op_count && s.count < OPS_MAX; i++)
+                if (ops[i].name == name && !ops[i].dropped && (ops[i].maybe || ops[i].answered != 0))
+                        s.op[s.count++] = &ops[i];
+        if (s.count == OPS_MAX)
+                return -1;
+        qsort(s.op, s.count, sizeof(s.op[0]), by_end);
+        for (i = 0; i < s.count; i++)
+                s.end[i] = end_of(s.op[i]);
+        if (s.seen == NULL) {
+                s.seen_size = 2 * STATES_MAX + 3;
+                s.seen = calloc(s.seen_size, sizeof(s.seen[0]));
+                assert(s.seen != NULL);
+        }
+        rv = search(&s, 0);
+        while (s.touched_count > 0)
+                s.seen[s.touched[--s.touched_count]].hash = 0;
+        if (rv == 0) {
+                history_show(name);
+        }
+        return rv;
+}
+
+unsigned history_check(void)
+{
+        unsigned i, hard = 0;
+
+        for (i = 0; i < name_count; i++) {
+                int rv = check_register(i);
+
+                if (rv == 0)
+                        sim_fail("the answers about %s contradict each other", names[i]);
+                hard += rv < 0;
+        }
+        return hard;
+}
+
+/* ---- what may have been there -------------------------------------------------------------------------------------- */
+
+static bool changes(const struct history_op *op)
+{
+        return op->kind == H_WRITE || op->kind == H_DELETE || op->kind == H_UPDATE || op->kind == H_SEAL;
+}
+
+static uint64_t latest(const struct history_op *op)
+{
+        return op->answered == 0 ? NEVER : end_of(op);
+}
+
+/* Something else was surely put in its place after `since` and before `until`. */
+static bool replaced(unsigned name, uint64_t since, uint64_t until, const struct history_op *but)
+{
+        unsigned i;
+
+        for (i = 0; i < op_count; i++)
+                if (ops[i].name == name && &ops[i] != but && !ops[i].dropped && !ops[i].maybe && changes(&ops[i]) &&
+                    ops[i].asked > since && latest(&ops[i]) < until)
+                        return true;
+        return false;
+}
+
+static bool may_write(const struct history_op *op, uint64_t value)
+{
+        if (op->kind == H_WRITE)
+                return op->value == value;
+        return op->kind == H_UPDATE && (uint32_t)op->value == (uint32_t)value;
+}
+
+bool history_possible(unsigned name, uint64_t value, uint64_t asked, uint64_t answered)
+{
+        unsigned i;
+
+        for (i = 0; i < op_count; i++) {
+                const struct history_op *op = &ops[i];
+
+                if (op->name != name || op->dropped || op->asked > answered)
+                        continue;
+                if (value == 0 ? (op->kind == H_DELETE || op->kind == H_SEAL) : may_write(op, value))
+                        if (!replaced(name, latest(op), asked, op))
+                                return true;
+        }
+        return value == 0 && !replaced(name, 0, asked, NULL); /* as it was in the beginning */
+}
+
+bool history_possibly_there(unsigned name, uint64_t asked, uint64_t answered)
+{
+        unsigned i;
+
+        for (i = 0; i < op_count; i++)
+                if (ops[i].name == name && !ops[i].dropped && (ops[i].kind == H_WRITE || ops[i].kind == H_UPDATE) &&
+                    history_possible(name, ops[i].value, asked, answered))
+                        return true;
+        return false;
+}

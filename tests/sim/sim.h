@@ -1,0 +1,69 @@
+/*
+ * sim.h - the simulator's world: one thread, virtual time, a queue of events, and randomness from one seed.
+ *
+ * Everything that happens in a history is an event; which one is next depends on nothing but the seed. The engine's own code runs inside the
+ * events and meets the world only through loop.h (sim_loop.c) and engine/drive.h (sim_drive.c).
+ */
+#ifndef MILLRACE_TESTS_SIM_H
+#define MILLRACE_TESTS_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loop.h"
+
+#define SIM_US 1000ull
+#define SIM_MS 1000000ull
+#define SIM_S  1000000000ull
+
+/* Each purpose draws from a stream of its own, so that a change of one does not shift all others. */
+enum sim_stream { SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_STREAMS };
+
+struct sim {
+        uint64_t seed, now;
+        uint64_t digest; /* of everything that happened */
+        uint64_t events;
+        bool trace;
+        struct lp_loop *self; /* the loop whose event runs, or NULL */
+        uint64_t streams[SIM_STREAMS];
+        bool slow_loops; /* loops stall now and then */
+};
+extern struct sim sim;
+
+void sim_begin(uint64_t seed, bool trace);
+
+/* ---- randomness ----------------------------------------------------------------------------------------- */
+
+uint64_t sim_mix(uint64_t x);
+uint64_t sim_random(enum sim_stream stream);
+uint64_t sim_below(enum sim_stream stream, uint64_t n); /* 0..n-1; n > 0 */
+bool sim_chance(enum sim_stream stream, unsigned of);   /* true once in so many; 0: never */
+/* Between lo and hi, small ones much more often. */
+uint64_t sim_skewed(enum sim_stream stream, uint64_t lo, uint64_t hi);
+
+/* ---- events ---------------------------------------------------------------------------------------------- */
+
+/* Runs fn(arg) on self (may be NULL) after delay ns. The handle cancels it, until it has run. */
+uint32_t sim_at(uint64_t delay, struct lp_loop *self, void (*fn)(void *arg), void *arg);
+void sim_cancel(uint32_t handle);
+bool sim_step(void);         /* runs the next event; false: there is none */
+void sim_events_clear(void); /* the process is gone */
+
+/* ---- what happened --------------------------------------------------------------------------------------- */
+
+/* Folds into the digest. */
+void sim_note(uint64_t what, uint64_t a, uint64_t b);
+void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The history has failed: says so, with its seed, and ends the process. */
+void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+#define SIM_FAILED 3 /* its exit status */
+
+/* ---- loops (sim_loop.c) ---------------------------------------------------------------------------------- */
+
+/* Forgets all loops, as a crash does. */
+void sim_loops_clear(void);
+/* Slots drawn and not given back. */
+unsigned sim_slots_out(const struct lp_loop *loop);
+
+#endif

@@ -1,0 +1,234 @@
+/*
+ * sim_check.c - a close look at an idle store, from outside: what stands on each drive, shard by shard.
+ */
+#include "tests/sim/sim_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/store.h"
+#include "engine/stripe.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_clients.h"
+#include "tests/sim/sim_content.h"
+#include "tests/sim/sim_disk.h"
+
+static const struct fmt_value *head_of(const struct sim_name *entry)
+{
+        return (const struct fmt_value *)entry->value->data;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static void check_name(const struct sim_disk *disk, const struct sim_name *entry)
+{
+        eng_mask members = world.store->pgs[head_of(entry)->pg].members;
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++) {
+                const struct sim_name *other;
+
+                if (!(members & eng_bit(sim_disks[i].identity.slot)))
+                        continue;
+                other = sim_names_find(sim_drive_names(&sim_disks[i]), entry->name->data, entry->name->len);
+                if (other == NULL || other->kind != SIM_PUT)
+                        sim_fail("a name of space %u (seq %llu) is on drive %u and not on drive %u",
+                                 entry->name->data[0], (unsigned long long)entry->seq, disk->number, i);
+                if (!eng_fix_same(entry->value->data, entry->value->len, other->value->data, other->value->len))
+                        sim_fail("a name of space %u says one thing on drive %u and another on drive %u",
+                                 entry->name->data[0], disk->number, i);
+                if (entry->inline_len != other->inline_len ||
+                    (entry->inline_len > 0 && memcmp(entry->body->data + entry->inline_at,
+                                                     other->body->data + other->inline_at, entry->inline_len) != 0))
+                        sim_fail("inline bytes differ between drive %u and drive %u", disk->number, i);
+        }
+}
+
+void check_replicas(void)
+{
+        unsigned i, j;
+
+        for (i = 0; i < sim_disk_count; i++) {
+                const struct sim_names *names = sim_drive_names(&sim_disks[i]);
+
+                for (j = 0; j < names->count; j++)
+                        if (names->items[j].kind == SIM_PUT)
+                                check_name(&sim_disks[i], &names->items[j]);
+        }
+}
+
+/* ---- shards -------------------------------------------------------------------------------------------------------- */
+
+static uint8_t units[ERA_MAX_SHARDS][FMT_UNIT_MAX];
+
+/* The k+m units that a stripe should have. */
+static void expect_stripe(const struct eng_part *part, uint32_t stripe, uint32_t content)
+{
+        uint64_t start = (uint64_t)stripe * part->head.k * part->head.unit,
+                 left = eng_stripe_bytes(&part->head, stripe);
+        uint32_t unit = eng_part_unit(&part->head, stripe);
+        const uint8_t *data[ERA_MAX_K];
+        uint8_t *parity[ERA_MAX_M];
+        struct era_code *code;
+        unsigned i;
+
+        for (i = 0; i < part->head.k; i++) {
+                size_t n = left < unit ? (size_t)left : unit;
+
+                content_fill(content, start, units[i], n);
+                memset(units[i] + n, 0, unit - n);
+                start += n;
+                left -= n;
+                data[i] = units[i];
+        }
+        for (i = 0; i < part->head.m; i++)
+                parity[i] = units[part->head.k + i];
+        if (era_code_new(part->head.k, part->head.m, &code) != 0)
+                abort();
+        era_encode(code, unit, data, parity);
+        era_code_free(code);
+}
+
+static const struct sim_disk *disk_of_slot(unsigned slot)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].identity.slot == slot)
+                        return &sim_disks[i];
+        return NULL;
+}
+
+static void check_shard(const struct eng_part *part, uint32_t stripe, unsigned shard, uint32_t content, int rotten)
+{
+        unsigned slot = eng_part_drive(part, stripe, shard);
+        const struct sim_disk *disk = disk_of_slot(slot);
+        uint32_t unit = eng_part_unit(&part->head, stripe);
+        const struct sim_frame *frame;
+
+        if (disk == NULL)
+                sim_fail("content %u: stripe %u has no shard %u", content, stripe, shard);
+        if (shard < part->head.k && shard >= eng_stripe_units(&part->head, stripe))
+                return; /* a unit without a byte is not stored */
+        frame = sim_disk_find(disk, part->head.id, stripe, shard);
+        if (rotten == (int)disk->number)
+                return;
+        if (frame == NULL || frame->damaged)
+                sim_fail("content %u: shard %u of stripe %u of %s is %s on drive %u", content, shard, stripe,
+                         sim_id(part->head.id), frame == NULL ? "not" : "damaged", disk->number);
+        if (frame->payload->len != unit || memcmp(frame->payload->data, units[shard], unit) != 0)
+                sim_fail("content %u: shard %u of stripe %u is wrong on drive %u", content, shard, stripe,
+                         disk->number);
+        if (!frame->synced)
+                sim_fail("content %u: shard %u of stripe %u is named and not durable on drive %u (I2)", content, shard,
+                         stripe, disk->number);
+}
+
+static void check_value(const struct sim_name *entry, int rotten)
+{
+        uint32_t content = content_of_etag(head_of(entry)->etag), own, stripe;
+        const struct sim_content *c = content_of(content);
+        struct eng_part part;
+        unsigned i = 0, shard;
+        size_t pos = 0;
+
+        if (head_of(entry)->parts == 0)
+                return;
+        if (c == NULL)
+                sim_fail("a record that nobody wrote");
+        for (; eng_value_next_part(entry->value->data, entry->value->len, &pos, &part) == 1; i++) {
+                own = c->part_count == 0 ? content : c->parts[i];
+                for (stripe = 0; stripe < eng_part_stripes(&part.head); stripe++) {
+                        expect_stripe(&part, stripe, own);
+                        for (shard = 0; shard < (unsigned)part.head.k + part.head.m; shard++)
+                                check_shard(&part, stripe, shard, own, rotten);
+                }
+        }
+}
+
+/* Each value once: on the first drive that has it. */
+static bool is_first(unsigned disk, const struct sim_name *entry)
+{
+        unsigned i;
+
+        for (i = 0; i < disk; i++) {
+                const struct sim_name *other =
+                        sim_names_find(sim_drive_names(&sim_disks[i]), entry->name->data, entry->name->len);
+
+                if (other != NULL && other->kind == SIM_PUT)
+                        return false;
+        }
+        return true;
+}
+
+void check_shards(int rotten)
+{
+        unsigned i, j;
+
+        for (i = 0; i < sim_disk_count; i++) {
+                const struct sim_names *names = sim_drive_names(&sim_disks[i]);
+
+                for (j = 0; j < names->count; j++)
+                        if (names->items[j].kind == SIM_PUT && is_first(i, &names->items[j]))
+                                check_value(&names->items[j], rotten);
+        }
+}
+
+/* ---- leaks ------------------------------------------------------------------------------------------------------------ */
+
+static bool names_frame(const struct sim_name *entry, const struct sim_frame *frame, unsigned slot)
+{
+        struct eng_part part;
+        size_t pos = 0;
+
+        if (entry->kind != SIM_PUT)
+                return false;
+        while (eng_value_next_part(entry->value->data, entry->value->len, &pos, &part) == 1)
+                if (memcmp(part.head.id, frame->object_id, FMT_ID) == 0 &&
+                    eng_part_drive(&part, frame->stripe, frame->shard) == slot)
+                        return true;
+        return false;
+}
+
+static bool is_named(const struct sim_frame *frame, unsigned slot)
+{
+        unsigned i, j;
+
+        for (i = 0; i < sim_disk_count; i++) {
+                const struct sim_names *names = sim_drive_names(&sim_disks[i]);
+
+                for (j = 0; j < names->count; j++)
+                        if (names_frame(&names->items[j], frame, slot))
+                                return true;
+        }
+        return false;
+}
+
+uint64_t check_leaks(void)
+{
+        uint64_t leaked = 0;
+        unsigned i, j;
+
+        for (i = 0; i < sim_disk_count; i++)
+                for (j = 0; j < sim_disks[i].frame_count; j++)
+                        if (sim_disks[i].frames[j]->discarded == 0 &&
+                            !is_named(sim_disks[i].frames[j], sim_disks[i].identity.slot))
+                                leaked++;
+        return leaked;
+}
+
+void check_idle(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.loop_count; i++) {
+                const struct eng_loop *el = &world.store->loops[i];
+
+                if (sim_slots_out(world.loops[i]) > 0)
+                        sim_fail("loop %u: %u slots were not given back", i, sim_slots_out(world.loops[i]));
+                if (el->txns > 0 || el->locks != NULL || el->pins != NULL || el->append_bytes > 0)
+                        sim_fail("loop %u: %u changes, %s, %s, %llu bytes are still held", i, el->txns,
+                                 el->locks == NULL ? "no lock" : "a lock", el->pins == NULL ? "no pin" : "a pin",
+                                 (unsigned long long)el->append_bytes);
+        }
+}

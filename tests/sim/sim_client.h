@@ -1,0 +1,85 @@
+/*
+ * sim_client.h - one client (private to sim_clients.c, sim_objects.c, sim_multipart.c and sim_listing.c).
+ */
+#ifndef MILLRACE_TESTS_SIM_CLIENT_H
+#define MILLRACE_TESTS_SIM_CLIENT_H
+
+#include "tests/sim/history.h"
+#include "tests/sim/sim_clients.h"
+
+#define NO_OP (-1)
+
+/* Does one thing at a time, on its loop. */
+struct client {
+        unsigned number;
+        struct lp_loop *loop;
+        bool busy, verifying; /* verifying: clients_final() */
+        const char *doing;
+        uint64_t since; /* when it last got on */
+        uint64_t asked;
+        unsigned bucket, key, upload, part;
+        int op, op2; /* of the history */
+        uint32_t content, tag;
+        uint32_t seen[KEYS_MAX]; /* contents it has met */
+        struct eng_condition condition;
+        /* writing */
+        struct eng_put *put;
+        uint64_t size, sent;
+        bool is_part;
+        /* reading */
+        struct eng_get *get;
+        uint64_t offset, end;
+        unsigned ranges;
+        bool slow;
+        /* listing */
+        char prefix[24], after[64];
+        size_t after_len;
+        bool delimited;
+        unsigned max;
+        /* completing */
+        struct eng_complete_part parts[PARTS_MAX];
+        unsigned part_count;
+        unsigned at; /* verifying: which key, bucket or upload */
+};
+
+/* The operation is over: a word about the answer, and on to the next. */
+void client_done(struct client *c, int rv);
+/* An error without cause fails the history. */
+void client_error(struct client *c, int rv);
+void client_moved(struct client *c);
+/* Runs again on its loop after a while. */
+void client_later(struct client *c, uint64_t ns, void (*fn)(void *client));
+
+unsigned client_reg(const struct client *c);
+struct eng_str client_key(const struct client *c);
+
+/* A change is asked for: it may take effect from now on. Returns its number in the history. */
+int client_asks(struct client *c, unsigned reg, enum history_kind kind, uint64_t value);
+/* What the answer says of it: took effect; surely did not, and says nothing more; not known. */
+void client_took(int op);
+void client_dropped(int op);
+void client_unknown(int op);
+/* It did not take effect, and the answer tells how things stood. */
+void client_instead(int op, enum history_kind kind);
+/* An answer about how things stood. */
+void client_saw(struct client *c, unsigned reg, enum history_kind kind, uint64_t value);
+/* Books the answer of a conditional change. */
+void client_answered(struct client *c, int op, int rv);
+
+/* Operations, each begun on the client's loop. */
+void object_put(struct client *c);
+void object_get(struct client *c);
+void object_delete(struct client *c);
+void object_update(struct client *c);
+void listing_objects(struct client *c);
+void listing_uploads(struct client *c);
+void upload_create(struct client *c);
+void upload_part(struct client *c);
+void upload_parts(struct client *c);
+void upload_complete(struct client *c);
+void upload_abort(struct client *c);
+void bucket_create(struct client *c);
+void bucket_delete(struct client *c);
+void bucket_look(struct client *c);
+
+#endif

@@ -1,0 +1,373 @@
+/*
+ * sim_clients.c - what all clients share: their life, what they draw next, and how answers are booked.
+ */
+#include "tests/sim/sim_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATIENCE (200 * SIM_S)
+
+struct world world;
+struct client_figures client_figures;
+static struct client clients[CLIENTS_MAX];
+
+static void next(void *arg);
+
+/* ---- booking ------------------------------------------------------------------------------------------------- */
+
+int client_asks(struct client *c, unsigned reg, enum history_kind kind, uint64_t value)
+{
+        struct history_op *op = history_add(reg, kind, history_now());
+
+        op->value = value;
+        op->maybe = true;
+        op->client = (uint8_t)c->number;
+        return (int)history_count() - 1;
+}
+
+void client_took(int op)
+{
+        history_at((unsigned)op)->maybe = false;
+        history_at((unsigned)op)->answered = history_now();
+}
+
+void client_dropped(int op)
+{
+        history_at((unsigned)op)->dropped = true;
+}
+
+void client_unknown(int op)
+{
+        history_at((unsigned)op)->answered = history_now();
+}
+
+void client_instead(int op, enum history_kind kind)
+{
+        history_at((unsigned)op)->kind = (uint8_t)kind;
+        history_at((unsigned)op)->need = NEED_NOTHING;
+        client_took(op);
+}
+
+void client_saw(struct client *c, unsigned reg, enum history_kind kind, uint64_t value)
+{
+        struct history_op *op = history_add(reg, kind, c->asked);
+
+        op->value = value;
+        op->client = (uint8_t)c->number;
+        op->answered = history_now();
+}
+
+/* Errors that say that nothing was done. */
+static bool refused(int rv)
+{
+        return rv == -EAGAIN || rv == -ENOSPC || rv == -EHOSTDOWN || rv == -EINVAL || rv == -ENOMEM;
+}
+
+void client_answered(struct client *c, int op, int rv)
+{
+        const struct eng_condition *cond = &c->condition;
+        bool plain = !cond->if_absent && !cond->if_etag && !cond->if_present;
+
+        if (rv == 0)
+                client_took(op);
+        else if (rv == -EEXIST && cond->if_absent)
+                client_instead(op, H_PRESENT);
+        else if (rv == -ESTALE && cond->if_etag)
+                client_instead(op, H_OTHER);
+        else if (rv == -ENOENT && (cond->if_etag || cond->if_present) && c->bucket == 0)
+                client_instead(op, H_ABSENT);
+        else if (rv == -ENOENT && (c->bucket != 0 || !plain))
+                client_dropped(op); /* the bucket is gone, or the object: who can tell */
+        else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE)
+                sim_fail("client %u: %s answers %d", c->number, c->doing, rv);
+        else if (refused(rv))
+                client_dropped(op);
+        else
+                client_unknown(op);
+}
+
+/* ---- one operation after the other ------------------------------------------------------------------------------ */
+
+unsigned client_reg(const struct client *c)
+{
+        return world.key_regs[c->bucket][c->key];
+}
+
+struct eng_str client_key(const struct client *c)
+{
+        return (struct eng_str){world.keys[c->key], strlen(world.keys[c->key])};
+}
+
+void client_moved(struct client *c)
+{
+        c->since = sim.now;
+}
+
+void client_later(struct client *c, uint64_t ns, void (*fn)(void *client))
+{
+        sim_at(ns, c->loop, fn, c);
+}
+
+void client_error(struct client *c, int rv)
+{
+        client_figures.errors++;
+        if (rv == -EAGAIN)
+                return;
+        if (world.final || world.calm)
+                sim_fail("client %u: %s answers %d without cause", c->number, c->doing, rv);
+}
+
+void client_done(struct client *c, int rv)
+{
+        uint64_t pause = sim_skewed(SIM_CLIENTS, 0, world.think);
+
+        sim_trace("client %u: %s bucket %u key %u: %d", c->number, c->doing, c->bucket, c->key, rv);
+        sim_note(3, c->number, (uint64_t)(int64_t)rv);
+        client_figures.ops++;
+        c->busy = false;
+        if (rv == -EROFS || rv == -EHOSTDOWN || rv == -ENOSPC || rv == -EIO)
+                pause = 50 * SIM_MS + sim_below(SIM_CLIENTS, 1 * SIM_S);
+        if (!world.stopping)
+                client_later(c, pause, next);
+}
+
+/* ---- what to do --------------------------------------------------------------------------------------------------- */
+
+static bool one_in(unsigned of)
+{
+        return sim_chance(SIM_CLIENTS, of);
+}
+
+static void choose_condition(struct client *c)
+{
+        memset(&c->condition, 0, sizeof(c->condition));
+        switch (sim_below(SIM_CLIENTS, 8)) {
+        case 0:
+                c->condition.if_absent = true;
+                break;
+        case 1:
+                if (c->seen[c->key] == 0)
+                        break;
+                c->condition.if_etag = true;
+                content_etag(c->seen[c->key], c->condition.etag);
+                c->condition.etag_parts = (uint16_t)content_of(c->seen[c->key])->part_count;
+                break;
+        case 2:
+                c->condition.if_present = one_in(2);
+                break;
+        }
+}
+
+static void multipart(struct client *c)
+{
+        if (world.upload_count == 0 || one_in(5)) {
+                upload_create(c);
+                return;
+        }
+        /* the newest ones are most worth a look */
+        c->upload = world.upload_count - 1 -
+                    (unsigned)sim_below(SIM_CLIENTS, world.upload_count < 3 ? world.upload_count : 3);
+        c->bucket = world.uploads[c->upload].bucket;
+        c->key = world.uploads[c->upload].key;
+        switch (sim_below(SIM_CLIENTS, 12)) {
+        case 0:
+                upload_abort(c);
+                break;
+        case 1:
+        case 2:
+                upload_complete(c);
+                break;
+        case 3:
+                upload_parts(c);
+                break;
+        case 4:
+                listing_uploads(c);
+                break;
+        default:
+                upload_part(c);
+        }
+}
+
+static void buckets(struct client *c)
+{
+        c->bucket = world.bucket_count - 1;
+        if (c->bucket == 0 || (world.buckets[c->bucket].closing && one_in(2)))
+                bucket_create(c);
+        else if (one_in(2))
+                bucket_look(c);
+        else
+                bucket_delete(c);
+}
+
+static void object(struct client *c)
+{
+        switch (sim_below(SIM_CLIENTS, 20)) {
+        case 0:
+        case 1:
+        case 2:
+                object_delete(c);
+                break;
+        case 3:
+                object_update(c);
+                break;
+        case 4:
+        case 5:
+                listing_objects(c);
+                break;
+        case 6:
+        case 7:
+        case 8:
+        case 9:
+        case 10:
+        case 11:
+                object_get(c);
+                break;
+        default:
+                object_put(c);
+        }
+}
+
+static void next(void *arg)
+{
+        struct client *c = arg;
+
+        if (world.stopping || world.ops_left == 0 || c->busy || c->verifying)
+                return;
+        world.ops_left--;
+        c->busy = true;
+        c->op = c->op2 = NO_OP;
+        c->bucket = world.bucket_count > 1 && one_in(6) ? world.bucket_count - 1 : 0;
+        c->key = (unsigned)sim_below(SIM_CLIENTS, world.key_count);
+        client_moved(c);
+        choose_condition(c);
+        c->asked = history_now();
+        if (one_in(world.parts))
+                multipart(c);
+        else if (one_in(world.buckets_on))
+                buckets(c);
+        else
+                object(c);
+}
+
+/* ---- verifying ----------------------------------------------------------------------------------------------------- */
+
+/* Each step ends in client_done(), which comes back here by way of clients_final_step(). */
+static void verify_next(struct client *c)
+{
+        unsigned gets = world.bucket_count * world.key_count;
+
+        c->busy = true;
+        c->op = c->op2 = NO_OP;
+        memset(&c->condition, 0, sizeof(c->condition));
+        client_moved(c);
+        c->asked = history_now();
+        if (c->at < gets) {
+                c->bucket = c->at / world.key_count;
+                c->key = c->at % world.key_count;
+                object_get(c);
+        } else if (c->at < gets + world.bucket_count) {
+                c->bucket = c->at - gets;
+                listing_objects(c);
+        } else {
+                c->upload = c->at - gets - world.bucket_count;
+                c->bucket = world.uploads[c->upload].bucket;
+                c->key = world.uploads[c->upload].key;
+                upload_abort(c);
+        }
+        c->at++;
+}
+
+void clients_final(void)
+{
+        struct client *c = &clients[0];
+        unsigned steps = world.bucket_count * (world.key_count + 1) + world.upload_count;
+
+        c->verifying = true;
+        c->at = 0;
+        while (c->at < steps || c->busy) {
+                if (!c->busy) {
+                        sim.self = c->loop;
+                        verify_next(c);
+                        sim.self = NULL;
+                }
+                if (!sim_step())
+                        sim_fail("nothing happens any more while everything is read");
+                clients_watch();
+        }
+        c->verifying = false;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------ */
+
+void clients_begin(void)
+{
+        memset(clients, 0, sizeof(clients));
+        contents_begin();
+}
+
+void clients_start(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.client_count; i++) {
+                struct client *c = &clients[i];
+
+                c->number = i;
+                c->loop = world.loops[i % world.loop_count];
+                c->busy = false;
+                client_later(c, sim_below(SIM_CLIENTS, 5 * SIM_MS), next);
+        }
+}
+
+void clients_first_bucket(void)
+{
+        struct client *c = &clients[0];
+
+        c->loop = world.loops[0];
+        c->busy = true;
+        c->asked = history_now();
+        client_moved(c);
+        sim.self = c->loop;
+        bucket_create(c);
+        sim.self = NULL;
+}
+
+void clients_lost(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.client_count; i++) {
+                struct client *c = &clients[i];
+
+                c->busy = false;
+                c->put = NULL;
+                c->get = NULL;
+        }
+        for (i = 0; i < history_count(); i++)
+                if (history_at(i)->maybe && history_at(i)->answered == 0)
+                        client_unknown((int)i);
+        world.making_bucket = false;
+}
+
+bool clients_idle(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.client_count; i++)
+                if (clients[i].busy)
+                        return false;
+        return true;
+}
+
+void clients_watch(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.client_count; i++)
+                if (clients[i].busy && sim.now - clients[i].since > PATIENCE)
+                        sim_fail("client %u: %s bucket %u key %u is not answered", i, clients[i].doing,
+                                 clients[i].bucket, clients[i].key);
+}

@@ -1,0 +1,67 @@
+/*
+ * sim_clients.h - clients of the store: what they do is drawn from the seed, what they are told goes into the history.
+ */
+#ifndef MILLRACE_TESTS_SIM_CLIENTS_H
+#define MILLRACE_TESTS_SIM_CLIENTS_H
+
+#include "engine.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_content.h"
+
+#define CLIENTS_MAX 6u
+#define KEYS_MAX    12u
+#define BUCKETS_MAX 24u
+#define LOOPS_MAX   4u
+#define UPLOADS_MAX 48u
+#define PARTS_MAX   CONTENT_PARTS_MAX
+
+struct sim_bucket {
+        char name[24];
+        uint64_t id;
+        unsigned reg; /* register of its being there */
+        bool closing; /* somebody asked for its end */
+};
+
+struct sim_upload {
+        unsigned bucket, key, reg;
+        uint8_t id[ENG_ID_LEN];
+        unsigned part_regs[PARTS_MAX + 1];
+};
+
+struct world {
+        struct eng_store *store; /* NULL: no process runs */
+        struct lp_loop *loops[LOOPS_MAX];
+        unsigned loop_count;
+        bool stopping; /* callbacks are to do nothing more */
+        bool calm;     /* no fault so far: no error is to be seen by a client */
+        bool final;    /* all drives are back: everything must be readable */
+        unsigned client_count, key_count, ops_left;
+        uint64_t bytes_left;               /* of large bodies */
+        unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */
+        uint64_t think;                    /* ns between operations, most */
+        char keys[KEYS_MAX][24];
+        struct sim_bucket buckets[BUCKETS_MAX];
+        unsigned bucket_count, bucket_serial;
+        bool making_bucket; /* one at a time */
+        unsigned key_regs[BUCKETS_MAX][KEYS_MAX];
+        struct sim_upload uploads[UPLOADS_MAX];
+        unsigned upload_count;
+};
+extern struct world world;
+
+struct client_figures {
+        uint64_t ops, errors, undecided;
+};
+extern struct client_figures client_figures;
+
+void clients_begin(void);        /* a new history */
+void clients_start(void);        /* a process serves: they go on, while ops are left */
+void clients_first_bucket(void); /* made by the first client; not awaited */
+void clients_lost(void);         /* the process is gone: what they waited for will not be answered */
+bool clients_idle(void);
+/* Fails the history if one has waited too long. */
+void clients_watch(void);
+/* Reads every object, lists every bucket, ends all uploads; then clients_idle(). */
+void clients_final(void);
+
+#endif

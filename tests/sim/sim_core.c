@@ -1,0 +1,226 @@
+/*
+ * sim_core.c - randomness, the queue of events, and what is said about a history.
+ */
+#include "tests/sim/sim.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sim sim;
+
+struct event {
+        uint64_t time, serial;
+        uint32_t tie;
+        bool used;
+        struct lp_loop *self;
+        void (*fn)(void *arg); /* NULL: cancelled */
+        void *arg;
+};
+
+static struct event *slab;
+static uint32_t slab_size, *idle, idle_count, *heap, heap_count;
+static uint64_t serial;
+
+/* ---- randomness ----------------------------------------------------------------------------------------- */
+
+uint64_t sim_mix(uint64_t x)
+{
+        x ^= x >> 30;
+        x *= 0xbf58476d1ce4e5b9ull;
+        x ^= x >> 27;
+        x *= 0x94d049bb133111ebull;
+        return x ^ (x >> 31);
+}
+
+uint64_t sim_random(enum sim_stream stream)
+{
+        sim.streams[stream] += 0x9e3779b97f4a7c15ull;
+        return sim_mix(sim.streams[stream]);
+}
+
+uint64_t sim_below(enum sim_stream stream, uint64_t n)
+{
+        return sim_random(stream) % n;
+}
+
+bool sim_chance(enum sim_stream stream, unsigned of)
+{
+        return of != 0 && sim_below(stream, of) == 0;
+}
+
+uint64_t sim_skewed(enum sim_stream stream, uint64_t lo, uint64_t hi)
+{
+        uint64_t span = hi - lo + 1, bits = 1;
+
+        while (bits < 63 && (1ull << bits) < span)
+                bits++;
+        bits = 1 + sim_below(stream, bits);
+        return lo + sim_random(stream) % ((1ull << bits) < span ? 1ull << bits : span);
+}
+
+/* ---- events ---------------------------------------------------------------------------------------------- */
+
+static bool before(uint32_t a, uint32_t b)
+{
+        const struct event *x = &slab[a], *y = &slab[b];
+
+        if (x->time != y->time)
+                return x->time < y->time;
+        return x->tie != y->tie ? x->tie < y->tie : x->serial < y->serial;
+}
+
+static void swap(uint32_t i, uint32_t j)
+{
+        uint32_t kept = heap[i];
+
+        heap[i] = heap[j];
+        heap[j] = kept;
+}
+
+static void sift_up(uint32_t i)
+{
+        for (; i > 0 && before(heap[i], heap[(i - 1) / 2]); i = (i - 1) / 2)
+                swap(i, (i - 1) / 2);
+}
+
+static void sift_down(uint32_t i)
+{
+        uint32_t child;
+
+        for (; (child = 2 * i + 1) < heap_count; i = child) {
+                if (child + 1 < heap_count && before(heap[child + 1], heap[child]))
+                        child++;
+                if (!before(heap[child], heap[i]))
+                        return;
+                swap(i, child);
+        }
+}
+
+static void grow(void)
+{
+        uint32_t size = slab_size == 0 ? 1024 : 2 * slab_size;
+
+        slab = realloc(slab, size * sizeof(*slab));
+        idle = realloc(idle, size * sizeof(*idle));
+        heap = realloc(heap, size * sizeof(*heap));
+        assert(slab != NULL && idle != NULL && heap != NULL);
+        while (slab_size < size) {
+                memset(&slab[slab_size], 0, sizeof(*slab));
+                idle[idle_count++] = slab_size++;
+        }
+}
+
+uint32_t sim_at(uint64_t delay, struct lp_loop *self, void (*fn)(void *arg), void *arg)
+{
+        uint32_t at;
+
+        if (idle_count == 0)
+                grow();
+        at = idle[--idle_count];
+        slab[at] = (struct event){.time = sim.now + delay,
+                                  .serial = ++serial,
+                                  .tie = (uint32_t)sim_random(SIM_SCHEDULE),
+                                  .used = true,
+                                  .self = self,
+                                  .fn = fn,
+                                  .arg = arg};
+        heap[heap_count++] = at;
+        sift_up(heap_count - 1);
+        return at + 1;
+}
+
+void sim_cancel(uint32_t handle)
+{
+        assert(handle > 0 && handle <= slab_size && slab[handle - 1].used);
+        slab[handle - 1].fn = NULL;
+}
+
+bool sim_step(void)
+{
+        struct event e;
+        uint32_t at;
+
+        do {
+                if (heap_count == 0)
+                        return false;
+                at = heap[0];
+                heap[0] = heap[--heap_count];
+                sift_down(0);
+                e = slab[at];
+                slab[at].used = false;
+                idle[idle_count++] = at;
+        } while (e.fn == NULL);
+        sim.now = e.time;
+        sim.events++;
+        sim_note(1, e.time, e.serial);
+        sim.self = e.self;
+        e.fn(e.arg);
+        sim.self = NULL;
+        return true;
+}
+
+void sim_events_clear(void)
+{
+        uint32_t i;
+
+        for (i = 0; i < heap_count; i++) {
+                slab[heap[i]].used = false;
+                idle[idle_count++] = heap[i];
+        }
+        heap_count = 0;
+}
+
+/* ---- what happened --------------------------------------------------------------------------------------- */
+
+void sim_note(uint64_t what, uint64_t a, uint64_t b)
+{
+        sim.digest = sim_mix(sim.digest ^ what) + sim_mix(a) * 3 + sim_mix(b + 0x9e3779b97f4a7c15ull);
+}
+
+void sim_trace(const char *format, ...)
+{
+        va_list args;
+
+        if (!sim.trace)
+                return;
+        printf("%12.6f ", (double)sim.now / 1e9);
+        va_start(args, format);
+        vprintf(format, args);
+        va_end(args);
+        putchar('\n');
+}
+
+void sim_fail(const char *format, ...)
+{
+        va_list args;
+
+        printf("FAILED seed %llu at event %llu, %.6f s: ", (unsigned long long)sim.seed, (unsigned long long)sim.events,
+               (double)sim.now / 1e9);
+        va_start(args, format);
+        vprintf(format, args);
+        va_end(args);
+        printf("\n  replay: sim --seeds %llu --trace\n", (unsigned long long)sim.seed);
+        fflush(stdout);
+        _exit(SIM_FAILED);
+}
+
+void sim_begin(uint64_t seed, bool trace)
+{
+        unsigned i;
+
+        sim_events_clear();
+        idle_count = 0;
+        for (i = slab_size; i-- > 0;)
+                idle[idle_count++] = i;
+        serial = 0;
+        memset(&sim, 0, sizeof(sim));
+        sim.seed = seed;
+        sim.trace = trace;
+        sim.now = SIM_S;
+        for (i = 0; i < SIM_STREAMS; i++)
+                sim.streams[i] = sim_mix(seed * SIM_STREAMS + i + 1);
+}

@@ -1,0 +1,247 @@
+/*
+ * sim_disk.c - simulated disks: what survives, and the folders of engine/drive.h over them.
+ */
+#include "tests/sim/sim_disk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/drive/identity.h"
+#include "tests/sim/sim.h"
+
+struct sim_disk sim_disks[SIM_DISKS];
+unsigned sim_disk_count;
+uint32_t sim_pg_count;
+bool sim_loose_order;
+struct sim_figures sim_figures;
+
+/* ---- life ---------------------------------------------------------------------------------------------------- */
+
+void sim_disks_make(unsigned count)
+{
+        unsigned i;
+
+        memset(sim_disks, 0, sizeof(sim_disks));
+        sim_disk_count = count;
+        for (i = 0; i < count; i++) {
+                snprintf(sim_disks[i].path, sizeof(sim_disks[i].path), "sim:%u", i);
+                sim_disks[i].number = i;
+                sim_disks[i].present = true;
+        }
+}
+
+void sim_index_clear(struct sim_index *index)
+{
+        sim_names_clear(&index->names);
+        free(index->pgs);
+        memset(index, 0, sizeof(*index));
+}
+
+void sim_disks_free(void)
+{
+        unsigned i;
+        uint64_t r;
+
+        for (i = 0; i < sim_disk_count; i++) {
+                struct sim_disk *disk = &sim_disks[i];
+
+                if (disk->open != NULL)
+                        sim_drive_crash(disk->open, false);
+                for (r = 0; r < disk->log_count; r++)
+                        eng_buf_unref(disk->log[r].body);
+                free(disk->log);
+                while (disk->frame_count > 0)
+                        sim_disk_drop_frame(disk, disk->frame_count - 1);
+                free(disk->frames);
+                sim_index_clear(&disk->index);
+        }
+        sim_disk_count = 0;
+}
+
+/* ---- the log -------------------------------------------------------------------------------------------------- */
+
+void sim_disk_append(struct sim_disk *disk, const struct fmt_record *rec, struct eng_buf *body)
+{
+        if (disk->log_count == disk->log_size) {
+                disk->log_size = disk->log_size * 2 + 64;
+                disk->log = realloc(disk->log, disk->log_size * sizeof(disk->log[0]));
+                assert(disk->log != NULL);
+        }
+        disk->log[disk->log_count] = (struct sim_record){.rec = *rec, .body = body == NULL ? NULL : eng_buf_ref(body)};
+        disk->log[disk->log_count].rec.position = disk->log_count;
+        disk->log_count++;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------------------------- */
+
+const char *sim_id(const uint8_t id[FMT_ID])
+{
+        static char text[32];
+
+        snprintf(text, sizeof(text), "%u.%u.%u", (unsigned)id[2] << 8 | id[3], id[5], (unsigned)id[14] << 8 | id[15]);
+        return text;
+}
+
+struct sim_frame *sim_disk_frame(struct sim_disk *disk)
+{
+        struct sim_frame *frame = calloc(1, sizeof(*frame));
+
+        if (disk->frame_count == disk->frame_size) {
+                disk->frame_size = disk->frame_size * 2 + 64;
+                disk->frames = realloc(disk->frames, disk->frame_size * sizeof(disk->frames[0]));
+        }
+        assert(frame != NULL && disk->frames != NULL);
+        disk->frames[disk->frame_count++] = frame;
+        return frame;
+}
+
+void sim_disk_drop_frame(struct sim_disk *disk, unsigned at)
+{
+        eng_buf_unref(disk->frames[at]->payload);
+        free(disk->frames[at]);
+        memmove(&disk->frames[at], &disk->frames[at + 1], (disk->frame_count - at - 1) * sizeof(disk->frames[0]));
+        disk->frame_count--;
+}
+
+struct sim_frame *sim_disk_find(const struct sim_disk *disk, const uint8_t id[FMT_ID], uint32_t stripe, unsigned shard)
+{
+        struct sim_frame *best = NULL;
+        unsigned i;
+
+        for (i = 0; i < disk->frame_count; i++) {
+                struct sim_frame *f = disk->frames[i];
+
+                if (f->written != 0 && f->discarded == 0 && f->stripe == stripe && f->shard == shard &&
+                    memcmp(f->object_id, id, FMT_ID) == 0 && (best == NULL || f->written > best->written))
+                        best = f;
+        }
+        return best;
+}
+
+void sim_disk_set_index(struct sim_disk *disk, struct sim_index *next)
+{
+        unsigned i;
+
+        sim_index_clear(&disk->index);
+        disk->index = *next;
+        memset(next, 0, sizeof(*next));
+        for (i = disk->frame_count; i-- > 0;)
+                if (disk->frames[i]->discarded != 0 && disk->frames[i]->discarded <= disk->index.generation)
+                        sim_disk_drop_frame(disk, i);
+}
+
+/* What of a frame is there after the process, or the power, went. False: nothing. */
+static bool frame_survives(struct sim_frame *frame, bool power)
+{
+        if (frame->written == 0)
+                return sim_chance(SIM_FAULTS, 4); /* it was on its way */
+        if (frame->synced || !power || sim_chance(SIM_FAULTS, 2))
+                return true;
+        frame->damaged |= sim_chance(SIM_FAULTS, 4); /* the index knows of it, but its bytes are not there */
+        return frame->damaged;
+}
+
+void sim_disk_crash(struct sim_disk *disk, bool power)
+{
+        unsigned i;
+
+        if (disk->open != NULL)
+                sim_drive_crash(disk->open, power);
+        disk->open = NULL;
+        for (i = disk->frame_count; i-- > 0;) {
+                struct sim_frame *frame = disk->frames[i];
+
+                frame->discarded = 0; /* by a batch of the index that was lost */
+                if (!frame_survives(frame, power)) {
+                        sim_figures.lost_frames++;
+                        sim_trace("  disk %u: frame %s stripe %u shard %u is lost", disk->number, sim_id(frame->object_id),
+                                  frame->stripe, frame->shard);
+                        sim_disk_drop_frame(disk, i);
+                        continue;
+                }
+                if (frame->written == 0)
+                        frame->written = ++disk->written;
+                if (power)
+                        frame->synced = true;
+        }
+}
+
+/* ---- folders (engine/drive.h) ------------------------------------------------------------------------------------ */
+
+static struct sim_disk *disk_of(const char *path)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (strcmp(sim_disks[i].path, path) == 0)
+                        return &sim_disks[i];
+        return NULL;
+}
+
+int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity,
+                     struct eng_error *error)
+{
+        const struct sim_disk *disk = disk_of(path);
+
+        if (disk == NULL || !disk->present) {
+                *state = ENG_FOLDER_ABSENT;
+        } else if (!disk->formatted) {
+                *state = ENG_FOLDER_EMPTY;
+        } else {
+                *state = ENG_FOLDER_DRIVE;
+                *identity = disk->identity;
+        }
+        return 0;
+}
+
+/* The store gets as many groups as the history wants: few make many keys share one. */
+int eng_folder_prepare(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                       struct eng_error *error)
+{
+        struct sim_disk *disk = disk_of(path);
+        struct eng_buf *body = eng_buf_new(epoch_len);
+        struct fmt_epoch *epoch = (struct fmt_epoch *)body->data;
+        struct fmt_record rec = {.type = FMT_RECORD_EPOCH, .body_len = (uint32_t)epoch_len};
+
+        memcpy(body->data, epoch_body, epoch_len);
+        epoch->pg_count = sim_pg_count;
+        rec.epoch = epoch->number;
+        sim_disk_append(disk, &rec, body);
+        eng_buf_unref(body);
+        disk->identity = *identity;
+        return 0;
+}
+
+int eng_folder_finish(const char *path, struct eng_error *error)
+{
+        disk_of(path)->formatted = true;
+        return 0;
+}
+
+int eng_folder_format(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
+                      struct eng_error *error)
+{
+        eng_folder_prepare(path, identity, epoch_body, epoch_len, error);
+        return eng_folder_finish(path, error);
+}
+
+int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error)
+{
+        *lock_fd = dir_fd;
+        return 0;
+}
+
+int eng_error_set(struct eng_error *error, int rv, const char *format, ...)
+{
+        va_list args;
+
+        if (error == NULL)
+                return rv;
+        va_start(args, format);
+        vsnprintf(error->text, sizeof(error->text), format, args);
+        va_end(args);
+        return rv;
+}

@@ -1,0 +1,102 @@
+/*
+ * sim_disk.h - what a simulated drive keeps when the process or the power goes: a log, an index that covers part of it, frames.
+ *
+ * A disk is opened as a drive (sim_drive.c), which holds what is volatile. sim_disk_crash() decides by seed what of it had reached the disk.
+ */
+#ifndef MILLRACE_TESTS_SIM_DISK_H
+#define MILLRACE_TESTS_SIM_DISK_H
+
+#include "engine/drive.h"
+#include "engine/drive/pgs.h"
+#include "tests/sim/sim_names.h"
+
+#define SIM_DISKS 8u
+
+struct sim_frame {
+        uint8_t object_id[FMT_ID];
+        uint32_t stripe;
+        uint8_t shard;
+        struct eng_buf *payload;
+        uint64_t written;   /* number of its completed WRITE; 0: under way */
+        uint32_t discarded; /* generation of the index batch that will say so; 0: no */
+        bool synced, damaged;
+};
+
+struct sim_record {
+        struct fmt_record rec; /* position: its place in the log */
+        struct eng_buf *body;
+};
+
+/* What one transaction of the index holds. */
+struct sim_index {
+        struct sim_names names;
+        struct fmt_index_pg *pgs;
+        unsigned pg_count;
+        uint64_t covered; /* records below are in it */
+        uint32_t generation;
+};
+
+struct sim_drive;
+
+struct sim_disk {
+        char path[32];
+        unsigned number;
+        bool present, formatted;
+        bool unreadable; /* opening it fails */
+        bool lose_index; /* it is gone at the next opening: derived from the log again (I4) */
+        struct eng_identity identity;
+        struct sim_record *log;
+        uint64_t log_count, log_size;
+        struct sim_index index;
+        struct sim_frame **frames;
+        unsigned frame_count, frame_size;
+        uint64_t written; /* WRITEs completed */
+        struct sim_drive *open;
+        struct sim_faults {       /* of drives opened from it */
+                unsigned slow;    /* one op in so many takes long; 0: none */
+                unsigned refuse;  /* one read or lookup in so many meets a full queue */
+                unsigned damaged; /* one lookup in so many finds damaged bytes */
+                unsigned rot;     /* one frame in so many is damaged some time after it was written */
+        } faults;
+        bool full; /* WRITEs are refused */
+};
+
+extern struct sim_disk sim_disks[SIM_DISKS];
+extern unsigned sim_disk_count;
+extern uint32_t sim_pg_count; /* of stores that are formatted */
+extern bool sim_loose_order;  /* ops of different groups may overtake each other */
+
+struct sim_figures {
+        uint64_t ops, appends, writes, reads, power_cuts, kills, failures, hangs, rotten, lost_records, lost_frames;
+};
+extern struct sim_figures sim_figures;
+
+void sim_disks_make(unsigned count);
+void sim_disks_free(void);
+/* The process ends: what was not durable is kept or lost. power: what no SYNC covered may be gone too. */
+void sim_disk_crash(struct sim_disk *disk, bool power);
+
+/* An object id as text, for the trace. */
+const char *sim_id(const uint8_t id[FMT_ID]);
+
+struct sim_frame *sim_disk_find(const struct sim_disk *disk, const uint8_t id[FMT_ID], uint32_t stripe, unsigned shard);
+void sim_disk_append(struct sim_disk *disk, const struct fmt_record *rec, struct eng_buf *body);
+struct sim_frame *sim_disk_frame(struct sim_disk *disk);
+void sim_disk_drop_frame(struct sim_disk *disk, unsigned at);
+/* Takes over next; frames discarded up to its generation are gone. */
+void sim_disk_set_index(struct sim_disk *disk, struct sim_index *next);
+void sim_index_clear(struct sim_index *index);
+
+/* ---- drives (sim_drive.c) ---------------------------------------------------------------------------------- */
+
+/* The drive fails: everything answers -EIO from now on (I8). Harmless when it is not open. */
+void sim_drive_fail(struct sim_disk *disk, const char *why);
+/* It answers nothing for so long; from 10 s on it has failed. */
+void sim_drive_hang(struct sim_disk *disk, uint64_t ns);
+bool sim_drive_failed(const struct sim_disk *disk);
+/* Names that are visible on an open drive. */
+const struct sim_names *sim_drive_names(const struct sim_disk *disk);
+/* Decides what of an open drive had reached its disk, and frees it. */
+void sim_drive_crash(struct sim_drive *drive, bool power);
+
+#endif

@@ -1,0 +1,1048 @@
+/*
+ * sim_drive.c - engine/drive.h over a simulated disk: the operations of an open drive, what is volatile of it, and how it fails.
+ *
+ * Semantics follow engine/drive/ (append.c, pgs.c, batch.c, write.c, read.c): records become durable in batches, pending until COMMIT; a tick writes
+ * what is applied into the index with the log position it covers, then reports what died; frames are durable by SYNC. Operations arrive after a
+ * delay, in order only where the contract says so.
+ */
+#include "tests/sim/sim_disk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ec.h"
+#include "engine/drive/identity.h"
+#include "engine/store.h"
+#include "tests/sim/sim.h"
+
+#define LANES      64u
+#define TICK       (1 * SIM_S)
+#define HANG_LIMIT (10 * SIM_S)
+
+struct dead_list {
+        struct eng_buf **items;
+        unsigned count, size;
+};
+
+struct sim_drive {
+        struct eng_drive drive; /* first */
+        struct sim_disk *disk;
+        struct eng_local_options options;
+        struct lp_msg start, fail_msg;
+        char reason[64];
+        bool failed, hung, dirty;
+        uint64_t hung_until;
+        uint64_t epoch; /* newest that is durable here */
+        struct eng_pgs pgs;
+        struct sim_names names;
+        uint32_t generation;   /* of the index batch to come */
+        struct dead_list dead; /* since the last one */
+        struct eng_append_list queue, batch;
+        bool writing;
+        struct sim_index next; /* the batch under way */
+        struct dead_list next_dead;
+        bool indexing;
+        struct eng_op *parked; /* met a drive that hangs; chained by next */
+        bool parked_batch, parked_index;
+        uint64_t lanes[4][LANES]; /* when the last op of a lane arrives */
+        uint64_t ops;
+};
+
+#define DRIVE(d) ((struct sim_drive *)(d))
+
+/* op->priv while it is the drive's */
+enum { PRIV_STAGE, PRIV_MARK, PRIV_SUM, PRIV_FRAME };
+enum { STAGE_ARRIVE, STAGE_COMPLETE };
+
+/* ---- time ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t latency(const struct sim_drive *d, uint64_t usual)
+{
+        if (d->disk->faults.slow != 0 && sim_chance(SIM_DRIVES, d->disk->faults.slow))
+                return sim_skewed(SIM_DRIVES, usual, 3 * SIM_S);
+        return usual / 2 + sim_below(SIM_DRIVES, usual);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static void deliver(struct lp_msg *msg)
+{
+        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+
+        op->done(op);
+}
+
+static void answer(struct eng_op *op, int rv)
+{
+        sim_note(2, op->kind, (uint64_t)(int64_t)rv);
+        if (rv != 0)
+                sim_trace("  drive %u: op %d answers %d", op->drive->slot, (int)op->kind, rv);
+        op->result = rv;
+        op->msg.run = deliver;
+        lp_post(op->home, &op->msg);
+}
+
+static void park(struct sim_drive *d, struct eng_op *op, uint64_t stage)
+{
+        op->priv[PRIV_STAGE] = stage;
+        op->next = d->parked;
+        d->parked = op;
+}
+
+/* ---- applying records ---------------------------------------------------------------------------------------------- */
+
+static void add_dead(void *arg, struct eng_buf *value)
+{
+        struct dead_list *list = arg;
+
+        if (list->count == list->size) {
+                list->size = 2 * list->size + 16;
+                list->items = realloc(list->items, list->size * sizeof(list->items[0]));
+                assert(list->items != NULL);
+        }
+        list->items[list->count++] = value;
+}
+
+static void clear_dead(struct dead_list *list)
+{
+        while (list->count > 0)
+                eng_buf_unref(list->items[--list->count]);
+        free(list->items);
+        memset(list, 0, sizeof(*list));
+}
+
+static void apply(struct sim_drive *d, const struct eng_append *append)
+{
+        struct eng_mut mut;
+        size_t pos = 0;
+
+        d->dirty = true;
+        if (append->rec.type == FMT_RECORD_FENCE)
+                return;
+        while (eng_rec_next(append->body->data, append->rec.body_len, append->rec.inline_len, &pos, &mut) == 1)
+                sim_names_apply(&d->names, &mut, &append->rec, append->body, d->generation, add_dead, &d->dead);
+}
+
+static void apply_up_to(struct sim_drive *d, struct eng_log_pg *pg, uint64_t seq)
+{
+        struct eng_append *append;
+
+        while ((append = eng_pgs_take(&d->pgs, pg, seq)) != NULL) {
+                apply(d, append);
+                eng_append_free(append);
+        }
+}
+
+static void apply_void(struct sim_drive *d, const struct eng_append *append)
+{
+        struct eng_log_pg *pg = NULL;
+        struct fmt_void one;
+        size_t at;
+
+        for (at = 0; at + sizeof(one) <= append->rec.body_len; at += sizeof(one)) {
+                memcpy(&one, append->body->data + at, sizeof(one));
+                eng_pgs_void(&d->pgs, &one);
+        }
+        while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL)
+                apply_up_to(d, pg, UINT64_MAX);
+        d->dirty = true;
+}
+
+/* A record of the log, durable now or found there. Takes over append; committed: its pg's records up to there are applied at once. */
+static void take_record(struct sim_drive *d, struct eng_append *append, bool replay)
+{
+        struct eng_log_pg *pg;
+
+        d->dirty = true;
+        switch (append->rec.type) {
+        case FMT_RECORD_PG:
+        case FMT_RECORD_FENCE:
+                pg = eng_pgs_get(&d->pgs, append->rec.pg);
+                eng_pgs_set_committed(pg, append->rec.committed);
+                if (!eng_pgs_add(&d->pgs, pg, append))
+                        eng_append_free(append);
+                if (replay)
+                        apply_up_to(d, pg, pg->committed);
+                return;
+        case FMT_RECORD_COPY:
+                apply(d, append);
+                break;
+        case FMT_RECORD_VOID:
+                apply_void(d, append);
+                break;
+        case FMT_RECORD_EPOCH:
+                if (append->rec.epoch > d->epoch)
+                        d->epoch = append->rec.epoch;
+                break;
+        }
+        eng_append_free(append);
+}
+
+/* ---- the log --------------------------------------------------------------------------------------------------------- */
+
+static void kick(struct sim_drive *d);
+
+static void batch_written(void *arg)
+{
+        struct sim_drive *d = arg;
+        struct eng_append *append;
+        struct eng_op *op;
+
+        if (d->hung) {
+                d->parked_batch = true;
+                return;
+        }
+        d->writing = false;
+        while ((append = TAILQ_FIRST(&d->batch)) != NULL) {
+                TAILQ_REMOVE(&d->batch, append, link);
+                op = append->op;
+                append->op = NULL;
+                if (d->failed) {
+                        eng_append_free(append);
+                        answer(op, -EIO);
+                        continue;
+                }
+                append->rec.position = d->disk->log_count;
+                sim_trace("  drive %u: record %llu: type %u, group %u, seq %llu, epoch %llu", d->drive.slot,
+                          (unsigned long long)append->rec.position, append->rec.type, append->rec.pg,
+                          (unsigned long long)append->rec.seq, (unsigned long long)append->rec.epoch);
+                sim_disk_append(d->disk, &append->rec, append->body);
+                take_record(d, append, false);
+                answer(op, 0);
+        }
+        kick(d);
+}
+
+static void kick(struct sim_drive *d)
+{
+        uint64_t most = sim_skewed(SIM_DRIVES, 1, 32);
+        struct eng_append *append;
+
+        if (d->writing || d->failed || TAILQ_EMPTY(&d->queue))
+                return;
+        while (most-- > 0 && (append = TAILQ_FIRST(&d->queue)) != NULL) {
+                TAILQ_REMOVE(&d->queue, append, link);
+                TAILQ_INSERT_TAIL(&d->batch, append, link);
+        }
+        d->writing = true;
+        sim_at(latency(d, 60 * SIM_US), d->drive.owner, batch_written, d);
+}
+
+static int check_append(const struct eng_op *op)
+{
+        const struct eng_buf *body = op->append.body;
+        size_t len = body != NULL ? body->len : 0;
+
+        if (len > FMT_BODY_MAX || op->append.inline_len > len)
+                return -EINVAL;
+        if (body != NULL && era_crc32c(0, body->data, len) != op->append.body_crc)
+                return -EINVAL;
+        switch (op->append.type) {
+        case FMT_RECORD_PG:
+                return body != NULL && eng_rec_check_body(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_EPOCH:
+                return body != NULL && eng_rec_check_epoch(body->data, len) == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_COPY:
+                return body != NULL && eng_rec_check_copy(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_VOID:
+                return len == 0 ? 0 : -EINVAL;
+        case FMT_RECORD_FENCE:
+                return op->append.inline_len == 0 ? 0 : -EINVAL;
+        }
+        return -EINVAL;
+}
+
+static bool have_already(struct sim_drive *d, const struct eng_op *op)
+{
+        const struct eng_log_pg *pg;
+
+        if (op->append.type != FMT_RECORD_PG && op->append.type != FMT_RECORD_FENCE)
+                return false;
+        pg = eng_pgs_find(&d->pgs, op->append.pg);
+        return pg != NULL &&
+               (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
+}
+
+static void op_append(struct sim_drive *d, struct eng_op *op)
+{
+        struct eng_append *append;
+
+        if (check_append(op) != 0)
+                sim_fail("a record of type %u makes no sense", op->append.type);
+        if (op->epoch < d->epoch || have_already(d, op)) {
+                answer(op, op->epoch < d->epoch ? -ESTALE : 0);
+                return;
+        }
+        sim_figures.appends++;
+        append = calloc(1, sizeof(*append));
+        assert(append != NULL);
+        append->op = op;
+        append->rec.type = op->append.type;
+        append->rec.pg = op->append.pg;
+        append->rec.seq = op->append.seq;
+        append->rec.committed = op->append.committed;
+        append->rec.inline_len = op->append.inline_len;
+        append->rec.body_crc = op->append.body_crc;
+        append->rec.time_ms = op->append.time_ms;
+        append->rec.epoch = op->append.record_epoch != 0 ? op->append.record_epoch : op->epoch;
+        append->body = op->append.type == FMT_RECORD_VOID ? eng_pgs_void_body(&d->pgs)
+                       : op->append.body != NULL          ? eng_buf_ref(op->append.body)
+                                                          : NULL;
+        append->rec.body_len = append->body == NULL ? 0 : append->body->len;
+        TAILQ_INSERT_TAIL(&d->queue, append, link);
+        kick(d);
+}
+
+static void op_commit(struct sim_drive *d, struct eng_op *op)
+{
+        struct eng_log_pg *pg;
+
+        if (op->epoch < d->epoch) {
+                answer(op, -ESTALE);
+                return;
+        }
+        pg = eng_pgs_get(&d->pgs, op->commit.pg);
+        eng_pgs_set_committed(pg, op->commit.seq);
+        apply_up_to(d, pg, op->commit.seq);
+        sim_trace("  drive %u: commit of group %u up to %llu", d->drive.slot, op->commit.pg,
+                  (unsigned long long)op->commit.seq);
+        answer(op, 0);
+}
+
+static void op_tail(struct sim_drive *d, struct eng_op *op)
+{
+        op->tail.entries = eng_pgs_tail(&d->pgs, &op->tail.count);
+        answer(op, 0);
+}
+
+static void op_record(struct sim_drive *d, struct eng_op *op)
+{
+        const struct eng_log_pg *pg = eng_pgs_find(&d->pgs, op->append.pg);
+        const struct eng_append *found = pg != NULL ? eng_pgs_find_pending(pg, op->append.seq) : NULL;
+
+        op->append.body = NULL;
+        if (found == NULL) {
+                answer(op, -ENOENT);
+                return;
+        }
+        op->append.body_crc = found->rec.body_crc;
+        op->append.inline_len = found->rec.inline_len;
+        op->append.type = found->rec.type;
+        op->append.committed = found->rec.committed;
+        op->append.time_ms = found->rec.time_ms;
+        op->append.record_epoch = found->rec.epoch;
+        op->append.body = eng_buf_ref(found->body);
+        answer(op, 0);
+}
+
+/* ---- the index --------------------------------------------------------------------------------------------------------- */
+
+static void snapshot(struct sim_drive *d)
+{
+        const struct eng_append *oldest = TAILQ_FIRST(&d->pgs.order);
+        struct eng_log_pg *pg = NULL;
+
+        sim_names_copy(&d->next.names, &d->names);
+        d->next.pgs = calloc(d->pgs.count + 1, sizeof(d->next.pgs[0]));
+        assert(d->next.pgs != NULL);
+        while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL)
+                d->next.pgs[d->next.pg_count++] = (struct fmt_index_pg){
+                        .pg = pg->pg, .seq = pg->applied, .committed = pg->committed, .epoch = pg->epoch};
+        d->next.covered = oldest != NULL ? oldest->rec.position : d->disk->log_count;
+        d->next.generation = d->generation++;
+        d->next_dead = d->dead;
+        memset(&d->dead, 0, sizeof(d->dead));
+        d->dirty = false;
+}
+
+static void index_written(void *arg)
+{
+        struct sim_drive *d = arg;
+        uint32_t generation = d->next.generation;
+        struct dead_list dead;
+
+        if (d->hung) {
+                d->parked_index = true;
+                return;
+        }
+        if (d->failed)
+                return;
+        d->indexing = false;
+        sim_disk_set_index(d->disk, &d->next);
+        sim_names_thaw(&d->names, generation);
+        dead = d->next_dead;
+        memset(&d->next_dead, 0, sizeof(d->next_dead));
+        if (dead.count > 0)
+                d->options.superseded(d->options.arg, &d->drive, dead.items, dead.count);
+        clear_dead(&dead);
+}
+
+static void rot(struct sim_drive *d)
+{
+        struct sim_disk *disk = d->disk;
+        struct sim_frame *frame;
+
+        if (disk->frame_count == 0 || !sim_chance(SIM_FAULTS, disk->faults.rot))
+                return;
+        frame = disk->frames[sim_below(SIM_FAULTS, disk->frame_count)];
+        if (frame->written == 0)
+                return;
+        frame->damaged = true;
+        sim_figures.rotten++;
+        sim_trace("  drive %u: a frame rots", d->drive.slot);
+}
+
+static void tick(void *arg)
+{
+        struct sim_drive *d = arg;
+
+        if (d->failed)
+                return;
+        rot(d);
+        if (d->dirty && !d->indexing && !d->hung) {
+                d->indexing = true;
+                snapshot(d);
+                sim_at(latency(d, 5 * SIM_MS), d->drive.owner, index_written, d);
+        }
+        sim_at(TICK / 2 + sim_below(SIM_DRIVES, TICK), d->drive.owner, tick, d);
+}
+
+/* ---- LOOKUP ---------------------------------------------------------------------------------------------------------------- */
+
+static void op_lookup(struct sim_drive *d, struct eng_op *op)
+{
+        const struct sim_name *entry;
+        bool inline_wanted;
+
+        op->lookup.value = op->lookup.bytes = NULL;
+        if (sim_chance(SIM_FAULTS, d->disk->faults.refuse)) {
+                answer(op, -EAGAIN);
+                return;
+        }
+        entry = sim_names_find(&d->names, op->lookup.name, op->lookup.name_len);
+        if (entry == NULL || entry->kind != SIM_PUT) {
+                answer(op, -ENOENT);
+                return;
+        }
+        op->lookup.value = eng_buf_ref(entry->value);
+        inline_wanted = (op->flags & ENG_OP_WANT_INLINE) != 0 && entry->inline_len > 0;
+        if (sim_chance(SIM_FAULTS, d->disk->faults.damaged)) {
+                if (!inline_wanted) { /* a value that fails its checksum is not given; bytes that do leave the value */
+                        eng_buf_unref(op->lookup.value);
+                        op->lookup.value = NULL;
+                }
+                answer(op, -EBADMSG);
+                return;
+        }
+        if (inline_wanted) {
+                op->lookup.bytes = eng_buf_new(entry->inline_len);
+                memcpy(op->lookup.bytes->data, entry->body->data + entry->inline_at, entry->inline_len);
+        }
+        answer(op, 0);
+}
+
+static void op_scan(struct sim_drive *d, struct eng_op *op)
+{
+        op->scan.entries = NULL;
+        op->scan.count = 0;
+        op->scan.more = false;
+        if (sim_chance(SIM_FAULTS, d->disk->faults.refuse)) {
+                answer(op, -EAGAIN);
+                return;
+        }
+        sim_names_scan(&d->names, op);
+        answer(op, 0);
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t sum_of(const struct eng_op *op)
+{
+        return era_crc32c(0, op->write.payload, op->write.payload_len);
+}
+
+static void op_write(struct sim_drive *d, struct eng_op *op)
+{
+        struct sim_frame *frame;
+
+        if (op->write.payload_len == 0 || op->write.payload_len > FMT_UNIT_MAX ||
+            op->write.payload_len % FMT_BLOCK != 0)
+                sim_fail("a WRITE of %u bytes", op->write.payload_len);
+        if (op->epoch < d->epoch || (d->disk->full && (op->flags & ENG_OP_RESERVE) == 0)) {
+                answer(op, op->epoch < d->epoch ? -ESTALE : -ENOSPC);
+                return;
+        }
+        sim_figures.writes++;
+        frame = sim_disk_frame(d->disk);
+        memcpy(frame->object_id, op->write.object_id, FMT_ID);
+        frame->stripe = op->write.stripe;
+        frame->shard = op->write.shard;
+        frame->payload = eng_buf_new(op->write.payload_len);
+        memcpy(frame->payload->data, op->write.payload, op->write.payload_len);
+        op->priv[PRIV_FRAME] = (uint64_t)(uintptr_t)frame;
+}
+
+static void written(struct sim_drive *d, struct eng_op *op)
+{
+        struct sim_frame *frame = (struct sim_frame *)(uintptr_t)op->priv[PRIV_FRAME];
+
+        if (sum_of(op) != op->priv[PRIV_SUM])
+                sim_fail("a buffer was changed while the drive had it (I7)");
+        frame->written = ++d->disk->written;
+        d->dirty = true;
+        sim_trace("  drive %u: frame %s stripe %u shard %u written", d->drive.slot, sim_id(frame->object_id), frame->stripe,
+                  frame->shard);
+        memset(op->write.slot, 0x77, 64); /* the header part is the drive's to write */
+        answer(op, 0);
+}
+
+static void synced(struct sim_drive *d, struct eng_op *op)
+{
+        unsigned i;
+
+        for (i = 0; i < d->disk->frame_count; i++) {
+                struct sim_frame *frame = d->disk->frames[i];
+
+                if (frame->written != 0 && frame->written <= op->priv[PRIV_MARK])
+                        frame->synced = true;
+        }
+        answer(op, 0);
+}
+
+static void have_read(struct sim_drive *d, struct eng_op *op)
+{
+        const struct sim_frame *frame = sim_disk_find(d->disk, op->read.object_id, op->read.stripe, op->read.shard);
+
+        if (frame == NULL) {
+                answer(op, -ENOENT);
+        } else if (frame->damaged || frame->payload->len != op->read.payload_len) {
+                answer(op, -EBADMSG);
+        } else {
+                memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset,
+                       frame->payload->data + op->read.offset, op->read.len);
+                answer(op, 0);
+        }
+}
+
+static void op_read(struct sim_drive *d, struct eng_op *op)
+{
+        if (op->read.len == 0 || op->read.payload_len > FMT_UNIT_MAX ||
+            op->read.offset + op->read.len > op->read.payload_len)
+                sim_fail("a READ of %u bytes at %u of %u", op->read.len, op->read.offset, op->read.payload_len);
+        sim_figures.reads++;
+        memset((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, 0xdd,
+               op->read.len < 4096 ? op->read.len : 4096);
+}
+
+static void op_discard(struct sim_drive *d, struct eng_op *op)
+{
+        unsigned i;
+
+        sim_trace("  drive %u: discard of %s", d->drive.slot, sim_id(op->discard.object_id));
+        for (i = 0; i < d->disk->frame_count; i++) {
+                struct sim_frame *frame = d->disk->frames[i];
+
+                if (frame->written != 0 && frame->discarded == 0 &&
+                    memcmp(frame->object_id, op->discard.object_id, FMT_ID) == 0)
+                        frame->discarded = d->generation;
+        }
+        d->dirty = true;
+        answer(op, 0);
+}
+
+static void op_held(struct sim_drive *d, struct eng_op *op)
+{
+        uint32_t i;
+
+        if (op->held.count > ENG_HELD_MAX)
+                sim_fail("a HELD of %u stripes", op->held.count);
+        memset(op->held.bits, 0, sizeof(op->held.bits));
+        for (i = 0; i < op->held.count; i++)
+                if (sim_disk_find(d->disk, op->held.object_id, op->held.stripe + i, op->held.shard) != NULL)
+                        op->held.bits[i / 64] |= 1ull << (i % 64);
+        answer(op, 0);
+}
+
+/* The least id after the given one that has frames, or NULL. */
+static const uint8_t *next_id(const struct sim_drive *d, const uint8_t *after)
+{
+        const uint8_t *least = NULL;
+        unsigned i;
+
+        for (i = 0; i < d->disk->frame_count; i++) {
+                const struct sim_frame *f = d->disk->frames[i];
+
+                if (f->written != 0 && f->discarded == 0 && memcmp(f->object_id, after, FMT_ID) > 0 &&
+                    (least == NULL || memcmp(f->object_id, least, FMT_ID) < 0))
+                        least = f->object_id;
+        }
+        return least;
+}
+
+static void op_ids(struct sim_drive *d, struct eng_op *op)
+{
+        const uint8_t *id = op->ids.after;
+
+        if (op->ids.max == 0 || op->ids.max > ENG_IDS_MAX)
+                sim_fail("IDS of %u", op->ids.max);
+        op->ids.count = 0;
+        op->ids.ids = eng_buf_new((size_t)op->ids.max * FMT_ID);
+        while (op->ids.count < op->ids.max && (id = next_id(d, id)) != NULL)
+                memcpy(op->ids.ids->data + (size_t)op->ids.count++ * FMT_ID, id, FMT_ID);
+        if (op->ids.count == 0) {
+                eng_buf_unref(op->ids.ids);
+                op->ids.ids = NULL;
+        }
+        answer(op, 0);
+}
+
+/* ---- submit -------------------------------------------------------------------------------------------------------------------- */
+
+static void complete(void *arg)
+{
+        struct eng_op *op = arg;
+        struct sim_drive *d = DRIVE(op->drive);
+
+        if (d->hung) {
+                park(d, op, STAGE_COMPLETE);
+        } else if (d->failed) {
+                answer(op, -EIO);
+        } else if (op->kind == ENG_OP_WRITE) {
+                written(d, op);
+        } else if (op->kind == ENG_OP_SYNC) {
+                synced(d, op);
+        } else {
+                have_read(d, op);
+        }
+}
+
+static void dispatch(struct sim_drive *d, struct eng_op *op)
+{
+        uint64_t usual = 0;
+
+        switch (op->kind) {
+        case ENG_OP_APPEND:
+                op_append(d, op);
+                return;
+        case ENG_OP_COMMIT:
+                op_commit(d, op);
+                return;
+        case ENG_OP_LOOKUP:
+                op_lookup(d, op);
+                return;
+        case ENG_OP_SCAN:
+                op_scan(d, op);
+                return;
+        case ENG_OP_TAIL:
+                op_tail(d, op);
+                return;
+        case ENG_OP_RECORD:
+                op_record(d, op);
+                return;
+        case ENG_OP_DISCARD:
+                op_discard(d, op);
+                return;
+        case ENG_OP_HELD:
+                op_held(d, op);
+                return;
+        case ENG_OP_IDS:
+                op_ids(d, op);
+                return;
+        case ENG_OP_WRITE:
+                op->priv[PRIV_FRAME] = 0;
+                op_write(d, op);
+                if (op->priv[PRIV_FRAME] == 0)
+                        return;
+                usual = 200 * SIM_US;
+                break;
+        case ENG_OP_SYNC:
+                usual = 500 * SIM_US;
+                break;
+        case ENG_OP_READ:
+                op_read(d, op);
+                usual = 100 * SIM_US;
+                break;
+        case ENG_OP_KINDS:
+                sim_fail("an operation of no kind");
+        }
+        sim_at(latency(d, usual), d->drive.owner, complete, op);
+}
+
+static void arrive(void *arg)
+{
+        struct eng_op *op = arg;
+        struct sim_drive *d = DRIVE(op->drive);
+
+        d->ops++;
+        sim_figures.ops++;
+        if (d->hung)
+                park(d, op, STAGE_ARRIVE);
+        else if (d->failed)
+                answer(op, -EIO);
+        else
+                dispatch(d, op);
+}
+
+static uint32_t pg_of_name(const struct eng_op *op)
+{
+        uint8_t key[2 * FMT_NAME_MAX];
+        const uint8_t *name = op->lookup.name;
+        uint64_t bucket;
+        size_t used, len;
+
+        if (name[0] == FMT_SPACE_CONFIG)
+                return sim_pg_count;
+        memcpy(&bucket, name + 1, 8);
+        bucket = __builtin_bswap64(bucket);
+        if (name[0] == FMT_SPACE_OBJECT)
+                return eng_pg_of_key(sim_pg_count, bucket, name + 9, op->lookup.name_len - 9u);
+        len = eng_name_unescape(key, name + 9, op->lookup.name_len - 9u, &used);
+        return eng_pg_of_key(sim_pg_count, bucket, key, len);
+}
+
+/* Ops of one group from one loop arrive in order; -1: no order is promised. */
+static int lane_of(const struct eng_op *op)
+{
+        switch (op->kind) {
+        case ENG_OP_APPEND:
+        case ENG_OP_RECORD:
+                return sim_loose_order ? (int)(op->append.pg % LANES) : 0;
+        case ENG_OP_COMMIT:
+                return sim_loose_order ? (int)(op->commit.pg % LANES) : 0;
+        case ENG_OP_LOOKUP:
+                return sim_loose_order ? (int)(pg_of_name(op) % LANES) : 0;
+        default:
+                return sim_loose_order ? -1 : 0;
+        }
+}
+
+static void submit(struct eng_drive *drive, struct eng_op *op)
+{
+        struct sim_drive *d = DRIVE(drive);
+        uint64_t when = sim.now + 100 + sim_below(SIM_DRIVES, 20 * SIM_US), *last;
+        int lane;
+
+        assert(op->kind < ENG_OP_KINDS && sim.self != NULL);
+        op->home = sim.self;
+        op->drive = drive;
+        op->priv[PRIV_MARK] = d->disk->written;
+        if (op->kind == ENG_OP_WRITE)
+                op->priv[PRIV_SUM] = sum_of(op);
+        if (d->disk->faults.slow != 0 && sim_chance(SIM_DRIVES, 4 * d->disk->faults.slow))
+                when += sim_below(SIM_DRIVES, 200 * SIM_MS);
+        lane = lane_of(op);
+        if (lane >= 0) {
+                last = &d->lanes[lp_index(op->home)][lane];
+                if (when <= *last)
+                        when = *last + 1;
+                *last = when;
+        }
+        sim_at(when - sim.now, d->drive.owner, arrive, op);
+}
+
+/* ---- failing ---------------------------------------------------------------------------------------------------------------------- */
+
+static void tell_failed(struct lp_msg *msg)
+{
+        struct sim_drive *d = (struct sim_drive *)((char *)msg - offsetof(struct sim_drive, fail_msg));
+
+        d->options.failed(d->options.arg, &d->drive, d->reason);
+}
+
+static void unpark(struct sim_drive *d)
+{
+        struct eng_op *op, *list = NULL;
+
+        while ((op = d->parked) != NULL) { /* the oldest first */
+                d->parked = op->next;
+                op->next = list;
+                list = op;
+        }
+        while ((op = list) != NULL) {
+                list = op->next;
+                if (op->priv[PRIV_STAGE] == STAGE_ARRIVE)
+                        arrive(op);
+                else
+                        complete(op);
+        }
+        if (d->parked_batch)
+                batch_written(d);
+        if (d->parked_index)
+                index_written(d);
+        d->parked_batch = d->parked_index = false;
+}
+
+/* What the batch under way has put on the disk is not known to anybody. */
+static void lose_batch(struct sim_drive *d)
+{
+        struct eng_append *append;
+        uint64_t kept = 0;
+
+        TAILQ_FOREACH (append, &d->batch, link)
+                kept++;
+        kept = kept == 0 ? 0 : sim_below(SIM_FAULTS, kept + 1);
+        TAILQ_FOREACH (append, &d->batch, link) {
+                if (kept == 0) {
+                        sim_figures.lost_records++;
+                        continue;
+                }
+                kept--;
+                sim_disk_append(d->disk, &append->rec, append->body);
+        }
+}
+
+void sim_drive_fail(struct sim_disk *disk, const char *why)
+{
+        struct sim_drive *d = disk->open;
+        struct eng_append *append;
+
+        if (d == NULL || d->failed)
+                return;
+        sim_trace("  drive %u fails: %s", d->drive.slot, why);
+        sim_figures.failures++;
+        d->failed = true;
+        d->hung = false;
+        snprintf(d->reason, sizeof(d->reason), "%s", why);
+        lose_batch(d);
+        while ((append = TAILQ_FIRST(&d->queue)) != NULL) {
+                TAILQ_REMOVE(&d->queue, append, link);
+                answer(append->op, -EIO);
+                eng_append_free(append);
+        }
+        unpark(d);
+        d->fail_msg.run = tell_failed;
+        lp_post(d->drive.owner, &d->fail_msg);
+}
+
+bool sim_drive_failed(const struct sim_disk *disk)
+{
+        return disk->open != NULL && disk->open->failed;
+}
+
+static void hang_over(void *arg)
+{
+        struct sim_drive *d = arg;
+
+        if (d->failed || !d->hung)
+                return;
+        if (d->hung_until > sim.now) {
+                sim_drive_fail(d->disk, "an operation takes too long");
+                return;
+        }
+        d->hung = false;
+        unpark(d);
+}
+
+void sim_drive_hang(struct sim_disk *disk, uint64_t ns)
+{
+        struct sim_drive *d = disk->open;
+
+        if (d == NULL || d->failed || d->hung)
+                return;
+        sim_trace("  drive %u hangs for %.3f s", d->drive.slot, (double)ns / 1e9);
+        sim_figures.hangs++;
+        d->hung = true;
+        d->hung_until = sim.now + ns;
+        sim_at(ns < HANG_LIMIT ? ns : HANG_LIMIT, d->drive.owner, hang_over, d);
+}
+
+const struct sim_names *sim_drive_names(const struct sim_disk *disk)
+{
+        return &disk->open->names;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------------------------------- */
+
+static void free_drive(struct sim_drive *d)
+{
+        struct eng_append_list *lists[] = {&d->queue, &d->batch};
+        struct eng_append *append;
+        unsigned i;
+
+        for (i = 0; i < 2; i++)
+                while ((append = TAILQ_FIRST(lists[i])) != NULL) {
+                        TAILQ_REMOVE(lists[i], append, link);
+                        eng_append_free(append);
+                }
+        eng_pgs_clear(&d->pgs);
+        sim_names_clear(&d->names);
+        sim_index_clear(&d->next);
+        clear_dead(&d->dead);
+        clear_dead(&d->next_dead);
+        if (d->disk->open == d)
+                d->disk->open = NULL;
+        free(d);
+}
+
+void sim_drive_crash(struct sim_drive *d, bool power)
+{
+        if (!d->failed)
+                lose_batch(d);
+        if (!d->failed && d->indexing && sim_chance(SIM_FAULTS, 2))
+                sim_disk_set_index(d->disk, &d->next);
+        free_drive(d);
+}
+
+/* The clean end: the index covers the log, unless it would lose a list of dead shards. */
+static void close_drive(struct eng_drive *drive)
+{
+        struct sim_drive *d = DRIVE(drive);
+
+        if (d->failed) {
+                sim_disk_crash(d->disk, false);
+                return;
+        }
+        if (!d->indexing && d->dead.count == 0 && !d->hung) {
+                snapshot(d);
+                sim_disk_set_index(d->disk, &d->next);
+        }
+        lose_batch(d);
+        while (TAILQ_FIRST(&d->batch) != NULL) {
+                struct eng_append *append = TAILQ_FIRST(&d->batch);
+
+                TAILQ_REMOVE(&d->batch, append, link);
+                eng_append_free(append);
+        }
+        sim_disk_crash(d->disk, false);
+}
+
+static const struct eng_drive_ops ops = {.submit = submit, .close = close_drive};
+
+static void started(struct lp_msg *msg)
+{
+        struct sim_drive *d = (struct sim_drive *)((char *)msg - offsetof(struct sim_drive, start));
+
+        tick(d);
+}
+
+static void load_index(struct sim_drive *d)
+{
+        struct sim_index *index = &d->disk->index;
+        unsigned i;
+
+        if (d->disk->lose_index) {
+                uint32_t generation = index->generation;
+
+                sim_index_clear(index);
+                index->generation = generation;
+                d->disk->lose_index = false;
+        }
+        sim_names_copy(&d->names, &index->names);
+        d->generation = index->generation + 1;
+        for (i = 0; i < index->pg_count; i++) {
+                struct eng_log_pg *pg = eng_pgs_get(&d->pgs, index->pgs[i].pg);
+
+                pg->applied = pg->seen = index->pgs[i].seq;
+                pg->committed = index->pgs[i].committed;
+                pg->epoch = index->pgs[i].epoch;
+        }
+}
+
+static void replay(struct sim_drive *d)
+{
+        uint64_t i;
+
+        for (i = 0; i < d->disk->log_count; i++) {
+                struct eng_append *append;
+
+                if (i < d->disk->index.covered && d->disk->log[i].rec.type != FMT_RECORD_EPOCH)
+                        continue;
+                append = calloc(1, sizeof(*append));
+                assert(append != NULL);
+                append->rec = d->disk->log[i].rec;
+                append->body = d->disk->log[i].body == NULL ? NULL : eng_buf_ref(d->disk->log[i].body);
+                take_record(d, append, true);
+        }
+}
+
+/* A drive that has failed stays so until the next start. */
+bool eng_local_let_go(struct eng_drive *drive)
+{
+        return false;
+}
+
+bool eng_local_vanished(struct eng_drive *drive)
+{
+        return false;
+}
+
+int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)
+{
+        struct sim_disk *disk = NULL;
+        struct sim_drive *d;
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (strcmp(sim_disks[i].path, options->path) == 0)
+                        disk = &sim_disks[i];
+        assert(disk != NULL && disk->open == NULL);
+        if (disk->unreadable)
+                return eng_error_set(error, -EIO, "%s cannot be read", disk->path);
+        d = calloc(1, sizeof(*d));
+        assert(d != NULL);
+        d->drive.ops = &ops;
+        d->drive.slot = options->identity.slot;
+        d->drive.owner = options->owner;
+        d->disk = disk;
+        d->options = *options;
+        TAILQ_INIT(&d->queue);
+        TAILQ_INIT(&d->batch);
+        eng_pgs_init(&d->pgs);
+        load_index(d);
+        replay(d);
+        sim_trace("  drive %u: opened, epoch %llu, index covers %llu of %llu records", options->identity.slot,
+                  (unsigned long long)d->epoch, (unsigned long long)disk->index.covered,
+                  (unsigned long long)disk->log_count);
+        disk->open = d;
+        d->start.run = started;
+        lp_post(d->drive.owner, &d->start);
+        *out = &d->drive;
+        return 0;
+}
+
+int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history)
+{
+        const struct sim_disk *disk = DRIVE(drive)->disk;
+        const struct sim_record *newest = NULL;
+        uint64_t i;
+
+        for (i = 0; i < disk->log_count; i++)
+                if (disk->log[i].rec.type == FMT_RECORD_EPOCH &&
+                    (newest == NULL || disk->log[i].rec.epoch >= newest->rec.epoch))
+                        newest = &disk->log[i];
+        if (newest == NULL)
+                return -ENOENT;
+        *len = newest->body->len;
+        memcpy(out, newest->body->data, *len < cap ? *len : cap);
+        memset(history, 0, sizeof(*history));
+        for (i = disk->log_count; i-- > 0 && history->count < ENG_EPOCH_HISTORY;) {
+                const struct sim_record *r = &disk->log[i];
+
+                if (r->rec.type != FMT_RECORD_EPOCH || r == newest)
+                        continue;
+                history->past[history->count].number = r->rec.epoch;
+                memcpy(history->past[history->count].id, ((const struct fmt_epoch *)r->body->data)->id, FMT_ID);
+                memcpy(history->past[history->count].parent, ((const struct fmt_epoch *)r->body->data)->parent, FMT_ID);
+                history->count++;
+        }
+        return *len <= cap ? 0 : -ENOBUFS;
+}
+
+void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
+{
+        const struct sim_drive *d = DRIVE(drive);
+
+        memset(out, 0, sizeof(*out));
+        out->state = d->failed ? ENG_DRIVE_FAILED : ENG_DRIVE_IN;
+        out->total_bytes = 1ull << 40;
+        out->free_bytes = d->disk->full ? 1 : 1ull << 39;
+}
+
+int eng_filter_stack(struct eng_drive *inner, const char *text, struct eng_drive **out, struct eng_error *error)
+{
+        *out = inner;
+        return 0;
+}

@@ -1,0 +1,366 @@
+/*
+ * sim_objects.c - clients that put, get, delete and update objects; the bytes of a part go the same way.
+ */
+#include "tests/sim/sim_client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim_content.h"
+
+#define CHUNK_MAX (64u << 10)
+
+/* ---- put ---------------------------------------------------------------------------------------------------------- */
+
+static void pump(void *arg);
+
+static uint64_t draw_size(void)
+{
+        uint64_t size;
+
+        if (world.bytes_left == 0 || !sim_chance(SIM_CLIENTS, world.large))
+                return sim_chance(SIM_CLIENTS, 8) ? sim_skewed(SIM_CLIENTS, 0, ENG_INLINE_MAX)
+                                                  : sim_skewed(SIM_CLIENTS, 0, 3000);
+        size = ENG_INLINE_MAX + 1 + sim_below(SIM_CLIENTS, 200u << 10);
+        if (sim_chance(SIM_CLIENTS, 12))
+                size = (1u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
+        world.bytes_left -= size < world.bytes_left ? size : world.bytes_left;
+        return size;
+}
+
+static void put_done(void *arg, int rv, const struct eng_object *object)
+{
+        struct client *c = arg;
+
+        c->put = NULL;
+        if (c->is_part && rv == -ENOENT)
+                client_dropped(c->op); /* its upload has ended */
+        else
+                client_answered(c, c->op, rv);
+        if (rv == 0 && (content_of_etag(object->etag) != c->content || object->size != c->size))
+                sim_fail("client %u: a put answers with another object than was put", c->number);
+        if (rv == 0 && !c->is_part)
+                c->seen[c->key] = c->content;
+        if (c->is_part && rv == 0)
+                client_saw(c, world.uploads[c->upload].reg, H_READ, H_VALUE(1, 1));
+        else if (c->is_part && rv == -ENOENT)
+                client_saw(c, world.uploads[c->upload].reg, H_ABSENT, 0);
+        else if (rv != 0 && rv != -EEXIST && rv != -ESTALE && rv != -ENOENT)
+                client_error(c, rv);
+        client_done(c, rv);
+}
+
+static void commit(struct client *c)
+{
+        struct eng_put_commit commit = {.condition = c->condition};
+        uint8_t attrs[CONTENT_ATTRS_MAX];
+
+        content_etag(c->content, commit.etag);
+        memcpy(commit.tag, &c->content, sizeof(c->content));
+        commit.attrs = attrs;
+        commit.attrs_len = content_attrs(c->content, attrs);
+        c->op = client_asks(c, c->is_part ? world.uploads[c->upload].part_regs[c->part] : client_reg(c), H_WRITE,
+                            H_VALUE(c->content, c->content));
+        if (!c->is_part) {
+                struct history_op *op = history_at((unsigned)c->op);
+
+                op->need = c->condition.if_absent    ? NEED_ABSENT
+                           : c->condition.if_etag    ? NEED_CONTENT
+                           : c->condition.if_present ? NEED_PRESENT
+                                                     : NEED_NOTHING;
+                op->content = c->condition.if_etag ? content_of_etag(c->condition.etag) : 0;
+        }
+        eng_put_commit(c->put, &commit, put_done, c);
+}
+
+static void give_up(struct client *c, int rv)
+{
+        eng_put_abort(c->put);
+        c->put = NULL;
+        client_error(c, rv);
+        client_done(c, rv);
+}
+
+static void wake_put(void *arg)
+{
+        struct client *c = arg;
+
+        if (c->put != NULL && !world.stopping)
+                client_later(c, 0, pump);
+}
+
+static void pump(void *arg)
+{
+        static uint8_t chunk[CHUNK_MAX];
+        struct client *c = arg;
+        size_t n;
+        ssize_t taken;
+
+        if (world.stopping || c->put == NULL)
+                return;
+        client_moved(c);
+        if (c->sent == c->size) {
+                commit(c);
+                return;
+        }
+        if (sim_chance(SIM_CLIENTS, 150)) {
+                eng_put_abort(c->put);
+                c->put = NULL;
+                c->doing = "an aborted put";
+                client_done(c, 0);
+                return;
+        }
+        n = 1 + sim_below(SIM_CLIENTS, CHUNK_MAX);
+        if (sim_chance(SIM_CLIENTS, 2))
+                n = CHUNK_MAX;
+        if (n > c->size - c->sent)
+                n = (size_t)(c->size - c->sent);
+        content_fill(c->content, c->sent, chunk, n);
+        taken = eng_put_write(c->put, chunk, n);
+        memset(chunk, 0xee, n);
+        if (taken < 0) {
+                give_up(c, (int)taken);
+                return;
+        }
+        c->sent += (uint64_t)taken;
+        if ((size_t)taken == n)
+                client_later(c, sim_chance(SIM_CLIENTS, 20) ? sim_below(SIM_CLIENTS, 200 * SIM_MS) : 2 * SIM_US, pump);
+}
+
+static void begin_put(struct client *c)
+{
+        struct eng_put_params params = {
+                .bucket = world.buckets[c->bucket].id,
+                .key = client_key(c),
+                .is_part = c->is_part,
+                .part_number = c->part,
+                .size = sim_chance(SIM_CLIENTS, 4) ? ENG_SIZE_UNKNOWN : c->size,
+                .wake = wake_put,
+                .arg = c,
+        };
+        int rv;
+
+        if (c->is_part)
+                memcpy(params.upload_id, world.uploads[c->upload].id, ENG_ID_LEN);
+        c->content = content_new(c->size);
+        c->sent = 0;
+        rv = eng_put_open(world.store, &params, &c->put);
+        if (rv != 0) {
+                c->put = NULL;
+                if (rv != -ENOENT || c->bucket == 0)
+                        client_error(c, rv);
+                client_done(c, rv);
+                return;
+        }
+        client_later(c, 0, pump);
+}
+
+void object_put(struct client *c)
+{
+        c->doing = "put";
+        c->is_part = false;
+        c->part = 0;
+        c->size = draw_size();
+        begin_put(c);
+}
+
+void upload_part(struct client *c)
+{
+        c->doing = "part";
+        c->is_part = true;
+        c->part = 1 + (unsigned)sim_below(SIM_CLIENTS, PARTS_MAX);
+        memset(&c->condition, 0, sizeof(c->condition));
+        c->size = sim_chance(SIM_CLIENTS, 2) ? sim_skewed(SIM_CLIENTS, 0, 40000) : draw_size();
+        begin_put(c);
+}
+
+/* ---- get ---------------------------------------------------------------------------------------------------------- */
+
+static void pull(void *arg);
+
+static void wake_get(void *arg)
+{
+        struct client *c = arg;
+
+        if (c->get != NULL && !world.stopping)
+                client_later(c, 0, pull);
+}
+
+static void end_get(struct client *c, int rv)
+{
+        eng_get_close(c->get);
+        c->get = NULL;
+        if (rv != 0)
+                client_error(c, rv == ENG_GET_BUSY ? -EAGAIN : rv);
+        client_done(c, rv);
+}
+
+static void begin_range(struct client *c, uint64_t size)
+{
+        int rv;
+
+        c->offset = 0;
+        c->end = size;
+        if (size > 0 && !c->verifying && sim_chance(SIM_CLIENTS, 2)) {
+                c->offset = sim_below(SIM_CLIENTS, size);
+                c->end = c->offset + 1 + sim_skewed(SIM_CLIENTS, 0, size - c->offset - 1);
+        }
+        rv = eng_get_start(c->get, c->offset, c->end - c->offset, wake_get, c);
+        if (rv != 0)
+                end_get(c, rv);
+        else
+                pull(c);
+}
+
+static void check_bytes(struct client *c, const uint8_t *data, size_t len)
+{
+        if (c->offset + len > c->end)
+                sim_fail("client %u: get of key %u gives more bytes than it was asked for", c->number, c->key);
+        if (!content_equals(c->content, c->offset, data, len))
+                sim_fail("client %u: get of key %u: wrong bytes in %zu from %llu of content %u (I5)", c->number, c->key,
+                         len, (unsigned long long)c->offset, c->content);
+        c->offset += len;
+}
+
+static void pull(void *arg)
+{
+        struct client *c = arg;
+        const uint8_t *data;
+        size_t len;
+        int rv;
+
+        if (world.stopping || c->get == NULL)
+                return;
+        client_moved(c);
+        while ((rv = eng_get_next(c->get, &data, &len)) == 0) {
+                check_bytes(c, data, len);
+                if (c->slow && sim_chance(SIM_CLIENTS, 2)) {
+                        client_later(c, sim_skewed(SIM_CLIENTS, 1, 6 * SIM_S), pull);
+                        return;
+                }
+        }
+        if (rv == -EAGAIN)
+                return;
+        if (rv == -ENODATA && c->offset != c->end)
+                sim_fail("client %u: get of key %u ends at %llu instead of %llu", c->number, c->key,
+                         (unsigned long long)c->offset, (unsigned long long)c->end);
+        if (rv == -ENODATA && c->ranges-- > 0)
+                begin_range(c, content_of(c->content)->size);
+        else
+                end_get(c, rv == -ENODATA ? 0 : rv);
+}
+
+static void check_object(struct client *c, const struct eng_object *object)
+{
+        uint8_t attrs[CONTENT_ATTRS_MAX];
+        size_t len;
+
+        c->content = content_of_etag(object->etag);
+        memcpy(&c->tag, object->tag, sizeof(c->tag));
+        if (c->content == 0 || content_of(c->content)->size != object->size ||
+            content_of(c->content)->part_count != object->etag_parts)
+                sim_fail("client %u: get of key %u: an object that nobody wrote", c->number, c->key);
+        len = content_attrs(c->tag, attrs);
+        if (len != object->attrs.len || memcmp(attrs, object->attrs.data, len) != 0)
+                sim_fail("client %u: get of key %u: wrong attrs", c->number, c->key);
+}
+
+static void opened(void *arg, int rv, struct eng_get *get)
+{
+        struct client *c = arg;
+
+        if (rv == 0) {
+                check_object(c, eng_get_object(get));
+                c->seen[c->key] = c->content;
+                client_saw(c, client_reg(c), H_READ, H_VALUE(c->content, c->tag));
+        } else if (rv == -ENOENT) {
+                client_saw(c, client_reg(c), H_READ, 0);
+        } else {
+                client_error(c, rv);
+        }
+        if (rv != 0) {
+                client_done(c, rv);
+                return;
+        }
+        c->get = get;
+        if (world.stopping) {
+                end_get(c, 0);
+                return;
+        }
+        client_moved(c);
+        c->slow = !c->verifying && sim_chance(SIM_CLIENTS, 8);
+        c->ranges = sim_chance(SIM_CLIENTS, 8) ? 1 : 0;
+        begin_range(c, eng_get_object(get)->size);
+}
+
+void object_get(struct client *c)
+{
+        c->doing = "get";
+        eng_get_open(world.store, world.buckets[c->bucket].id, client_key(c), opened, c);
+}
+
+/* ---- delete and update --------------------------------------------------------------------------------------------- */
+
+static void need_of(struct client *c)
+{
+        struct history_op *op = history_at((unsigned)c->op);
+
+        if (c->condition.if_etag) {
+                op->need = NEED_CONTENT;
+                op->content = content_of_etag(c->condition.etag);
+        }
+}
+
+static void deleted(void *arg, int rv, bool existed)
+{
+        struct client *c = arg;
+
+        if (rv == 0 && !existed)
+                client_instead(c->op, H_ABSENT);
+        else
+                client_answered(c, c->op, rv);
+        if (rv != 0 && rv != -ESTALE && rv != -ENOENT)
+                client_error(c, rv);
+        client_done(c, rv);
+}
+
+void object_delete(struct client *c)
+{
+        c->doing = "delete";
+        c->condition.if_absent = false;
+        c->op = client_asks(c, client_reg(c), H_DELETE, 0);
+        need_of(c);
+        eng_delete(world.store, world.buckets[c->bucket].id, client_key(c), &c->condition, deleted, c);
+}
+
+static void updated(void *arg, int rv, const struct eng_object *object)
+{
+        struct client *c = arg;
+
+        if (rv == 0) {
+                history_at((unsigned)c->op)->value = H_VALUE(content_of_etag(object->etag), c->tag);
+                client_took(c->op);
+        } else if (rv == -ENOENT && c->bucket == 0) {
+                client_instead(c->op, H_ABSENT);
+        } else {
+                client_answered(c, c->op, rv);
+        }
+        if (rv != 0 && rv != -ESTALE && rv != -ENOENT && rv != -EEXIST)
+                client_error(c, rv);
+        client_done(c, rv);
+}
+
+void object_update(struct client *c)
+{
+        uint8_t attrs[CONTENT_ATTRS_MAX], tag[8] = {0};
+        size_t len;
+
+        c->doing = "update";
+        memset(&c->condition, 0, sizeof(c->condition));
+        c->tag = content_new(0);
+        memcpy(tag, &c->tag, sizeof(c->tag));
+        len = content_attrs(c->tag, attrs);
+        c->op = client_asks(c, client_reg(c), H_UPDATE, H_VALUE(0, c->tag));
+        eng_update(world.store, world.buckets[c->bucket].id, client_key(c), &c->condition, attrs, len, tag, updated, c);
+}

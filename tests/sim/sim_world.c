@@ -1,0 +1,423 @@
+/*
+ * sim_world.c - one history, life by life.
+ *
+ * A life is a process: loops, an opened store, clients, faults, and an end: by crash at any event, by power cut, or clean. The last life has all drives
+ * and no faults; there everything must heal and be readable.
+ */
+#include "tests/sim/sim_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/store.h"
+#include "tests/sim/history.h"
+#include "tests/sim/sim_clients.h"
+#include "tests/sim/sim_disk.h"
+
+#define LIVES_MAX  6u
+#define EVENTS_MAX 3000000u
+#define LIFE_NS    (60 * SIM_S)
+#define HEAL_NS    (400 * SIM_S)
+
+struct world_figures world_figures;
+
+/* What the seed has in store. */
+static struct plan {
+        unsigned k, m, lives;
+        unsigned tolerated;       /* drives that may be away at the same time */
+        int rotten;               /* disk whose frames rot, or -1 */
+        unsigned away[SIM_DISKS]; /* lives for which it stays missing */
+        bool faults;
+        unsigned ops_per_life;
+} plan;
+
+static bool plan_chance(unsigned of)
+{
+        return sim_chance(SIM_PLAN, of);
+}
+
+static uint64_t plan_below(uint64_t n)
+{
+        return sim_below(SIM_PLAN, n);
+}
+
+/* ---- the plan -------------------------------------------------------------------------------------------------- */
+
+static void plan_code(unsigned drives)
+{
+        static const struct {
+                unsigned k, m;
+        } usual[] = {{0, 0}, {1, 0}, {1, 1}, {2, 1}, {2, 2}, {2, 2}, {4, 2}};
+
+        plan.k = usual[drives].k;
+        plan.m = usual[drives].m;
+        if (plan_chance(2))
+                return;
+        plan.m = (unsigned)plan_below(drives < 4 ? drives : 4);
+        plan.k = 1 + (unsigned)plan_below(drives - plan.m);
+}
+
+static void plan_keys(void)
+{
+        unsigned i;
+
+        world.key_count = 1 + (unsigned)plan_below(KEYS_MAX);
+        for (i = 0; i < world.key_count; i++)
+                snprintf(world.keys[i], sizeof(world.keys[i]), i % 3 == 0 ? "d/%u" : i % 3 == 1 ? "d/e/%u" : "k%u", i);
+}
+
+static void plan_history(void)
+{
+        static const uint32_t groups[] = {1, 3, 16, 64, 256};
+        unsigned drives = plan_chance(3) ? 4 : 1 + (unsigned)plan_below(6), i;
+
+        memset(&plan, 0, sizeof(plan));
+        memset(&world, 0, sizeof(world));
+        sim_disks_make(drives);
+        plan_code(drives);
+        sim_pg_count = groups[plan_below(5)];
+        sim_loose_order = plan_chance(2);
+        sim.slow_loops = plan_chance(3);
+        plan.lives = 1 + (unsigned)plan_below(LIVES_MAX);
+        plan.faults = !plan_chance(4);
+        plan.tolerated = plan_chance(5) ? drives : plan.m;
+        plan.rotten = plan.faults && plan.m > 0 && plan_chance(3) ? (int)plan_below(drives) : -1;
+        plan.ops_per_life = 20 + (unsigned)sim_skewed(SIM_PLAN, 0, 400 / plan.lives);
+        for (i = 0; i < drives && plan.faults; i++) {
+                struct sim_faults *f = &sim_disks[i].faults;
+
+                f->slow = plan_chance(3) ? 10 + (unsigned)plan_below(300) : 0;
+                f->refuse = plan_chance(6) ? 10 + (unsigned)plan_below(300) : 0;
+        }
+        if (plan.rotten >= 0) {
+                sim_disks[plan.rotten].faults.rot = 1 + (unsigned)plan_below(4);
+                sim_disks[plan.rotten].faults.damaged = 10 + (unsigned)plan_below(100);
+        }
+        world.loop_count = 1 + (unsigned)plan_below(LOOPS_MAX);
+        world.client_count = 1 + (unsigned)plan_below(CLIENTS_MAX);
+        world.bytes_left = plan_below(6u << 20);
+        world.large = 2 + (unsigned)plan_below(8);
+        world.parts = plan_chance(2) ? 2 + (unsigned)plan_below(10) : 0;
+        world.buckets_on = plan_chance(3) ? 4 + (unsigned)plan_below(20) : 0;
+        world.think = sim_skewed(SIM_PLAN, 1, 500 * SIM_MS);
+        world.calm = !plan.faults;
+        plan_keys();
+        sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
+                  plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
+                  plan.faults ? "faults" : "calm");
+}
+
+/* ---- beginning and ending a life --------------------------------------------------------------------------------- */
+
+static unsigned away_now(void)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < sim_disk_count; i++)
+                n += !sim_disks[i].present || sim_disks[i].unreadable || sim_drive_failed(&sim_disks[i]);
+        return n;
+}
+
+static void choose_drives(bool first, bool last)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++) {
+                struct sim_disk *disk = &sim_disks[i];
+
+                if (plan.away[i] > 0)
+                        plan.away[i]--;
+                if (last)
+                        plan.away[i] = 0;
+                disk->present = plan.away[i] == 0;
+                disk->unreadable = disk->full = false;
+                if (last)
+                        memset(&disk->faults, 0, sizeof(disk->faults));
+        }
+        for (i = 0; i < sim_disk_count && plan.faults && !first && !last; i++) {
+                struct sim_disk *disk = &sim_disks[i];
+
+                if (!disk->present || away_now() >= plan.tolerated)
+                        continue;
+                if (sim_chance(SIM_FAULTS, 5))
+                        plan.away[i] = 1 + (unsigned)sim_below(SIM_FAULTS, 3);
+                disk->present = plan.away[i] == 0;
+                disk->unreadable = disk->present && sim_chance(SIM_FAULTS, 20);
+                disk->lose_index = sim_chance(SIM_FAULTS, 20);
+        }
+}
+
+static int open_store(bool format)
+{
+        static const char *paths[SIM_DISKS];
+        static struct lp_loop *loops[LOOPS_MAX];
+        struct lp_config config = {.slots = 32 + (unsigned)plan_below(32)};
+        struct eng_options options = {.drives = paths,
+                                      .drive_count = sim_disk_count,
+                                      .format = format,
+                                      .ec_k = plan.k,
+                                      .ec_m = plan.m,
+                                      .loops = loops,
+                                      .loop_count = world.loop_count,
+                                      .cache_bytes = 1 << 20,
+                                      .heal_rate = 1 << 30};
+        struct eng_error error;
+        unsigned i;
+        int rv;
+
+        for (i = 0; i < sim_disk_count; i++)
+                paths[i] = sim_disks[i].path;
+        for (i = 0; i < world.loop_count; i++) {
+                config.index = i;
+                rv = lp_loop_new(&config, &loops[i]);
+                if (rv != 0)
+                        abort();
+                world.loops[i] = loops[i];
+        }
+        rv = eng_store_open(&options, &world.store, &error);
+        if (rv != 0)
+                sim_trace("open: %d %s", rv, error.text);
+        else
+                eng_store_start(world.store);
+        return rv;
+}
+
+enum ending { END_POWER, END_KILL, END_CLEAN };
+
+static void end_life(enum ending how)
+{
+        static const char *const words[] = {"power cut", "kill", "clean end"};
+        unsigned i;
+
+        sim_trace("%s", words[how]);
+        world.stopping = true;
+        if (how == END_CLEAN && world.store != NULL)
+                eng_store_close(world.store);
+        sim_events_clear();
+        sim_loops_clear();
+        for (i = 0; i < sim_disk_count; i++)
+                sim_disk_crash(&sim_disks[i], how == END_POWER);
+        clients_lost();
+        sim_figures.power_cuts += how == END_POWER;
+        sim_figures.kills += how == END_KILL;
+        world.store = NULL;
+        world.stopping = false;
+        sim.now += SIM_MS + sim_below(SIM_FAULTS, 10 * SIM_S);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------------------------------- */
+
+static void not_full_any_more(void *arg)
+{
+        ((struct sim_disk *)arg)->full = false;
+}
+
+static void fault(void *arg)
+{
+        struct sim_disk *disk = &sim_disks[sim_below(SIM_FAULTS, sim_disk_count)];
+
+        world_figures.faults++;
+        switch (sim_below(SIM_FAULTS, 6)) {
+        case 0:
+        case 1:
+                if (away_now() < plan.tolerated)
+                        sim_drive_fail(disk, "its seed says so");
+                break;
+        case 2:
+                if (away_now() < plan.tolerated)
+                        sim_drive_hang(disk, 5 * SIM_S + sim_below(SIM_FAULTS, 10 * SIM_S));
+                break;
+        case 3:
+        case 4:
+                sim_drive_hang(disk, sim_skewed(SIM_FAULTS, SIM_MS, 8 * SIM_S));
+                break;
+        case 5:
+                disk->full = true;
+                sim_at(sim_skewed(SIM_FAULTS, SIM_MS, 5 * SIM_S), NULL, not_full_any_more, disk);
+                break;
+        }
+}
+
+static void plan_faults(void)
+{
+        unsigned n = plan.faults ? (unsigned)sim_below(SIM_FAULTS, 5) : 0;
+
+        while (n-- > 0)
+                sim_at(sim_skewed(SIM_FAULTS, 1, 5 * SIM_S), NULL, fault, NULL);
+}
+
+/* ---- a life ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_open(void)
+{
+        return world.store->coord->phase == ENG_PHASE_OPEN;
+}
+
+/* One event, and what follows from a store that has just opened. */
+static void live(bool *open)
+{
+        if (!sim_step())
+                sim_fail("nothing happens any more");
+        if (sim.events > EVENTS_MAX)
+                sim_fail("it does not come to an end");
+        if (*open || !is_open())
+                return;
+        *open = true;
+        sim_trace("the store is open%s, epoch %llu", world.store->coord->view.writable ? "" : " for reading",
+                  (unsigned long long)world.store->coord->view.epoch);
+        if (world.store->coord->view.writable)
+                history_settled();
+        world_figures.settled += world.store->settled_records;
+        clients_start();
+}
+
+static void live_for(uint64_t ns, bool *open)
+{
+        uint64_t until = sim.now + ns;
+
+        while (sim.now < until) {
+                live(open);
+                clients_watch();
+        }
+}
+
+static void first_bucket(bool *open)
+{
+        if (world.bucket_count > 0)
+                return;
+        world.bucket_count = 0;
+        clients_first_bucket();
+        while (world.bucket_count == 0 || !clients_idle())
+                live(open);
+}
+
+/* A store without faults gives all dead space back. */
+static void check_calm(bool *open)
+{
+        uint64_t leaked;
+
+        live_for(12 * SIM_S, open);
+        leaked = check_leaks();
+        if (leaked > 0)
+                sim_fail("%llu frames that nothing names are left, though nothing has gone wrong",
+                         (unsigned long long)leaked);
+        check_replicas();
+        check_shards(-1);
+        check_idle();
+}
+
+static void one_life(unsigned number)
+{
+        uint64_t crash_at = sim.events + (number == 0 ? 3000 : 10) + sim_skewed(SIM_FAULTS, 1, 60000);
+        bool to_the_end = sim_chance(SIM_FAULTS, 3), open = false;
+        uint64_t until = sim.now + LIFE_NS;
+
+        choose_drives(number == 0, false);
+        world_figures.lives++;
+        world.ops_left = number == 0 ? 0 : plan.ops_per_life;
+        if (open_store(number == 0) != 0) {
+                if (away_now() < sim_disk_count)
+                        sim_fail("a store with drives could not be opened");
+                end_life(END_KILL);
+                return;
+        }
+        if (number == 0) {
+                while (!open)
+                        live(&open);
+                first_bucket(&open);
+                world.ops_left = plan.ops_per_life;
+                clients_start();
+        }
+        plan_faults();
+        while (sim.now < until && (to_the_end || sim.events < crash_at)) {
+                live(&open);
+                clients_watch();
+                if (open && world.ops_left == 0 && clients_idle())
+                        break;
+        }
+        while (to_the_end && !clients_idle()) {
+                world.ops_left = 0;
+                live(&open);
+                clients_watch();
+        }
+        if (world.calm && number == 0 && to_the_end && clients_idle())
+                check_calm(&open);
+        end_life(to_the_end && sim_chance(SIM_FAULTS, 2) ? END_CLEAN
+                 : sim_chance(SIM_FAULTS, 2)             ? END_POWER
+                                                         : END_KILL);
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------------------- */
+
+static bool healed(void)
+{
+        static struct eng_health health;
+
+        eng_health_read(world.store, &health);
+        return health.writable && health.drives_in == sim_disk_count && !health.healing && health.objects_below == 0 &&
+               world.store->coord->join == NULL;
+}
+
+static void not_whole(void)
+{
+        const struct eng_health *h = &world.store->health;
+        unsigned i;
+
+        printf("%s, %swritable, %s, %llu objects below, %s\n", h->ready ? "ready" : "not ready",
+               h->writable ? "" : "not ", h->healing ? "healing" : "not healing", (unsigned long long)h->objects_below,
+               h->reason);
+        for (i = 0; i < sim_disk_count; i++)
+                printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state,
+                       world.store->members[i].reason);
+        sim_fail("with all drives back and no faults it is not whole after %llu s", HEAL_NS / SIM_S);
+}
+
+static void last_life(bool lose_indexes)
+{
+        bool open = false;
+        uint64_t until;
+        unsigned i;
+
+        choose_drives(false, true);
+        for (i = 0; i < sim_disk_count; i++)
+                sim_disks[i].lose_index = lose_indexes;
+        world_figures.lives++;
+        world.ops_left = 0;
+        if (open_store(false) != 0)
+                sim_fail("the last opening fails");
+        until = sim.now + HEAL_NS;
+        while (!open || !healed()) {
+                live_for(SIM_S / 2, &open);
+                if (sim.now > until)
+                        not_whole();
+        }
+        world.final = true;
+        clients_final();
+        live_for(12 * SIM_S, &open);
+        check_replicas();
+        check_shards(plan.rotten);
+        check_idle();
+        world_figures.leaked_frames += check_leaks();
+        world.final = false;
+        end_life(END_CLEAN);
+}
+
+void world_run(uint64_t seed, bool trace)
+{
+        unsigned i;
+
+        sim_begin(seed, trace);
+        history_begin();
+        clients_begin();
+        plan_history();
+        for (i = 0; i < plan.lives; i++)
+                one_life(i);
+        last_life(false);
+        if (sim_chance(SIM_FAULTS, 6))
+                last_life(true); /* I4 */
+        client_figures.undecided += history_check();
+        sim_note(5, history_count(), history_now());
+        sim_disks_free();
+        world_figures.histories++;
+}

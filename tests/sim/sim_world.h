@@ -1,0 +1,29 @@
+/*
+ * sim_world.h - one history: a store that is opened, used, spoilt and ended again and again, and looked at closely in the end.
+ */
+#ifndef MILLRACE_TESTS_SIM_WORLD_H
+#define MILLRACE_TESTS_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct world_figures {
+        uint64_t histories, lives, faults, leaked_frames, settled;
+};
+extern struct world_figures world_figures;
+
+/* Runs the history of a seed from the beginning to the end; returns only if it holds. Its digest is in sim.digest. */
+void world_run(uint64_t seed, bool trace);
+
+/* ---- checks of an idle store (sim_check.c) ------------------------------------------------------------------- */
+
+/* All members of a group hold the same names. */
+void check_replicas(void);
+/* Every shard that a record names is where it says and is what it should be; rotten: but on this disk (-1: none). */
+void check_shards(int rotten);
+/* Frames that no record names. */
+uint64_t check_leaks(void);
+/* Nothing is held that should have been given back: slots, locks, pins, changes in flight. */
+void check_idle(void);
+
+#endif

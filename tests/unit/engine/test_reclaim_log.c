@@ -1,0 +1,326 @@
+/*
+ * test_reclaim_log.c - living values leave mostly dead log files, numbers and all; what the log alone tells afterwards is the same.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/drive/logfile.h"
+#include "engine/drive/rec.h"
+#include "tests/lib/shard_fixture.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+#define BIG (64u << 10)
+
+static uint8_t bytes[BIG];
+
+static void make(struct fx *fx)
+{
+        fx_make(fx, 1);
+        fx->options.reclaim_rate = UINT64_MAX;
+        fx->options.reclaim_dead_percent = 30;
+        fx->options.cache_bytes = 1; /* every byte is read from the log */
+}
+
+static void must_open(struct fx *fx)
+{
+        int rv = fx_open(fx);
+
+        if (rv != 0)
+                print_message("%s\n", fx->error.text);
+        assert_int_equal(rv, 0);
+}
+
+static struct eng_drive_info info_of(struct fx *fx)
+{
+        struct eng_drive_info info;
+
+        eng_local_info(fx->local, &info);
+        return info;
+}
+
+static const uint8_t *content(unsigned key, unsigned version, size_t len)
+{
+        memset(bytes, (int)(key * 7 + version * 31 + 1), len);
+        memcpy(bytes, &key, sizeof(key));
+        memcpy(bytes + 4, &version, sizeof(version));
+        return bytes;
+}
+
+static void put(struct fx *fx, unsigned key, unsigned version)
+{
+        char name[32];
+
+        snprintf(name, sizeof(name), "key-%05u", key);
+        assert_int_equal(fx_put(fx, name, content(key, version, BIG), BIG), 0);
+}
+
+static bool has(struct fx *fx, unsigned key, unsigned version)
+{
+        char name[32];
+
+        snprintf(name, sizeof(name), "key-%05u", key);
+        return fx_has(fx, name, content(key, version, BIG), BIG);
+}
+
+static bool log_exists(const struct fx *fx, uint64_t number)
+{
+        char path[256], name[ENG_LOGFILE_NAME_MAX];
+
+        eng_logfile_name(name, number);
+        snprintf(path, sizeof(path), "%s/log/%s", fx->path, name);
+        return access(path, F_OK) == 0;
+}
+
+static bool wait_log_gone(struct fx *fx, uint64_t number)
+{
+        unsigned i;
+
+        for (i = 0; i < 400 && log_exists(fx, number); i++)
+                usleep(25000);
+        return !log_exists(fx, number);
+}
+
+/* COMMIT of all that waits, as recovery would. */
+static void settle(struct fx *fx, uint32_t pg)
+{
+        assert_int_equal(fx_commit(fx, pg, UINT64_MAX - 1), 0);
+}
+
+/* Opens the drive in three ways: as it is, and with the index made anew, once and again. */
+static void reopen(struct fx *fx, unsigned round)
+{
+        fx_close(fx);
+        if (round > 0)
+                sh_remove_index(fx);
+        must_open(fx);
+        settle(fx, 1);
+}
+
+static void test_living_values_move(void **state)
+{
+        struct eng_drive_info info;
+        unsigned i, round;
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        for (round = 0; round < 8; round++) /* every eighth key is written once and never again */
+                for (i = 0; i < 40; i++)
+                        if (round == 0 || i % 8 != 0)
+                                put(&fx, i, round);
+        assert_true(wait_log_gone(&fx, 1));
+        info = info_of(&fx);
+        assert_true(info.reclaim_copied >= 5 * BIG);
+        assert_true(info.reclaim_freed >= 2 * (4ull << 20));
+        for (round = 0; round < 4; round++) {
+                for (i = 0; i < 40; i++)
+                        assert_true(has(&fx, i, i % 8 == 0 ? 0 : 7));
+                reopen(&fx, round);
+        }
+        fx_destroy(&fx);
+}
+
+/* A name is deleted behind cold ones: its tombstone goes only when no older record of it is left. */
+static void test_deleted_stays_deleted(void **state)
+{
+        unsigned i, round;
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        for (i = 0; i < 100; i++)
+                put(&fx, i, 0); /* two files' worth */
+        for (i = 0; i < 100; i++)
+                if (i % 4 != 0) {
+                        char name[32];
+
+                        snprintf(name, sizeof(name), "key-%05u", i);
+                        assert_int_equal(fx_delete(&fx, name), 0);
+                }
+        for (round = 0; round < 5; round++)
+                for (i = 200; i < 260; i++)
+                        put(&fx, i, round);
+        assert_true(wait_log_gone(&fx, 1));
+        for (round = 0; round < 4; round++) {
+                char name[32];
+
+                for (i = 0; i < 100; i++) {
+                        snprintf(name, sizeof(name), "key-%05u", i);
+                        if (i % 4 == 0)
+                                assert_true(has(&fx, i, 0));
+                        else
+                                assert_int_equal(fx_lookup_rv(&fx, name), -ENOENT);
+                }
+                for (i = 200; i < 260; i++)
+                        assert_true(has(&fx, i, 4));
+                reopen(&fx, round);
+        }
+        fx_destroy(&fx);
+}
+
+/* The number that a group had reached is known though no record of it is left and the index is made anew. */
+static uint64_t mark_of(struct fx *fx, uint32_t pg)
+{
+        struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
+        const struct eng_tail_entry *entry;
+        uint64_t seq = 0;
+        uint32_t i;
+
+        assert_int_equal(fx_run(fx, &op), 0);
+        entry = (const struct eng_tail_entry *)op.op.tail.entries->data;
+        for (i = 0; i < op.op.tail.count; i++)
+                if (entry[i].pg == pg && !entry[i].pending)
+                        seq = entry[i].seq;
+        eng_buf_unref(op.op.tail.entries);
+        return seq;
+}
+
+static void test_numbers_are_remembered(void **state)
+{
+        static struct fx_body body;
+        uint8_t name[FMT_NAME_MAX];
+        size_t len = fx_name(name, "once");
+        unsigned i, round;
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        fx_body_put(&body, name, len, 77, 3, "x", 1);
+        assert_int_equal(fx_append(&fx, &body, 3, 40, 0), 0);
+        assert_int_equal(fx_commit(&fx, 3, 40), 0);
+        memset(&body, 0, sizeof(body));
+        fx_body_delete(&body, name, len);
+        assert_int_equal(fx_append(&fx, &body, 3, 41, 40), 0);
+        assert_int_equal(fx_commit(&fx, 3, 41), 0);
+        for (round = 0; round < 6; round++)
+                for (i = 0; i < 30; i++)
+                        put(&fx, i, round);
+        assert_true(wait_log_gone(&fx, 1));
+        for (round = 0; round < 3; round++) {
+                assert_int_equal(mark_of(&fx, 3), 41);
+                assert_int_equal(fx_lookup_rv(&fx, "once"), -ENOENT);
+                for (i = 0; i < 30; i++)
+                        assert_true(has(&fx, i, 5));
+                reopen(&fx, round);
+        }
+        fx_destroy(&fx);
+}
+
+/* A group with a record that waits for COMMIT is left alone, so that no copy comes behind it in the log; the others move. */
+static void test_busy_group_waits(void **state)
+{
+        static struct fx_body body;
+        uint8_t name[FMT_NAME_MAX];
+        unsigned i, round;
+        size_t len;
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        len = fx_name(name, "other");
+        fx_body_put(&body, name, len, 5000, 2, content(5000, 0, 1000), 1000);
+        assert_int_equal(fx_append(&fx, &body, 2, 1, 0), 0);
+        assert_int_equal(fx_commit(&fx, 2, 1), 0);
+        for (round = 0; round < 6; round++)
+                for (i = 0; i < 30; i++)
+                        if (round == 0 || i > 2)
+                                put(&fx, i, round);
+        len = fx_name(name, "key-00001"); /* deleted, but not known committed */
+        memset(&body, 0, sizeof(body));
+        fx_body_delete(&body, name, len);
+        assert_int_equal(fx_append(&fx, &body, 1, fx.seq + 1, fx.seq), 0);
+        fx.seq++;
+        usleep(2500000);
+        assert_true(has(&fx, 1, 0));
+        assert_true(log_exists(&fx, 1));
+        assert_true(fx_has(&fx, "other", content(5000, 0, 1000), 1000));
+        settle(&fx, 1);
+        assert_true(wait_log_gone(&fx, 1));
+        for (round = 0; round < 3; round++) {
+                assert_int_equal(fx_lookup_rv(&fx, "key-00001"), -ENOENT);
+                assert_true(has(&fx, 0, 0));
+                assert_true(has(&fx, 2, 0));
+                assert_true(fx_has(&fx, "other", content(5000, 0, 1000), 1000));
+                for (i = 3; i < 30; i++)
+                        assert_true(has(&fx, i, 5));
+                reopen(&fx, round);
+        }
+        fx_destroy(&fx);
+}
+
+/* Bytes that went bad are not copied as good: the file stays, and tells what can still be told. */
+static void test_damaged_record_keeps_its_file(void **state)
+{
+        unsigned i, round;
+        char path[256];
+        struct fx fx;
+
+        make(&fx);
+        fx.options.reclaim_rate = ENG_RECLAIM_OFF;
+        must_open(&fx);
+        put(&fx, 0, 0);
+        put(&fx, 1, 0);
+        for (round = 0; round < 6; round++)
+                for (i = 2; i < 30; i++)
+                        put(&fx, i, round);
+        assert_true(fx_wait_indexed(&fx));
+        fx_close(&fx);
+        fx_first(&fx, "log", path, sizeof(path));
+        fx_flip(path, 8192 + BIG + 20000); /* inside the bytes of key 1 */
+        fx.options.reclaim_rate = UINT64_MAX;
+        must_open(&fx);
+        settle(&fx, 1);
+        for (i = 0; i < 400 && info_of(&fx).reclaim_damaged == 0; i++)
+                usleep(25000);
+        assert_true(info_of(&fx).reclaim_damaged > 0);
+        assert_int_equal(access(path, F_OK), 0);
+        assert_true(has(&fx, 0, 0));
+        assert_false(has(&fx, 1, 0));
+        assert_int_equal(fx_lookup_rv(&fx, "key-00001"), 0);
+        for (i = 2; i < 30; i++)
+                assert_true(has(&fx, i, 5));
+        fx_destroy(&fx);
+}
+
+/* The epoch that the drive was formatted with stands in the first file, and outlives it. */
+static void test_epochs_outlive_their_file(void **state)
+{
+        uint8_t body[sizeof(struct fmt_epoch)];
+        struct fmt_epoch epoch;
+        unsigned i, round;
+        struct fx fx;
+        size_t len;
+
+        make(&fx);
+        must_open(&fx);
+        for (round = 0; round < 6; round++)
+                for (i = 0; i < 30; i++)
+                        put(&fx, i, round);
+        assert_true(wait_log_gone(&fx, 1));
+        for (round = 0; round < 2; round++) {
+                reopen(&fx, round);
+                assert_int_equal(eng_local_epoch(fx.local, body, sizeof(body), &len, NULL), 0);
+                memcpy(&epoch, body, sizeof(epoch));
+                assert_int_equal(epoch.number, FX_EPOCH);
+        }
+        fx_destroy(&fx);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_living_values_move),
+                cmocka_unit_test(test_deleted_stays_deleted),
+                cmocka_unit_test(test_numbers_are_remembered),
+                cmocka_unit_test(test_busy_group_waits),
+                cmocka_unit_test(test_damaged_record_keeps_its_file),
+                cmocka_unit_test(test_epochs_outlive_their_file),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
