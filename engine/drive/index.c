@@ -324,8 +324,7 @@ err:
 
 int eng_index_remove(const char *path)
 {
-        /* The mark goes last: a removal that a crash cuts short still ends in a rebuild. */
-        static const char *const files[] = {INDEX_DATA_FILE, INDEX_LOCK_FILE, INDEX_CONDEMNED_FILE};
+        static const char *const files[] = {INDEX_DATA_FILE, INDEX_LOCK_FILE};
         int dir_fd, rv = 0;
 
         dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -336,6 +335,9 @@ int eng_index_remove(const char *path)
                         rv = -errno;
         if (rv == 0)
                 rv = index_sync_folder(dir_fd);
+        /* The mark goes when the rest is durably gone: a removal that a crash cuts short still ends in a rebuild. */
+        if (rv == 0 && unlinkat(dir_fd, INDEX_CONDEMNED_FILE, 0) != 0 && errno != ENOENT)
+                rv = -errno;
         close(dir_fd);
         return rv;
 }

@@ -1,7 +1,9 @@
 """A cutfs (cutfs.c): mounted, asked and told; and what a power cut would leave of it, made by cutimg."""
+import functools
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,13 +13,18 @@ CUTFS = BUILD / "power/cutfs"
 CUTIMG = BUILD / "power/cutimg"
 
 
+@functools.cache
 def missing():
     """Why there can be no cutfs here, or None."""
     if not CUTFS.exists() or not CUTIMG.exists():
-        return f"{CUTFS} is not built (libfuse3-dev is missing?)"
+        return f"{CUTFS} is not built: make power-bin"
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return "/dev/fuse cannot be used here"
-    return None
+    try:
+        with tempfile.TemporaryDirectory(prefix="millrace-cutfs-") as folder, CutFs(folder):
+            return None
+    except OSError as error:
+        return f"no file system can be mounted here: {error}"
 
 
 def roomy():
@@ -36,10 +43,12 @@ class CutFs:
         self.mount = Path(folder) / "mount"
         self.log = Path(folder) / "cut.log"
         self.mount.mkdir()
+        self.control = -1
         self.process = subprocess.Popen([CUTFS, self.mount, self.log], stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + 10
         while not (self.mount / ".cut").exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
+                self.close()
                 raise OSError(f"cutfs could not be mounted (status {self.process.poll()})")
             time.sleep(0.01)
         self.control = os.open(self.mount / ".cut", os.O_RDWR)

@@ -5,6 +5,7 @@ the drive's return and the healing of what it missed, deletion until files are g
 """
 import pickle
 import re
+import shutil
 import tempfile
 import threading
 import time
@@ -108,7 +109,7 @@ class Maker:
 
     def fill(self):
         self.load(self.steps // 3)
-        self.load(2 * self.steps, weights=(0, 0, 0, 0, 1))
+        self.load(2 * self.steps, only="flood")
         self.load(self.steps * 2 // 3)
 
     def lose_a_drive(self):
@@ -139,9 +140,13 @@ class Maker:
         assert self.daemon.metrics()["millrace_mended_objects_total"] > 0
 
     def empty(self):
-        """Most keys go, so that whole files are given back."""
-        self.load(self.steps // 3, weights=(5, 90, 3, 2, 0))
-        time.sleep(3.5)  # the grace time of what is dead, and a tick
+        """Segments are filled, then all keys go, so that whole files are given back."""
+        self.load(6, only="heap")
+        self.load(1, only="clear")
+        time.sleep(3)  # the grace time of what is dead, and a tick
+        for _ in range(4):  # the index is committed to again and again, and no segment is made
+            self.load(1, only="flood")
+            time.sleep(1.05)
         self.load(self.steps // 3)
 
     def stop_and_start(self):
@@ -168,4 +173,9 @@ def make(folder, seed, steps):
 
 
 def make_somewhere(seed, steps):
-    return make(tempfile.mkdtemp(prefix="millrace-power-", dir=roomy()), seed, steps)
+    folder = tempfile.mkdtemp(prefix="millrace-power-", dir=roomy())
+    try:
+        return make(folder, seed, steps)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -83,11 +83,29 @@ def test_a_condemned_index_stays_condemned():
             cutfs.image(fs.log, fs.now(), "none", 1, Path(name) / "image")
             assert (Path(name) / "image/drive1/index/CONDEMNED").exists()
             daemon.kill()
+            daemon.restart()  # removes it and makes a new one
+            look_at_the_removal(fs, Path(name) / "image")
+            daemon.kill()
+            cutfs.image(fs.log, fs.now(), "none", 1, Path(name) / "image")
             daemon.drives = [Path(name) / "image/drive1"]
             daemon.restart()
             client = Client(daemon.host, daemon.port, (daemon.access_key, daemon.secret_key))
             assert all(client.get(key) == etag.strip('"') for key, etag in etags.items())
             client.close()
+
+
+def look_at_the_removal(fs, folder):
+    """Wherever a cut comes: the damaged index is never there without its mark."""
+    entries = [entry for entry in cutfs.entries(fs.log) if entry.path.startswith("drive1/index")]
+    mark = next(at for at in reversed(range(len(entries))) if entries[at].kind == "create" and entries[at].path.endswith("CONDEMNED"))
+    cutfs.image(fs.log, entries[mark].number + 2, "all", 1, folder)
+    damaged = (folder / "drive1/index/data.mdb").read_bytes()
+    for number in [entry.number for entry in entries[mark + 3:]]:
+        for seed in range(40):
+            cutfs.image(fs.log, number, "random", seed, folder)
+            index = folder / "drive1/index"
+            data = (index / "data.mdb").read_bytes() if (index / "data.mdb").exists() else None
+            assert (index / "CONDEMNED").exists() or data != damaged, f"cut {number}:random:{seed} brings the damaged index back"
 
 
 def damage(path, values):

@@ -204,9 +204,11 @@ class Worker:
     def thing(self, key):
         return self.record.keys.setdefault(key, Thing())
 
-    def step(self, client, weights=(60, 15, 10, 3, 0)):
+    def step(self, client, only=None):
+        """One operation: of the usual mixture, or the one named."""
         self.step_number += 1
-        operation = self.random.choices([self.put, self.delete, self.multipart, self.bucket, self.flood], weights)[0]
+        mixture = [self.put, self.delete, self.multipart, self.bucket]
+        operation = getattr(self, only) if only else self.random.choices(mixture, [60, 15, 10, 3])[0]
         operation(client)
 
     def put(self, client, key=None, size=None):
@@ -221,6 +223,13 @@ class Worker:
     def flood(self, client):
         """Overwrites a few keys often: log files in which soon nothing lives."""
         self.put(client, f"w{self.number}/flood{self.random.randrange(4)}", 120 * KIB)
+
+    def heap(self, client):
+        self.put(client, f"w{self.number}/heap{self.step_number}", MIB + 7)
+
+    def clear(self, client):
+        for key in sorted(key for key in self.record.keys if key.startswith(f"w{self.number}/")):
+            self.delete(client, key)
 
     def bucket(self, client):
         name = f"extra-{self.number}-{self.random.randrange(2)}"

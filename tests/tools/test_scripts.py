@@ -224,3 +224,17 @@ def test_make_after_a_file_came_and_went(house):
     assert house() == ([], True)
     listed = subprocess.run(["ar", "t", house.folder / "build/release/lib/libec.a"], capture_output=True, text=True, check=True).stdout
     assert listed.split() == ["a.o", "b.o"]
+
+
+# ---- mutate.py ----------------------------------------------------------------------------------------------
+
+
+def test_mutations_of_every_flush(tmp_path):
+    """Each line of the engine that flushes is one that mutate.py takes out."""
+    status, output = run("mutate.py", "--list", "--work", tmp_path)
+    assert status == 0, output
+    for path in (ROOT / "engine/drive").glob("*.c"):
+        lines = [line for line in path.read_text().splitlines() if line.startswith(" ") and not line.lstrip().startswith("*")]
+        wanted = sum(line.count(f"{call}(") for line in lines for call in ("fsync", "fdatasync")) - sum(line.count("lp_fdatasync(") for line in lines)
+        found = [line for line in output.splitlines() if line.startswith(f"engine/drive/{path.name} ") and "folder" not in line.split(": ")[1] and "DSYNC" not in line]
+        assert len(found) == wanted, (path.name, found)

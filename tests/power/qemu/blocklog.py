@@ -4,8 +4,8 @@ A log is | superblock | entry | data | entry | data | ..., in sectors of 512 byt
 those before it durable, FUA makes its own write so. What came after the last flush may be there, lost, or torn by sectors.
 """
 import random
-import shutil
 import struct
+import subprocess
 
 SECTOR = 512
 MAGIC = 0x6A736677736872
@@ -52,7 +52,7 @@ def markers(log, found, offset):
 
 def image(log, found, base, cut, mode, seed, path):
     """Makes path: the disk after its first `cut` entries, what is volatile then by mode (none, all, random)."""
-    shutil.copyfile(base, path)
+    subprocess.run(["cp", "--sparse=always", base, path], check=True)
     chance = random.Random(f"{seed}/{cut}")
     likely = {"none": 0.0, "all": 1.0, "random": chance.choice([0.1, 0.5, 0.9])}[mode]
     flushed = max((index for index, entry in enumerate(found[:cut]) if entry.flags & FLUSH), default=0)

@@ -3,16 +3,18 @@
 
     run.py [--points N] [--steps N] [--seed N] [--keep]
 
-The guest is Debian's kernel under QEMU's emulation over this machine's own root (9p, read-only, a tmpfs above it). Two disks have ext4, two XFS, each
-behind QEMU's blklogwrites. From the logs the disks are made as a cut leaves them, mounted here by loop devices, and judged as in
-tests/power/judge.py: LMDB, the journals of the file systems and the daemon are the real ones. Needs root, and qemu-system-x86, busybox-static,
-kmod, cpio, xfsprogs (tools/deps.sh --qemu).
+The guest is Debian's kernel under QEMU's emulation over this machine's own root (9p, read-only, a tmpfs above it). Its disk lies behind QEMU's
+blklogwrites and has four partitions, two with ext4, two with XFS: one log, so that there is one order of what happened on all four. From it the
+disk is made as a cut leaves it, its partitions are mounted here by loop devices, and judged as in tests/power/judge.py: LMDB, the
+journals of the file systems and the daemon are the real ones. A flush of one partition flushes the others, too, so this is milder than
+tests/power/test_power.py. Needs root and what `tools/deps.sh --qemu` installs.
 """
 import argparse
 import os
 import pickle
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,9 +34,11 @@ from tests.support.daemon import Daemon  # noqa: E402
 
 KINDS = ["ext4", "ext4", "xfs", "xfs"]
 MIB = 1 << 20
-FS_BYTES = 320 * MIB            # XFS wants 300
-DISK_BYTES = FS_BYTES + MIB     # the markers stand behind the file system
-LOG_BYTES = 2048 * MIB          # sparse
+FS_BYTES = 320 * MIB                            # XFS wants 300
+STARTS = [MIB + n * FS_BYTES for n in range(4)]  # of the partitions
+MARKS_AT = MIB + len(KINDS) * FS_BYTES           # the markers stand behind them
+DISK_BYTES = MARKS_AT + MIB
+LOG_BYTES = 4096 * MIB                           # sparse
 MODULES = ["virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "overlay", "crc32c_generic", "ext4", "xfs"]
 INIT = """#!/bin/busybox sh
 B=/bin/busybox
@@ -88,29 +92,38 @@ def sparse(path, size):
     return path
 
 
-def make_disks(folder):
-    """Each with its file system in the first FS_BYTES; a copy as it is before the guest."""
-    for number, kind in enumerate(KINDS):
-        disk = sparse(folder / f"base{number}", FS_BYTES)
-        subprocess.run([f"mkfs.{kind}", "-q", disk], check=True)
-        os.truncate(disk, DISK_BYTES)
-        subprocess.run(["cp", "--sparse=always", disk, folder / f"disk{number}"], check=True)
-        sparse(folder / f"log{number}", LOG_BYTES)
-    sparse(folder / "notes", 16 * MIB)
+def partition_table():
+    """An old one: four entries of type Linux."""
+    entries = b"".join(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start // 512, FS_BYTES // 512) for start in STARTS)
+    return bytes(446) + entries + b"\x55\xaa"
+
+
+def make_disk(folder):
+    """The disk, and a copy as it is before the guest has it."""
+    base = sparse(folder / "base", DISK_BYTES)
+    with open(base, "r+b") as file:
+        file.write(partition_table())
+    for kind, start in zip(KINDS, STARTS):
+        part = sparse(folder / "part", FS_BYTES)
+        subprocess.run([f"mkfs.{kind}", "-q", part], check=True)
+        subprocess.run(["dd", f"if={part}", f"of={base}", "bs=1M", f"seek={start // MIB}", "conv=notrunc,sparse", "status=none"], check=True)
+        part.unlink()
+    subprocess.run(["cp", "--sparse=always", base, folder / "disk"], check=True)
+    sparse(folder / "log", LOG_BYTES)
+    sparse(folder / "notes", 256 * MIB)
 
 
 def run_guest(work, folder, steps, seed, seconds=1500):
     where, version = kernel(work)
-    arguments = f"{','.join(KINDS)} {FS_BYTES} {seed} {steps}"
+    arguments = f"{','.join(KINDS)} {MARKS_AT} {seed} {steps}"
     build = os.environ["MILLRACE_BUILD"]
     ram = initrd(work, where, version, f"MILLRACE_BUILD={build} build/venv/bin/python tests/power/qemu/guest.py {arguments}")
     command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "3072", "-nographic", "-no-reboot", "-net", "none",
                "-kernel", where / f"boot/vmlinuz-{version}", "-initrd", ram, "-append", "console=ttyS0 quiet panic=-1",
                "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap,readonly=on"]
-    for number in range(len(KINDS)):
-        command += ["-blockdev", f"driver=blklogwrites,node-name=d{number},file.driver=file,file.filename={folder}/disk{number},"
-                                 f"log.driver=file,log.filename={folder}/log{number}", "-device", f"virtio-blk-pci,drive=d{number}"]
-    command += ["-blockdev", f"driver=file,node-name=notes,filename={folder}/notes", "-device", "virtio-blk-pci,drive=notes"]
+    command += ["-blockdev", f"driver=blklogwrites,node-name=disk,file.driver=file,file.filename={folder}/disk,"
+                             f"log.driver=file,log.filename={folder}/log", "-device", "virtio-blk-pci,drive=disk",
+                "-blockdev", f"driver=file,node-name=notes,filename={folder}/notes", "-device", "virtio-blk-pci,drive=notes"]
     with open(folder / "console", "wb") as console:
         try:
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, timeout=seconds, check=False)
@@ -130,17 +143,17 @@ class History:
 
     def __init__(self, folder, record, keys):
         self.folder, self.record, self.keys = folder, record, keys
-        self.logs = [blocklog.entries(folder / f"log{number}") for number in range(len(KINDS))]
-        self.marks = [blocklog.markers(folder / f"log{number}", log, FS_BYTES) for number, log in enumerate(self.logs)]
+        self.log = blocklog.entries(folder / "log")
+        self.marks = blocklog.markers(folder / "log", self.log, MARKS_AT)
 
     def environment(self):
         return {"MILLRACE_ROOT_ACCESS_KEY": self.keys[0], "MILLRACE_ROOT_SECRET_KEY": self.keys[1]}
 
-    def cut_of(self, disk, cut):
-        """Entries of that disk up to the cut: at the marker, or somewhere before the next one."""
-        first = self.marks[disk][cut.number] + 1
-        last = self.marks[disk].get(cut.number + 1, len(self.logs[disk]) - 1) + 1
-        return random.Random(f"{cut.seed}/{disk}").randrange(first, max(first + 1, last))
+    def entry_of(self, cut):
+        """Number of entries up to the cut: at the marker, or somewhere before the next one."""
+        first = self.marks[cut.number] + 1
+        last = self.marks.get(cut.number + 1, len(self.log) - 1) + 1
+        return random.Random(cut.seed).randrange(first, max(first + 1, last))
 
 
 class DiskJudge(Judge):
@@ -149,15 +162,13 @@ class DiskJudge(Judge):
     def __init__(self, history, cut, folder):  # pylint: disable=super-init-not-called
         self.history, self.record, self.cut, self.folder = history, history.record, cut, folder
         self.formatted = cut.number >= self.record.ready
-        self.drives, self.volatile = [], 0
-        for number, kind in enumerate(KINDS):
-            disk = folder / f"disk{number}"
-            self.volatile += blocklog.image(history.folder / f"log{number}", history.logs[number], history.folder / f"base{number}",
-                                            history.cut_of(number, cut), cut.mode, cut.seed, disk)
-            os.truncate(disk, FS_BYTES)
-            self.drives.append(folder / f"drive{number + 1}")
-            self.drives[-1].mkdir()
-            subprocess.run(["mount", "-t", kind, "-o", "loop" + (",nouuid" if kind == "xfs" else ""), disk, self.drives[-1]], check=True)
+        self.drives = [folder / f"drive{number + 1}" for number in range(len(KINDS))]
+        disk = folder / "disk"
+        self.volatile = blocklog.image(history.folder / "log", history.log, history.folder / "base", history.entry_of(cut), cut.mode, cut.seed, disk)
+        for drive, kind, start in zip(self.drives, KINDS, STARTS):
+            drive.mkdir()
+            options = f"loop,offset={start},sizelimit={FS_BYTES}" + (",nouuid" if kind == "xfs" else "")
+            subprocess.run(["mount", "-t", kind, "-o", options, disk, drive], check=True)
         self.daemon = Daemon(drive_paths=self.drives, ec="2+2", settings=SETTINGS, folder=folder, credentials=False, env=history.environment())
         self.daemon.format = not self.formatted
 
@@ -202,11 +213,11 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="millrace-qemu-", dir=roomy()))
     started, wrong = time.monotonic(), ["the guest did not end"]
     try:
-        make_disks(folder)
+        make_disk(folder)
         history = History(folder, *run_guest(work, folder, arguments.steps, arguments.seed))
-        print(f"guest: {time.monotonic() - started:.0f} s, {sum(map(len, history.logs))} entries in the logs, {max(history.marks[0])} markers")
+        print(f"guest: {time.monotonic() - started:.0f} s, {len(history.log)} entries in the log, {max(history.marks)} markers")
         chance = random.Random(arguments.seed)
-        cuts = [Cut(chance.randrange(history.record.ready, max(history.marks[0])), chance.choice(["none", "none", "random", "all"]),
+        cuts = [Cut(chance.randrange(history.record.ready, max(history.marks)), chance.choice(["none", "none", "random", "all"]),
                     chance.randrange(1 << 20), chance.random() < 0.25) for _ in range(arguments.points)]
         with ThreadPoolExecutor(2) as pool:
             wrong = [text for text in pool.map(lambda cut: judge(history, cut), cuts) if text is not None]
