@@ -24,6 +24,8 @@
 #include "engine/drive/identity.h"
 #include "engine/drive/local.h"
 
+#define FULL_TAILS 8u /* times tail_bytes of memory, while the index has no room to grow */
+
 struct range_list {
         struct fmt_freed *items;
         size_t count, size;
@@ -102,10 +104,15 @@ static struct eng_append *keep(const struct fmt_record *rec, const uint8_t *body
         return append;
 }
 
-/* Memory is bounded: a generation that reaches the bound goes into the index. */
+/*
+ * Memory is bounded: a generation that reaches the bound goes into the index. Where the file system has no room for that, it may grow some more:
+ * a full drive is to be opened, so that things can be deleted.
+ */
 static int make_room(struct eng_local *l)
 {
-        return l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l, false);
+        int rv = l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l, false);
+
+        return rv == -ENOSPC && l->active->bytes < FULL_TAILS * l->tail_bytes ? 0 : rv;
 }
 
 static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
