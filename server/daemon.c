@@ -69,6 +69,7 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .segment_bytes = s->segment_size & ~4095ull,
                 .tail_bytes = s->tail_size,
                 .full_reserve_bytes = s->full_reserve,
+                .reclaim_rate = s->reclaim_rate,
                 .faults = *s->test_faults != '\0' ? s->test_faults : NULL,
         };
         int rv;

@@ -83,6 +83,9 @@ struct srv_ec {
           "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait.")    \
         X(full_reserve, SIZE, "0", 1ll << 20, 1ll << 44, "SIZE",                                                       \
           "PUTs are refused when a file system has less than this free. 0: 1 GiB or 5 %, whichever is smaller.")       \
+        X(reclaim_rate, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                   \
+          "Bytes a second that each drive reads and writes to move what lives out of mostly dead files, while "        \
+          "requests are served; four times that while none are, and more as the file system fills.")                   \
         X(max_connections, INT, "20000", 16, 1000000, "N",                                                             \
           "Connections that may be open at once, all loops together.")                                                 \
         X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME",                                                       \
