@@ -38,6 +38,7 @@
 #define ENG_WRITES_MAX          4096u  /* WRITEs under way or waiting for a segment */
 #define ENG_FREEZE_NAMES        32768u /* the active generation is frozen at so many names ... */
 #define ENG_FREEZE_BYTES_SHARE  4u     /* ... or this share of tail_bytes, or after a tick */
+#define ENG_FULL_TAILS          8u /* times tail_bytes of memory while a drive is opened whose index has no room to grow */
 #define ENG_TICK_NS             1000000000ull
 #define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a read, write or flush that takes longer fails the drive */
 #define ENG_SYNC_SEGMENTS       16u                  /* flushed at the same time */

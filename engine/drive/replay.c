@@ -25,8 +25,6 @@
 #include "engine/drive/identity.h"
 #include "engine/drive/local.h"
 
-#define FULL_TAILS 8u /* times tail_bytes of memory, while the index has no room to grow */
-
 struct range_list {
         struct fmt_freed *items;
         size_t count, size;
@@ -113,7 +111,7 @@ static int make_room(struct eng_local *l)
 {
         int rv = l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l, false);
 
-        return rv == -ENOSPC && l->active->bytes < FULL_TAILS * l->tail_bytes ? 0 : rv;
+        return rv == -ENOSPC && l->active->bytes < ENG_FULL_TAILS * l->tail_bytes ? 0 : rv;
 }
 
 static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
