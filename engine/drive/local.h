@@ -198,6 +198,8 @@ struct eng_writes {
 void eng_write_prepare(struct eng_op *op); /* home loop, in submit */
 void eng_write_op(struct eng_local *l, struct eng_op *op);
 void eng_sync_op(struct eng_local *l, struct eng_op *op);
+/* Takes a SYNC of the drive's own back. False: it was answered. */
+bool eng_sync_forget(struct eng_local *l, struct eng_op *op);
 void eng_discard_op(struct eng_local *l, struct eng_op *op);
 /* A segment is at hand, or will not be (rv). */
 void eng_write_retry(struct eng_local *l, int rv);
