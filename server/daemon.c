@@ -72,6 +72,7 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .heal_rate = s->heal_rate,
                 .scrub_rate = s->scrub_rate,
                 .scrub_interval_ms = s->scrub_interval,
+                .reclaim_rate = s->reclaim_rate,
                 .faults = *s->test_faults != '\0' ? s->test_faults : NULL,
         };
         int rv;

@@ -89,6 +89,9 @@ struct srv_ec {
           "Bytes a second read to find damage before it is needed, and to repair it. 0: no scrub.")                    \
         X(scrub_interval, DURATION, "14d", 60000, 31536000000ll, "TIME",                                               \
           "From the start of one scrub to the start of the next, if it is over by then.")                              \
+        X(reclaim_rate, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                   \
+          "Bytes a second that each drive reads and writes to move what lives out of mostly dead files, while "        \
+          "requests are served; four times that while none are, and more as the file system fills.")                   \
         X(max_connections, INT, "20000", 16, 1000000, "N",                                                             \
           "Connections that may be open at once, all loops together.")                                                 \
         X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME",                                                       \

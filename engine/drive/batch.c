@@ -337,7 +337,7 @@ void eng_batch_tick(struct eng_local *l)
 
 int eng_batch_now(struct eng_local *l)
 {
-        int rv = freeze(l);
+        int rv = l->frozen != NULL ? 1 : freeze(l); /* one that met a full disk is tried again */
 
         if (rv <= 0)
                 return rv;

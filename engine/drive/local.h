@@ -39,6 +39,7 @@
 #define ENG_WRITES_MAX          4096u  /* WRITEs under way or waiting for a segment */
 #define ENG_FREEZE_NAMES        32768u /* the active generation is frozen at so many names ... */
 #define ENG_FREEZE_BYTES_SHARE  4u     /* ... or this share of tail_bytes, or after a tick */
+#define ENG_FULL_TAILS          8u /* times tail_bytes of memory while a drive is opened whose index has no room to grow */
 #define ENG_TICK_NS             1000000000ull
 #define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a read, write or flush that takes longer fails the drive */
 #define ENG_SYNC_SEGMENTS       16u                  /* flushed at the same time */
@@ -197,6 +198,8 @@ struct eng_writes {
 void eng_write_prepare(struct eng_op *op); /* home loop, in submit */
 void eng_write_op(struct eng_local *l, struct eng_op *op);
 void eng_sync_op(struct eng_local *l, struct eng_op *op);
+/* Takes a SYNC of the drive's own back. False: it was answered. */
+bool eng_sync_forget(struct eng_local *l, struct eng_op *op);
 void eng_discard_op(struct eng_local *l, struct eng_op *op);
 /* A segment is at hand, or will not be (rv). */
 void eng_write_retry(struct eng_local *l, int rv);

@@ -32,6 +32,7 @@ struct eng_log_file {
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
         bool moving;         /* its EPOCH records are being copied */
+        uint64_t not_before; /* reclaim met groups that stayed busy: not to be tried again before (lp_now() scale) */
         bool kept;           /* reclaim has been through it and had to leave living values: not to be tried again */
         bool dirty;          /* tombstones differ from the row in the index */
         TAILQ_ENTRY(eng_log_file) order;

@@ -183,9 +183,16 @@ static int read_rows(struct eng_local *l, struct row_list *list)
 struct intake {
         struct eng_local *l;
         struct eng_index_txn *txn;
-        unsigned frames;
         bool rebuilding; /* the index is new: it does not know what was there */
+        bool to_tail;    /* the file system has no room for the index: places wait in memory */
 };
+
+static int known_place(const struct intake *intake, const struct fmt_frame *frame, struct eng_place *out)
+{
+        if (intake->to_tail)
+                return eng_place_find(intake->l, frame->object_id, frame->stripe, frame->shard, out);
+        return eng_index_place_get(intake->txn, frame->object_id, frame->stripe, frame->shard, out);
+}
 
 /*
  * Is this the frame that counts? The index decides: a frame that reclaim has moved was made of one that the index knew durably, so what the index
@@ -199,13 +206,25 @@ static int counts(const struct intake *intake, const struct eng_segment *segment
 
         if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding)
                 return 0;
-        rv = eng_index_place_get(intake->txn, frame->object_id, frame->stripe, frame->shard, &other);
+        rv = known_place(intake, frame, &other);
         if (rv == -ENOENT || rv == -EBADMSG)
                 return 1;
         if (rv != 0 || (other.segment == segment->id && other.offset == frame->position))
                 return rv;
         rv = eng_segment_verify(segment, frame);
         return rv == 0 ? 1 : rv == -EBADMSG || rv == -EIO ? 0 : rv;
+}
+
+static int take_place(struct intake *intake, const struct fmt_frame *frame, const struct eng_place *place)
+{
+        struct eng_local *l = intake->l;
+        struct eng_place old;
+
+        if (!intake->to_tail)
+                return eng_index_place_put(intake->txn, frame->object_id, place, NULL);
+        if (l->active->bytes > ENG_FULL_TAILS * l->tail_bytes)
+                return -ENOSPC;
+        return eng_tail_place(l->active, frame->object_id, place, &old);
 }
 
 static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_frame *frame)
@@ -218,13 +237,12 @@ static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_
         struct intake *intake = arg;
         int rv = 0;
 
-        if (intake->txn == NULL)
+        if (intake->txn == NULL && !intake->to_tail)
                 rv = eng_index_write_begin(intake->l->index, &intake->txn);
         if (rv == 0)
                 rv = counts(intake, segment, frame);
         if (rv == 1)
-                rv = eng_index_place_put(intake->txn, frame->object_id, &place, NULL);
-        intake->frames++;
+                rv = take_place(intake, frame, &place);
         return rv < 0 ? rv : 0;
 }
 
@@ -235,6 +253,8 @@ static int segment_done(void *arg, struct eng_segment *segment)
         struct eng_index_txn *txn;
         int rv = 0;
 
+        if (intake->to_tail)
+                return 1; /* the batch that writes the places writes the row */
         if (intake->txn == NULL)
                 rv = eng_index_write_begin(intake->l->index, &intake->txn);
         if (rv != 0)
@@ -264,7 +284,19 @@ static int is_new_index(struct eng_local *l, bool *out)
         return *out ? 0 : rv;
 }
 
-/* The whole scan once; a segment that was committed is not read again when it is repeated. */
+static bool try_again(struct intake *intake, int *rv)
+{
+        if (*rv == -EFBIG) {
+                *rv = eng_index_grow(intake->l->index);
+                return *rv == 0;
+        }
+        if (*rv != -ENOSPC || intake->to_tail)
+                return false;
+        intake->to_tail = true;
+        return true;
+}
+
+/* The whole scan once; a segment that was taken in is not read again when it is repeated. Full is not failed: a full drive opens. */
 static int scan_segments(struct eng_local *l, struct eng_error *error)
 {
         struct intake intake = {.l = l};
@@ -276,10 +308,22 @@ static int scan_segments(struct eng_local *l, struct eng_error *error)
                 rv = eng_segments_scan(l->segments, found_frame, segment_done, &intake, error);
                 eng_index_write_abort(intake.txn);
                 intake.txn = NULL;
-        } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);
+        } while (rv != 0 && try_again(&intake, &rv));
         if (rv != 0 && error->text[0] == '\0')
                 eng_error_set(error, rv, "%s/data cannot be read: %s", l->path, strerror(-rv));
         return rv;
+}
+
+/* The rows do not know of them. */
+static void count_in_tail(struct eng_local *l)
+{
+        struct eng_tail_place *at, *next;
+        struct eng_segment *segment;
+
+        HASH_ITER (hh, l->active->places, at, next) {
+                segment = eng_segment_find(l->segments, at->place.segment);
+                eng_segment_found_living(segment, eng_place_bytes(&at->place));
+        }
 }
 
 /* Rows whose files are lost name nothing that could be read. */
@@ -321,6 +365,8 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
                 rv = eng_segments_open(&options, list.rows, list.count, &l->segments, &missing, error);
         if (rv == 0 && missing > 0)
                 rv = drop_lost_rows(l, &list);
+        if (rv == -ENOSPC)
+                rv = 0; /* they do no harm, and go at another start */
         if (rv == 0)
                 rv = scan_segments(l, error);
         if (rv == 0)
@@ -328,6 +374,8 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
         for (i = 0; i < list.count && rv == 0; i++)
                 eng_segments_set_live(l->segments, list.rows[i].segment, list.rows[i].live_frames,
                                       list.rows[i].live_bytes);
+        if (rv == 0)
+                count_in_tail(l);
         if (rv == 0) {
                 eng_segments_info(l->segments, &info);
                 eng_count(&l->figures.data_bytes, info.bytes);

@@ -106,6 +106,11 @@ static bool log_closed(const struct eng_local *l, const struct eng_log_file *fil
         return file != l->log.current && file->number < l->covered.file;
 }
 
+static bool log_eligible(const struct eng_local *l, const struct eng_log_file *file)
+{
+        return file->live_names > 0 && !file->kept && lp_now(l->drive.owner) >= file->not_before;
+}
+
 static struct eng_log_file *best_log(struct eng_local *l, unsigned wanted, unsigned *dead)
 {
         struct eng_log_file *file, *best = NULL, *oldest = TAILQ_FIRST(&l->files.list);
@@ -119,13 +124,13 @@ static struct eng_log_file *best_log(struct eng_local *l, unsigned wanted, unsig
                 live += log_live(file);
                 size += file->capacity;
                 percent = dead_percent(log_live(file), file->capacity);
-                if (file->live_names == 0 || file->kept || (file != oldest && file->tombstones > 0) || percent <= *dead)
+                if (!log_eligible(l, file) || (file != oldest && file->tombstones > 0) || percent <= *dead)
                         continue;
                 *dead = percent;
                 best = file;
         }
         percent = dead_percent(live, size);
-        if (*dead < wanted && percent >= wanted && oldest->live_names > 0 && !oldest->kept) {
+        if (*dead < wanted && percent >= wanted && log_eligible(l, oldest)) {
                 *dead = percent;
                 best = oldest;
         }
@@ -159,7 +164,7 @@ static void pause_over(struct lp_timer *timer)
                 eng_reclaim_pace(l, 0, l->reclaim.after_pause);
 }
 
-static void pause_for(struct eng_local *l, uint64_t ns, void (*step)(struct eng_local *l))
+void eng_reclaim_wait(struct eng_local *l, uint64_t ns, void (*step)(struct eng_local *l))
 {
         struct eng_reclaim *rc = &l->reclaim;
 
@@ -197,7 +202,7 @@ void eng_reclaim_pace(struct eng_local *l, uint64_t bytes, void (*step)(struct e
 
         if (tail_full(l)) {
                 eng_batch_start(l);
-                pause_for(l, TAIL_WAIT_NS, step);
+                eng_reclaim_wait(l, TAIL_WAIT_NS, step);
                 return;
         }
         if (rate == UINT64_MAX) {
@@ -211,7 +216,7 @@ void eng_reclaim_pace(struct eng_local *l, uint64_t bytes, void (*step)(struct e
         if (rc->tokens >= 0)
                 step(l);
         else
-                pause_for(l, (uint64_t)((double)-rc->tokens / (double)(rate + 1) * 1e9), step);
+                eng_reclaim_wait(l, (uint64_t)((double)-rc->tokens / (double)(rate + 1) * 1e9), step);
 }
 
 /* ---- before and after one victim ------------------------------------------------------------------- */
@@ -222,8 +227,6 @@ static void victim_end(struct eng_local *l)
 
         rc->state = ENG_RECLAIM_IDLE;
         rc->segment_id = rc->file_number = 0;
-        if (rc->incomplete)
-                rc->retry_at = lp_now(l->drive.owner) + RETRY_NS;
 }
 
 void eng_reclaim_passed(struct eng_local *l)
@@ -254,6 +257,10 @@ static void judge(struct eng_local *l)
         struct eng_segment *segment = rc->segment_id != 0 ? eng_segment_find(l->segments, rc->segment_id) : NULL;
         struct eng_log_file *file = rc->file_number != 0 ? eng_log_files_find(&l->files, rc->file_number) : NULL;
 
+        if (rc->incomplete && file != NULL)
+                file->not_before = lp_now(l->drive.owner) + RETRY_NS;
+        else if (rc->incomplete)
+                rc->retry_at = lp_now(l->drive.owner) + RETRY_NS; /* no room, or no memory */
         if (!rc->incomplete && segment != NULL && segment->live_frames > 0)
                 segment->kept = true;
         if (!rc->incomplete && file != NULL && file->live_names > 0) {
@@ -305,6 +312,8 @@ void eng_reclaim_stop(struct eng_local *l)
 {
         eng_worker_stop(&l->reclaim.worker);
         lp_timer_stop(l->drive.owner, &l->reclaim.timer);
+        if (l->reclaim.state == ENG_RECLAIM_FLUSH && eng_sync_forget(l, &l->reclaim.sync))
+                eng_local_release(l);
 }
 
 void eng_reclaim_free(struct eng_local *l)

@@ -100,6 +100,9 @@ struct eng_reclaim {
         uint64_t file_number;
         struct eng_log_move move;
         unsigned out; /* copies not yet durable */
+        uint64_t read_from;
+        uint64_t step_bytes;      /* read and appended since the rate was last asked */
+        unsigned met_busy, again; /* living values of busy groups in these records; times they were gone through again */
         uint64_t busy[ENG_RECLAIM_BUSY_BITS / 64]; /* groups, by number modulo, that have a record on its way */
 };
 
@@ -111,6 +114,8 @@ void eng_reclaim_free(struct eng_local *l); /* with the last hold */
 void eng_reclaim_tick(struct eng_local *l);
 /* bytes were read or written for the victim: calls step now or when the rate allows. */
 void eng_reclaim_pace(struct eng_local *l, uint64_t bytes, void (*step)(struct eng_local *l));
+/* Calls step a little later. */
+void eng_reclaim_wait(struct eng_local *l, uint64_t ns, void (*step)(struct eng_local *l));
 /* The pass over the victim is over; incomplete as above. */
 void eng_reclaim_passed(struct eng_local *l);
 /* An index batch is durable. */

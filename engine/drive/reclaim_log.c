@@ -8,7 +8,7 @@
  *
  * A copy never beats a newer value, also in a replay from nothing, where the index may have forgotten why a name is gone: a copy is queued only
  * while no other record of its group is queued, being written or pending. So in the order of the log nothing newer of that name stands before it, and
- * whatever comes later stands behind it. Names of a group that is busy wait for the next pass.
+ * whatever comes later stands behind it. Names of a group that is busy are tried again for a while, and then wait for another pass.
  *
  * What is not copied: dead values; tombstones, which file.c keeps until no older file is left; EPOCH records, which epoch.c copies; marks and
  * gaps, which are written anew by file.c. owner: the loop, but for what is marked blocking.
@@ -23,7 +23,11 @@
 
 #define OF(member, at) ((struct eng_local *)((char *)(at)-offsetof(struct eng_local, reclaim.member)))
 
+#define BUSY_TRIES   50u
+#define BUSY_WAIT_NS 2000000ull
+
 static void read_start(struct eng_local *l);
+static void copy_step(struct eng_local *l);
 
 /* ---- reading (blocking) ---------------------------------------------------------------------------- */
 
@@ -146,6 +150,13 @@ static void pass_on(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
 
+        rc->step_bytes = 0;
+        if (rc->met_busy > 0 && rc->again < BUSY_TRIES) {
+                rc->again++;
+                eng_reclaim_wait(l, BUSY_WAIT_NS, copy_step);
+                return;
+        }
+        rc->incomplete |= rc->met_busy > 0;
         if (rc->move.ended)
                 eng_reclaim_passed(l);
         else
@@ -163,7 +174,7 @@ static void copy_durable(void *arg, struct eng_append *append)
         if (rv != 0)
                 eng_local_fail(l, rv, "moving a record");
         else if (--rc->out == 0)
-                eng_reclaim_pace(l, ENG_MOVE_BYTES / 4, pass_on);
+                eng_reclaim_pace(l, rc->step_bytes, pass_on);
 }
 
 static struct eng_buf *copy_body(const struct eng_mut *mut)
@@ -202,6 +213,7 @@ static int append_copy(struct eng_local *l, const struct fmt_record *rec, const 
         append->durable = copy_durable;
         eng_log_append(l, append);
         l->reclaim.out++;
+        l->reclaim.step_bytes += eng_rec_size(append->rec.body_len);
         return 0;
 }
 
@@ -217,7 +229,7 @@ static int copy_record(struct eng_local *l, const struct fmt_record *rec, const 
                         continue;
                 rv = lives(l, rec, &mut);
                 if (rv == 1 && is_busy(rc, rec->pg)) {
-                        rc->incomplete = true;
+                        rc->met_busy++;
                         rv = 0;
                 } else if (rv == 1) {
                         rv = append_copy(l, rec, &mut);
@@ -233,16 +245,14 @@ static void read_run(struct eng_job *job)
         eng_log_move_read(&OF(job, job)->reclaim.move);
 }
 
-static void read_done(struct eng_job *job)
+/* Goes through the records that were read. Again: what was copied has another place by now, and is passed over. */
+static void copy_step(struct eng_local *l)
 {
-        struct eng_local *l = OF(job, job);
         struct eng_reclaim *rc = &l->reclaim;
         unsigned i;
         int rv;
 
-        if (!eng_local_release(l) || eng_local_failed(l))
-                return;
-        rc->out = 0;
+        rc->out = rc->met_busy = 0;
         rc->state = ENG_RECLAIM_APPEND;
         find_busy(l);
         rv = rc->move.result;
@@ -253,9 +263,22 @@ static void read_done(struct eng_job *job)
                 rc->move.ended = true;
         }
         if (rc->out == 0)
-                eng_reclaim_pace(l, ENG_MOVE_BYTES / 8, pass_on);
+                eng_reclaim_pace(l, rc->step_bytes, pass_on);
         else
                 eng_log_kick(l);
+}
+
+static void read_done(struct eng_job *job)
+{
+        struct eng_local *l = OF(job, job);
+        struct eng_log_move *move = &l->reclaim.move;
+
+        if (!eng_local_release(l) || eng_local_failed(l))
+                return;
+        l->reclaim.again = 0;
+        l->reclaim.step_bytes = move->position - l->reclaim.read_from;
+        l->reclaim.read_from = move->position;
+        copy_step(l);
 }
 
 static void read_start(struct eng_local *l)
@@ -271,6 +294,7 @@ int eng_reclaim_log(struct eng_local *l, struct eng_log_file *victim)
         struct eng_reclaim *rc = &l->reclaim;
 
         memset(&rc->move, 0, sizeof(rc->move));
+        rc->read_from = 0;
         rc->move.buffer = malloc(ENG_MOVE_BYTES);
         if (rc->move.buffer == NULL)
                 return -ENOMEM;

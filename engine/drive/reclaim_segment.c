@@ -90,7 +90,7 @@ static void synced(struct eng_op *op)
         unsigned i;
         int rv = op->result;
 
-        if (eng_local_failed(l))
+        if (!eng_local_release(l) || eng_local_failed(l))
                 return;
         for (i = rc->copy.loaded_from; i < rc->copy.loaded_to && rv == 0; i++) {
                 if (rc->copy.frames[i].to_segment == 0)
@@ -139,6 +139,7 @@ static void flush(struct eng_local *l)
         rc->sync.done = synced;
         rc->sync.home = l->drive.owner;
         rc->sync.drive = &l->drive;
+        eng_local_hold(l); /* until it is answered, or forgotten at closing */
         eng_sync_op(l, &rc->sync);
 }
 

@@ -17,6 +17,7 @@
 #include "engine/drive/replay.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,10 +103,15 @@ static struct eng_append *keep(const struct fmt_record *rec, const uint8_t *body
         return append;
 }
 
-/* Memory is bounded: a generation that reaches the bound goes into the index. */
+/*
+ * Memory is bounded: a generation that reaches the bound goes into the index. Where the file system has no room for that, it may grow some more:
+ * a full drive is to be opened, so that things can be deleted.
+ */
 static int make_room(struct eng_local *l)
 {
-        return l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l);
+        int rv = l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l);
+
+        return rv == -ENOSPC && l->active->bytes < ENG_FULL_TAILS * l->tail_bytes ? 0 : rv;
 }
 
 static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
@@ -424,18 +430,34 @@ static int apply_marked(struct replay *r)
         return rv;
 }
 
+/*
+ * The first file of a new drive was not made ahead. It gets its space now, so that no append meets a full file system (which would fail the
+ * drive); if there is none, appends begin a new file as soon as there is.
+ */
+static int take_space(struct replay *r, struct eng_log_file *file, int fd, uint64_t bytes)
+{
+        int rv;
+
+        if (file->capacity >= bytes)
+                return 0;
+        rv = -posix_fallocate(fd, 0, (off_t)bytes);
+        if (rv == 0) {
+                eng_count(&r->l->figures.log_bytes, bytes - file->capacity);
+                file->capacity = bytes;
+        }
+        return rv == -ENOSPC || rv == -EDQUOT ? 0 : rv;
+}
+
 /* Where appends go on. */
 static int set_end(struct replay *r)
 {
         const struct eng_replay_file *last = &r->files[r->at];
         struct eng_log *log = &r->l->log;
         uint64_t plain = r->l->log_file_bytes < ENG_LOG_PLAIN_BYTES ? r->l->log_file_bytes : ENG_LOG_PLAIN_BYTES;
-        int fd;
+        int fd, rv;
 
         log->current = eng_log_files_find(&r->l->files, last->number);
         log->current->bytes = eng_round_up(r->position, FMT_BLOCK);
-        if (log->current->capacity < plain)
-                log->current->capacity = plain;
         log->crc = r->crc;
         log->end.file = last->number;
         log->end.generation = last->header.generation;
@@ -453,7 +475,8 @@ static int set_end(struct replay *r)
         if (fd < 0)
                 return trouble(r, last->number, fd);
         log->fd = fd;
-        return 0;
+        rv = take_space(r, log->current, fd, plain);
+        return rv == 0 ? 0 : trouble(r, last->number, rv);
 }
 
 static int replay_all(struct replay *r)

@@ -355,6 +355,12 @@ void eng_segments_set_live(struct eng_segments *set, uint64_t id, uint64_t live_
         segment_note_quiet(set, segment);
 }
 
+void eng_segment_found_living(struct eng_segment *segment, uint64_t bytes)
+{
+        segment->live_frames++;
+        segment->live_bytes += bytes;
+}
+
 void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out)
 {
         memset(out, 0, sizeof(*out));

@@ -82,12 +82,14 @@ typedef int (*eng_segment_found)(void *arg, struct eng_segment *segment, const s
  * over. A block the drive cannot read is stepped over too and makes the segment 'damaged'. Sets end and indexed_to of
  * each segment to the end of what was written (the caller writes that into the index's rows with the places).
  * segment_done (may be NULL) is called after each segment that had something to read, so that the caller may commit a
- * batch.
+ * batch. It returns 1 if the index does not have them yet: indexed_to is then as it was.
  */
 int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
                       int (*segment_done)(void *arg, struct eng_segment *segment), void *arg, struct eng_error *error);
 /* After a scan: the counts as the index's rows now have them. Unknown id: ignored. */
 void eng_segments_set_live(struct eng_segments *set, uint64_t id, uint64_t live_frames, uint64_t live_bytes);
+/* After that: a frame found whose place no row counts yet. */
+void eng_segment_found_living(struct eng_segment *segment, uint64_t bytes);
 
 /*
  * The loop has stopped, nothing is pinned by I/O. Descriptors are closed, unsynced ones are not flushed: the caller

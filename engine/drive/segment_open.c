@@ -372,7 +372,6 @@ static int scan_one(struct eng_segments *set, struct eng_segment *segment, eng_s
                             rv < 0 ? strerror(-rv) : "stopped");
         if (segment->end < from)
                 segment->end = from;
-        segment->indexed_to = segment->end;
         return 0;
 }
 
@@ -387,10 +386,14 @@ int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
                         continue;
                 if (segment->indexed_to < segment->end) {
                         rv = scan_one(set, segment, found, arg, error);
-                        if (rv == 0 && segment_done != NULL)
-                                rv = segment_done(arg, segment);
                         if (rv != 0)
                                 return rv;
+                        if (segment_done != NULL)
+                                rv = segment_done(arg, segment);
+                        if (rv < 0)
+                                return rv;
+                        if (rv == 0)
+                                segment->indexed_to = segment->end;
                 }
                 segment->scanned = true;
                 segment_note_quiet(set, segment);

@@ -357,6 +357,22 @@ void eng_sync_op(struct eng_local *l, struct eng_op *op)
                 sync_start(l);
 }
 
+static bool take_out(struct eng_op **list, const struct eng_op *op)
+{
+        for (; *list != NULL; list = &(*list)->next) {
+                if (*list != op)
+                        continue;
+                *list = op->next;
+                return true;
+        }
+        return false;
+}
+
+bool eng_sync_forget(struct eng_local *l, struct eng_op *op)
+{
+        return take_out(&l->writes.sync_waiting, op) || take_out(&l->writes.sync_running, op);
+}
+
 void eng_write_fail(struct eng_local *l)
 {
         eng_write_retry(l, -EIO);

@@ -163,6 +163,38 @@ static void test_deleted_stays_deleted(void **state)
         fx_destroy(&fx);
 }
 
+/* A file of nothing but tombstones and dead values waits for an older one that still has a record of such a name. */
+static void test_tombstones_wait(void **state)
+{
+        unsigned i, round;
+        struct fx fx;
+
+        make(&fx);
+        fx.options.reclaim_dead_percent = 99; /* nothing is emptied: what is dead by itself may go */
+        must_open(&fx);
+        for (i = 0; i < 60; i++)
+                put(&fx, i, 0);
+        for (i = 60; !log_exists(&fx, 3); i++) /* into the next file */
+                put(&fx, 100 + i % 10, i);
+        assert_int_equal(fx_delete(&fx, "key-00007"), 0);
+        for (round = 0; round < 30; round++)
+                for (i = 0; i < 10; i++)
+                        put(&fx, 100 + i, 1000 + round);
+        for (i = 0; i < 400 && info_of(&fx).reclaim_freed == 0; i++)
+                usleep(25000);
+        assert_true(info_of(&fx).reclaim_freed > 0);
+        assert_true(log_exists(&fx, 1));
+        for (round = 0; round < 3; round++) {
+                reopen(&fx, round);
+                assert_int_equal(fx_lookup_rv(&fx, "key-00007"), -ENOENT);
+                for (i = 0; i < 60; i++)
+                        assert_true(i == 7 || has(&fx, i, 0));
+                for (i = 0; i < 10; i++)
+                        assert_true(has(&fx, 100 + i, 1029));
+        }
+        fx_destroy(&fx);
+}
+
 /* The number that a group had reached is known though no record of it is left and the index is made anew. */
 static uint64_t mark_of(struct fx *fx, uint32_t pg)
 {
@@ -316,6 +348,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_living_values_move),
                 cmocka_unit_test(test_deleted_stays_deleted),
+                cmocka_unit_test(test_tombstones_wait),
                 cmocka_unit_test(test_numbers_are_remembered),
                 cmocka_unit_test(test_busy_group_waits),
                 cmocka_unit_test(test_damaged_record_keeps_its_file),

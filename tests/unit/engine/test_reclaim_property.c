@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 #define KEYS    120u
-#define COLD    100u /* keys from here on are hardly ever changed */
+#define COLD    80u /* keys from here on are hardly ever changed */
 #define GROUPS  4u
 #define OBJECTS 400u
 #define STRIPES 6u
@@ -48,9 +48,11 @@ struct model {
         struct {
                 uint8_t state; /* of all its stripes */
                 uint8_t size, stripes;
+                bool sure; /* GONE, and neither a crash nor a new index came since: it must not come back */
         } objects[OBJECTS];
         unsigned first_object, next_object;
         uint64_t ops, checks, copied, freed, damaged; /* the last three: summed over lives */
+        bool crashed; /* the life before */
         char wrong[200];
 };
 
@@ -165,6 +167,7 @@ static void write_object(struct fx *fx)
         model->objects[at].size = (uint8_t)draw(SIZES);
         model->objects[at].stripes = (uint8_t)(1 + draw(STRIPES));
         model->objects[at].state = SHARD_WRITTEN;
+        model->objects[at].sure = false;
         model->next_object++;
         for (s = 0; s < model->objects[at].stripes; s++)
                 MUST(sh_write(fx, 1000000 + model->next_object - 1, s, units[model->objects[at].size]) == 0);
@@ -184,6 +187,7 @@ static void discard_object(struct fx *fx)
         if (model->objects[at].state == SHARD_SYNCED) {
                 model->objects[at].state = SHARD_GONE;
                 MUST(sh_discard(fx, 1000000 + n) == 0);
+                model->objects[at].sure = true;
         }
         while (model->first_object < model->next_object &&
                model->objects[model->first_object % OBJECTS].state == SHARD_GONE)
@@ -200,6 +204,8 @@ static void check_object(struct fx *fx, unsigned n)
                 rv = sh_read(fx, 1000000 + n, s, units[model->objects[at].size]);
                 if (model->objects[at].state == SHARD_SYNCED)
                         MUST(rv == 0);
+                else if (model->objects[at].sure)
+                        MUST(rv == -ENOENT);
                 else
                         MUST(rv == 0 || rv == -ENOENT || rv == -EBADMSG);
                 MUST(rv != -EILSEQ);
@@ -290,14 +296,21 @@ static uint64_t from_environment(const char *name, uint64_t otherwise)
 static bool one_life(struct fx *fx, unsigned number)
 {
         bool kill_it = draw(4) != 0, killed;
+        bool fresh_index = draw(3) == 0;
         useconds_t after = (useconds_t)(200000 + draw(1500000));
         unsigned ops = 300 + (unsigned)draw(1500);
         uint64_t seed = random_state + number;
         int status;
+        unsigned i;
         pid_t pid;
 
-        if (draw(3) == 0)
+        if (fresh_index)
                 sh_remove_index(fx);
+        if (fresh_index || model->crashed)
+                for (i = 0; i < OBJECTS; i++)
+                        model->objects[i].sure = false;
+        fx->options.reclaim_rate = draw(4) == 0 ? ENG_RECLAIM_OFF : UINT64_MAX;
+        fx->options.reclaim_dead_percent = draw(2) == 0 ? 10 : 60;
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
@@ -310,6 +323,7 @@ static bool one_life(struct fx *fx, unsigned number)
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        model->crashed = killed;
         return killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
@@ -324,8 +338,6 @@ static void test_many_lives(void **state)
         assert_true(model != MAP_FAILED);
         model->next_id = 1;
         fx_make(&fx, 1);
-        fx.options.reclaim_rate = UINT64_MAX;
-        fx.options.reclaim_dead_percent = 10;
         fx.options.segment_bytes = 4u << 20;
         fx.options.tail_bytes = 1u << 20; /* the index is written often, in the middle of replays too */
         fx.options.cache_bytes = 1;

@@ -73,6 +73,8 @@ static void test_living_frames_move(void **state)
         assert_true(fx_count_files(&fx, "data", ".seg") >= 4);
         assert_int_equal(sh_discard(&fx, 2), 0);
         assert_true(sh_wait_files(&fx, "data", ".seg", 3)); /* 8 MiB live: the last one may still be appended to */
+        for (i = 0; i < 100 && info_of(&fx).reclaim_freed < 2 * (8ull << 20); i++)
+                usleep(20000);
         info = info_of(&fx);
         assert_true(info.reclaim_copied >= 4 * (uint64_t)UNIT);
         assert_true(info.reclaim_freed >= 2 * (8ull << 20));
@@ -192,6 +194,40 @@ static void test_rate_is_kept(void **state)
         fx_destroy(&fx);
 }
 
+/* Objects are discarded all the time while their frames move: none comes back, and the others stay. */
+static void test_discard_while_moving(void **state)
+{
+        unsigned i, round;
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        for (round = 0; round < 4; round++) {
+                uint64_t first = 1000 * (round + 1);
+
+                for (i = 0; i < 160; i++)
+                        assert_int_equal(sh_write(&fx, first + i, 0, 262144), 0);
+                assert_int_equal(sh_sync(&fx), 0);
+                assert_true(fx_wait_indexed(&fx));
+                for (i = 0; i < 160; i += 2)
+                        assert_int_equal(sh_discard(&fx, first + i), 0);
+                for (i = 1; i < 160; i += 4) {
+                        usleep((useconds_t)(500 * round));
+                        assert_int_equal(sh_discard(&fx, first + i), 0);
+                        assert_int_equal(sh_read(&fx, first + i, 0, 262144), -ENOENT);
+                }
+                assert_true(fx_wait_indexed(&fx));
+                usleep(1200000);
+                for (i = 0; i < 160; i++)
+                        assert_int_equal(sh_read(&fx, first + i, 0, 262144), i % 4 == 3 ? 0 : -ENOENT);
+        }
+        fx_close(&fx);
+        must_open(&fx);
+        for (i = 0; i < 160; i++)
+                assert_int_equal(sh_read(&fx, 1000 + i, 0, 262144), i % 4 == 3 ? 0 : -ENOENT);
+        fx_destroy(&fx);
+}
+
 /* ---- what a crash leaves ------------------------------------------------------------------------------ */
 
 /* A segment file with one frame: what reclaim had written when the process ended. */
@@ -305,6 +341,7 @@ int main(void)
                 cmocka_unit_test(test_damaged_frame_is_left),
                 cmocka_unit_test(test_off_and_threshold),
                 cmocka_unit_test(test_rate_is_kept),
+                cmocka_unit_test(test_discard_while_moving),
                 cmocka_unit_test(test_the_index_decides),
                 cmocka_unit_test(test_torn_copy),
                 cmocka_unit_test(test_copy_of_what_was_discarded),

@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""Overwrites a store that is mostly full, uniformly at random, and shows what reclaim makes of it.
+
+A file system of its own (--size; a loop-mounted ext4, or a tmpfs where that cannot be had; root only) is filled with objects to --fill of what
+a store may use of it, then single keys drawn at random are overwritten until --times the living bytes were written or --seconds are over. Once
+with small objects (in the log), once with large ones (in segments). Shown over time: the rate, what was refused (507), what the file system has in
+use, and what reclaim moved for it. At the end: bytes moved for each byte written by the client (the cost of reclaim), and the most that was ever in
+use. With --folder an empty folder on a file system of one's own is used instead.
+
+Nothing but Python's standard library is needed.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import hmac
+import http.client
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+KIB, MIB = 1 << 10, 1 << 20
+START_LIMIT_S = 60
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Signer:
+    """Presigned URLs (SigV4)."""
+
+    def __init__(self, access, secret, host):
+        self.access, self.secret, self.host = access, secret, host
+
+    def path(self, method, path):
+        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        scope = f"{now[:8]}/us-east-1/s3/aws4_request"
+        query = (f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={self.access}%2F{scope.replace('/', '%2F')}"
+                 f"&X-Amz-Date={now}&X-Amz-Expires=3600&X-Amz-SignedHeaders=host")
+        canonical = f"{method}\n{path}\n{query}\nhost:{self.host}\n\nhost\nUNSIGNED-PAYLOAD"
+        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+        key = ("AWS4" + self.secret).encode()
+        for part in (now[:8], "us-east-1", "s3", "aws4_request"):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        return f"{path}?{query}&X-Amz-Signature={hmac.new(key, text.encode(), hashlib.sha256).hexdigest()}"
+
+
+class Store:
+    """millraced on folders of one file system."""
+
+    def __init__(self, program, folder, drives, settings):
+        self.folder = folder
+        self.paths = [folder / f"drive{i}" for i in range(drives)]
+        for path in self.paths:
+            path.mkdir()
+        self.access, self.secret = secrets.token_hex(8), secrets.token_hex(16)
+        self.log = folder.parent / f"{folder.name}.log"
+        command = [str(program), "--format", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        for path in self.paths:
+            command += ["--drive", str(path)]
+        config = folder.parent / f"{folder.name}.conf"
+        config.write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
+        command += ["--config", str(config)]
+        environment = dict(os.environ, MILLRACE_ROOT_ACCESS_KEY=self.access, MILLRACE_ROOT_SECRET_KEY=self.secret)
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        self.port = self.admin = None
+        self.wait_ready()
+
+    def wait_ready(self):
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            for line in self.log.read_text(errors="replace").splitlines():
+                words = line.split()
+                if words[:3] == ["millraced:", "listening", "on"]:
+                    self.port = int(words[3].rsplit(":", 1)[1])
+                if words[:3] == ["millraced:", "admin", "on"]:
+                    self.admin = int(words[3].rsplit(":", 1)[1])
+            with contextlib.suppress(OSError, TypeError):
+                if self.port and urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/health/ready", timeout=5).status == 200:
+                    return
+            time.sleep(0.05)
+        raise SystemExit(f"millraced did not get ready:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    def figures(self):
+        """Sums over drives, by the metric's name without millrace_drive_."""
+        sums = {}
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics", timeout=10) as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith("millrace_drive_"):
+                    name, value = line.rsplit(" ", 1)
+                    name = name.split("{")[0][len("millrace_drive_"):]
+                    sums[name] = sums.get(name, 0) + float(value)
+        return sums
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class Writer(threading.Thread):
+    """PUTs what next_key() gives until that is None. A 507 or 503 is counted and tried again after a moment."""
+
+    def __init__(self, store, next_key, body, total):
+        super().__init__(daemon=True)
+        self.store, self.next_key, self.body, self.total = store, next_key, body, total
+        self.wrong = None
+
+    def put(self, connection, signer, path):
+        connection.request("PUT", signer.path("PUT", path), self.body)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    def run(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.store.port, timeout=120)
+        signer = Signer(self.store.access, self.store.secret, f"127.0.0.1:{self.store.port}")
+        try:
+            while (key := self.next_key()) is not None:
+                while (status := self.put(connection, signer, f"/over/{key}")) in (503, 507):
+                    with self.total.lock:
+                        self.total.refused += 1
+                    if self.total.over:
+                        return
+                    time.sleep(0.1)
+                if status != 200:
+                    raise RuntimeError(f"PUT of {key}: {status}")
+                with self.total.lock:
+                    self.total.bytes += len(self.body)
+        except (OSError, RuntimeError, http.client.HTTPException) as error:
+            self.wrong = error
+
+
+class Total:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.bytes = self.refused = 0
+        self.over = False
+
+
+def used_bytes(folder):
+    space = os.statvfs(folder)
+    return (space.f_blocks - space.f_bfree) * space.f_frsize
+
+
+def run_writers(store, keys, body, threads, watch, rate=0):
+    """keys: an iterator. watch(total) is called every second; true: enough. rate: bytes a second at most; 0: as fast as it goes."""
+    total = Total()
+    lock = threading.Lock()
+    begun, given = time.monotonic(), 0
+
+    def next_key():
+        nonlocal given
+        with lock:
+            due = begun + given * len(body) / rate if rate else 0
+            given += 1
+            key = None if total.over else next(keys, None)
+        time.sleep(max(0, due - time.monotonic()))
+        return key
+
+    writers = [Writer(store, next_key, body, total) for _ in range(threads)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        time.sleep(0.5)
+        if watch(total):
+            total.over = True
+    for writer in writers:
+        if writer.wrong:
+            raise SystemExit(f"overwrite.py: {writer.wrong}")
+    return total
+
+
+def measure(arguments, name, size, folder):
+    """One store, filled and overwritten. A row of the table."""
+    settings = {"reclaim_rate": arguments.reclaim_rate, "cache": "1MiB"}
+    space = os.statvfs(folder)
+    usable = space.f_bavail * space.f_frsize * 0.95
+    (folder / "store").mkdir()
+    store = Store(arguments.program, folder / "store", arguments.drives, settings)
+    try:
+        copies = 1 if arguments.drives == 1 else 2
+        count = int(usable * arguments.fill / copies / (size + (512 if size <= 128 * KIB else 4096)))
+        live = count * size
+        body = secrets.token_bytes(size)
+        signer = Signer(store.access, store.secret, f"127.0.0.1:{store.port}")
+        connection = http.client.HTTPConnection("127.0.0.1", store.port, timeout=60)
+        connection.request("PUT", signer.path("PUT", "/over"))
+        if connection.getresponse().status != 200:
+            raise SystemExit("overwrite.py: no bucket")
+        say(f"{name}: {count} objects of {size / KIB:.0f} KiB, {live / MIB:.0f} MiB, into {usable / MIB:.0f} MiB")
+        run_writers(store, iter(f"k{i:08}" for i in range(count)), body, arguments.threads, lambda total: False)
+        before, begun = store.figures(), time.monotonic()
+        last = dict(at=begun, bytes=0, copied=0.0, refused=0)
+        state = dict(most=used_bytes(folder), rates=[])
+        draw = random.Random(arguments.seed)
+        print(f"\n{name}\n\n| s | MiB/s | refused | in use, MiB | living, MiB | moved for each byte written |\n|---|---|---|---|---|---|")
+
+        def watch(total):
+            now = time.monotonic()
+            state["most"] = max(state["most"], used_bytes(folder))
+            if now - last["at"] >= arguments.step:
+                figures = store.figures()
+                copied = figures["reclaim_copied_bytes_total"] - before["reclaim_copied_bytes_total"]
+                written = total.bytes - last["bytes"]
+                state["rates"].append(written / MIB / (now - last["at"]))
+                print(f"| {now - begun:.0f} | {state['rates'][-1]:.1f} | {total.refused - last['refused']} "
+                      f"| {used_bytes(folder) / MIB:.0f} | {(figures['log_live_bytes'] + figures['data_live_bytes']) / MIB:.0f} "
+                      f"| {(copied - last['copied']) / max(written, 1):.2f} |", flush=True)
+                last.update(at=now, bytes=total.bytes, copied=copied, refused=total.refused)
+            return now - begun >= arguments.seconds or total.bytes >= arguments.times * live
+
+        keys = (f"k{draw.randrange(count):08}" for _ in iter(int, 1))
+        total = run_writers(store, keys, body, arguments.threads, watch, arguments.rate * MIB)
+        took = time.monotonic() - begun
+        figures = store.figures()
+        moved = figures["reclaim_copied_bytes_total"] - before["reclaim_copied_bytes_total"]
+        drive = figures["written_bytes_total"] - before["written_bytes_total"]
+        half = len(state["rates"]) // 2
+        late = sum(state["rates"][half:]) / max(len(state["rates"][half:]), 1)
+        return (f"| {name} | {total.bytes / live:.1f} | {total.bytes / MIB / took:.1f} | {late:.1f} | {total.refused} "
+                f"| {state['most'] / MIB:.0f} of {space.f_blocks * space.f_frsize / MIB:.0f} | {moved / max(total.bytes, 1):.2f} "
+                f"| {drive / max(total.bytes, 1):.2f} |")
+    finally:
+        store.stop()
+
+
+@contextlib.contextmanager
+def file_system(arguments):
+    """An empty folder on a file system of its own."""
+    if arguments.folder:
+        folder = Path(arguments.folder)
+        if any(entry.name != "lost+found" for entry in folder.iterdir()):
+            raise SystemExit(f"{folder} is not empty")
+        yield folder
+        for entry in folder.iterdir():
+            if entry.name == "store":
+                shutil.rmtree(entry)
+        return
+    with tempfile.TemporaryDirectory(prefix="millrace-overwrite-") as name:
+        folder, image = Path(name) / "fs", Path(name) / "image"
+        folder.mkdir()
+        with open(image, "wb") as out:
+            os.posix_fallocate(out.fileno(), 0, arguments.size * MIB)
+        made = subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(image)], capture_output=True, check=False)
+        mounted = made.returncode == 0 and subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True,
+                                                          check=False).returncode == 0
+        if not mounted:
+            image.unlink()
+            say("no loop mount here: a tmpfs is used")
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={arguments.size}m", "tmpfs", str(folder)], capture_output=True,
+                              check=False).returncode != 0:
+                raise SystemExit("a file system of its own is needed: run as root, or give one with --folder")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", str(folder)], check=False)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=ROOT / "build/release/millraced", help="the daemon")
+    parser.add_argument("--size", type=int, default=2048, help="MiB of the file system (default 2048)")
+    parser.add_argument("--folder", help="an empty folder on a file system of your own, instead")
+    parser.add_argument("--drives", type=int, default=1, choices=(1, 4), help="1, or 4 (two data, two parity)")
+    parser.add_argument("--fill", type=float, default=0.7, help="part of the file system that is living data (default 0.7)")
+    parser.add_argument("--times", type=float, default=4, help="end when so many times the living bytes were written (default 4)")
+    parser.add_argument("--seconds", type=int, default=120, help="or after this long, for each kind (default 120)")
+    parser.add_argument("--step", type=float, default=5, help="seconds between rows (default 5)")
+    parser.add_argument("--threads", type=int, default=8, help="connections (default 8)")
+    parser.add_argument("--rate", type=float, default=24, help="MiB/s that are overwritten; 0: as fast as it goes (default 24)")
+    parser.add_argument("--small", type=int, default=32, help="KiB of a small object (default 32)")
+    parser.add_argument("--large", type=int, default=2048, help="KiB of a large object (default 2048)")
+    parser.add_argument("--reclaim-rate", default="64MiB", help="the setting (default 64MiB)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=("small", "large"))
+    arguments = parser.parse_args()
+    rows = []
+    for name, size in (("small", arguments.small * KIB), ("large", arguments.large * KIB)):
+        if arguments.only in (None, name):
+            with file_system(arguments) as folder:
+                rows.append(measure(arguments, f"{name}, {size // KIB} KiB", size, folder))
+    print("\n| objects | times overwritten | MiB/s | in the second half | refused | most in use, MiB | moved / written by client "
+          "| written by drive / by client |\n|---|---|---|---|---|---|---|---|")
+    print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,383 @@
+/*
+ * test_full.c - full is not failed: the watermark that drives of one file system share, and a file system that is really full.
+ *
+ * Each test mounts a small tmpfs, which only root may; without that right it is skipped.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/lib/shard_fixture.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+#define MIB  (1ull << 20)
+#define UNIT (1u << 20)
+
+static char mount_point[64], *tmp_before;
+
+/* Folders of fixtures made from now on lie on it. */
+static bool mount_small(unsigned mib)
+{
+        char options[32];
+
+        snprintf(mount_point, sizeof(mount_point), "/tmp/mr-full-XXXXXX");
+        assert_non_null(mkdtemp(mount_point));
+        snprintf(options, sizeof(options), "size=%um", mib);
+        if (mount("tmpfs", mount_point, "tmpfs", 0, options) != 0) {
+                rmdir(mount_point);
+                mount_point[0] = '\0';
+                return false;
+        }
+        tmp_before = getenv("TMPDIR") != NULL ? strdup(getenv("TMPDIR")) : NULL;
+        setenv("TMPDIR", mount_point, 1);
+        return true;
+}
+
+/* After each test, also one that failed. */
+static int unmount_small(void **state)
+{
+        if (mount_point[0] == '\0')
+                return 0;
+        if (tmp_before != NULL)
+                setenv("TMPDIR", tmp_before, 1);
+        else
+                unsetenv("TMPDIR");
+        free(tmp_before);
+        umount2(mount_point, MNT_DETACH);
+        rmdir(mount_point);
+        mount_point[0] = '\0';
+        return 0;
+}
+
+static void make(struct fx *fx, uint64_t reserve)
+{
+        fx_make(fx, 1);
+        fx->options.full_reserve_bytes = reserve;
+        fx->options.segment_bytes = 64 * MIB; /* larger than is reasonable there: files shrink with the room */
+        fx->options.log_file_bytes = 64 * MIB;
+        fx->options.reclaim_rate = UINT64_MAX;
+        fx->options.cache_bytes = 1;
+}
+
+static void must_open(struct fx *fx)
+{
+        int rv = fx_open(fx);
+
+        if (rv != 0)
+                print_message("%s\n", fx->error.text);
+        assert_int_equal(rv, 0);
+}
+
+static void must_be_sound(struct fx *fx)
+{
+        struct eng_drive_info info;
+
+        eng_local_info(fx->local, &info);
+        if (info.state != ENG_DRIVE_IN)
+                print_message("%s\n", info.reason);
+        assert_int_equal(info.state, ENG_DRIVE_IN);
+}
+
+/* Objects first.. of one frame until the drive refuses; returns how many were taken. */
+static unsigned fill_shards(struct fx *fx, uint64_t first)
+{
+        unsigned n = 0;
+        int rv;
+
+        while ((rv = sh_write(fx, first + n, 0, UNIT)) == 0 && n < 100000)
+                n++;
+        assert_int_equal(rv, -ENOSPC);
+        assert_int_equal(sh_sync(fx), 0);
+        must_be_sound(fx);
+        return n;
+}
+
+static void key_name(char *out, size_t cap, const char *prefix, unsigned i)
+{
+        snprintf(out, cap, "%s-%05u", prefix, i);
+}
+
+static const uint8_t *content(unsigned i, size_t len)
+{
+        static uint8_t bytes[1u << 16];
+
+        memset(bytes, (int)(i * 13 + 5), len);
+        memcpy(bytes, &i, sizeof(i));
+        return bytes;
+}
+
+/* Puts until refused; each that was not refused has to be there ever after. */
+static unsigned fill_names(struct fx *fx, const char *prefix, size_t len)
+{
+        unsigned n = 0;
+        char name[32];
+        int rv;
+
+        for (;;) {
+                key_name(name, sizeof(name), prefix, n);
+                rv = fx_put(fx, name, content(n, len), len);
+                if (rv != 0)
+                        break;
+                n++;
+        }
+        if (rv != -ENOSPC && rv != -EAGAIN)
+                print_message("put: %d\n", rv);
+        assert_true(rv == -ENOSPC || rv == -EAGAIN);
+        must_be_sound(fx);
+        return n;
+}
+
+static void check_names(struct fx *fx, const char *prefix, unsigned from, unsigned to, size_t len)
+{
+        char name[32];
+        unsigned i;
+
+        for (i = from; i < to; i++) {
+                key_name(name, sizeof(name), prefix, i);
+                assert_true(fx_has(fx, name, content(i, len), len));
+        }
+}
+
+/* As the engine deletes: the reserve may be used. Bounded patience, for where the disk was full to the last byte. */
+static void delete_name(struct fx *fx, const char *name)
+{
+        static struct fx_body body;
+        uint8_t full[FMT_NAME_MAX];
+        size_t len = fx_name(full, name);
+        struct fx_op op;
+        unsigned tries;
+        int rv = -1;
+
+        body.len = body.inline_len = 0;
+        fx_body_delete(&body, full, len);
+        fx->seq++;
+        for (tries = 0; tries < 200 && rv != 0; tries++) {
+                fx_fill_append(&op, &body, 1, fx->seq, fx->seq - 1);
+                op.op.flags = ENG_OP_RESERVE;
+                rv = fx_run(fx, &op);
+                eng_buf_unref(op.op.append.body);
+                if (rv != 0)
+                        usleep(50000);
+        }
+        assert_int_equal(rv, 0);
+        assert_int_equal(fx_commit(fx, 1, fx->seq), 0);
+}
+
+static bool write_again(struct fx *fx, uint64_t id)
+{
+        unsigned i;
+
+        for (i = 0; i < 200; i++) {
+                if (sh_write(fx, id, 0, UNIT) == 0)
+                        return true;
+                usleep(50000);
+        }
+        return false;
+}
+
+static void test_shared_watermark(void **state)
+{
+        struct fx a, b;
+        unsigned n, i;
+        struct eng_drive_info info;
+
+        if (!mount_small(160))
+                skip();
+        make(&a, 32 * MIB);
+        make(&b, 32 * MIB);
+        must_open(&a);
+        must_open(&b);
+        assert_int_equal(fx_put(&b, "early", "x", 1), 0);
+        n = fill_shards(&a, 1000);
+        assert_true(n >= 60 && n <= 128);
+        eng_local_info(a.local, &info);
+        assert_true(info.free_bytes >= 24 * MIB); /* the reserve is there */
+        for (i = 0; i < 20 && sh_write(&b, 1, i, UNIT) == 0; i++) /* what b had made ahead may still be used */
+                ;
+        assert_int_equal(sh_write(&b, 2, 0, UNIT), -ENOSPC);
+        delete_name(&b, "early");
+        assert_int_equal(fx_lookup_rv(&b, "early"), -ENOENT);
+        for (i = 0; i < n; i++)
+                assert_int_equal(sh_read(&a, 1000 + i, 0, UNIT), 0);
+        for (i = 0; i < n; i++) /* each other: nothing is wholly dead, so frames have to move, in the reserve */
+                if (i % 2 == 0)
+                        assert_int_equal(sh_discard(&a, 1000 + i), 0);
+        assert_true(write_again(&a, 5000));
+        assert_true(write_again(&b, 5000));
+        for (i = 0; i < n; i++)
+                assert_int_equal(sh_read(&a, 1000 + i, 0, UNIT), i % 2 == 0 ? -ENOENT : 0);
+        n = fill_shards(&a, 10000);
+        assert_true(n >= 20);
+        fx_close(&a); /* and while it is full */
+        must_open(&a);
+        for (i = 0; i < n; i++)
+                assert_int_equal(sh_read(&a, 10000 + i, 0, UNIT), 0);
+        fx_destroy(&a);
+        fx_destroy(&b);
+}
+
+static void test_names_until_full(void **state)
+{
+        unsigned n, i, more;
+        char name[32];
+        struct fx fx;
+
+        if (!mount_small(96))
+                skip();
+        make(&fx, 24 * MIB);
+        must_open(&fx);
+        n = fill_names(&fx, "a", 20000);
+        assert_true(n > 1000);
+        check_names(&fx, "a", 0, n, 20000);
+        fx_close(&fx);
+        must_open(&fx);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        check_names(&fx, "a", 0, n, 20000);
+        fill_names(&fx, "c", 20000); /* what the restart gave back */
+        for (i = 0; i < n; i++)
+                if (i % 3 != 0) {
+                        key_name(name, sizeof(name), "a", i);
+                        delete_name(&fx, name);
+                }
+        for (i = 0; i < 200 && fx_put(&fx, "again", "x", 1) != 0; i++)
+                usleep(50000);
+        assert_true(i < 200);
+        usleep(1000000);
+        more = fill_names(&fx, "b", 20000);
+        assert_true(more > n / 4);
+        fx_close(&fx);
+        sh_remove_index(&fx);
+        must_open(&fx);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        for (i = 0; i < n; i++) {
+                key_name(name, sizeof(name), "a", i);
+                if (i % 3 == 0)
+                        check_names(&fx, "a", i, i + 1, 20000);
+                else
+                        assert_int_equal(fx_lookup_rv(&fx, name), -ENOENT);
+        }
+        check_names(&fx, "b", 0, more, 20000);
+        fx_destroy(&fx);
+}
+
+/* Something else takes the rest of the file system. */
+static void take_all(const char *path)
+{
+        static uint8_t block[65536];
+        int fd = open(path, O_WRONLY | O_CREAT, 0600);
+        ssize_t n;
+
+        assert_true(fd >= 0);
+        do
+                n = write(fd, block, sizeof(block));
+        while (n > 0);
+        close(fd);
+}
+
+/* No watermark: log files, segments and the index meet ENOSPC itself. */
+static void test_really_full(void **state)
+{
+        unsigned names, more, shards, i;
+        char filler[96], name[32];
+        struct fx fx;
+
+        if (!mount_small(96))
+                skip();
+        make(&fx, 1);
+        must_open(&fx);
+        for (i = 0; i < 2000; i++) { /* an index of some size */
+                key_name(name, sizeof(name), "early", i);
+                assert_int_equal(fx_put(&fx, name, content(i, 100), 100), 0);
+        }
+        assert_true(fx_wait_indexed(&fx));
+        snprintf(filler, sizeof(filler), "%s/filler", mount_point);
+        shards = fill_shards(&fx, 1000);
+        take_all(filler);
+        names = fill_names(&fx, "a", 4000); /* into what was made ahead */
+        sleep(2);                            /* index batches meet it */
+        must_be_sound(&fx);
+        take_all(filler);
+        check_names(&fx, "early", 0, 2000, 100);
+        check_names(&fx, "a", 0, names, 4000);
+        for (i = 0; i < shards; i++)
+                assert_int_equal(sh_read(&fx, 1000 + i, 0, UNIT), 0);
+        fx.seq++;
+        fx_close(&fx); /* and to be closed and opened without a byte to spare */
+        must_open(&fx);
+        must_be_sound(&fx);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        check_names(&fx, "early", 0, 2000, 100);
+        check_names(&fx, "a", 0, names, 4000);
+        for (i = 0; i < shards; i++)
+                assert_int_equal(sh_read(&fx, 1000 + i, 0, UNIT), 0);
+        sleep(2);
+        must_be_sound(&fx);
+        assert_int_equal(unlink(filler), 0);
+        for (i = 0; i < shards; i++)
+                assert_int_equal(sh_discard(&fx, 1000 + i), 0);
+        for (i = 0; i < 2000; i++) {
+                key_name(name, sizeof(name), "early", i);
+                delete_name(&fx, name);
+        }
+        assert_true(write_again(&fx, 7000));
+        sleep(1);
+        more = fill_names(&fx, "b", 4000);
+        assert_true(more > 1000);
+        check_names(&fx, "a", 0, names, 4000);
+        check_names(&fx, "b", 0, more, 4000);
+        fx_close(&fx);
+        must_open(&fx);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        check_names(&fx, "a", 0, names, 4000);
+        check_names(&fx, "b", 0, more, 4000);
+        assert_int_equal(sh_read(&fx, 7000, 0, UNIT), 0);
+        fx_destroy(&fx);
+}
+
+/* The index's map is too small again and again; nobody notices. */
+static void test_map_grows(void **state)
+{
+        struct eng_drive_info info;
+        char name[32];
+        struct fx fx;
+        unsigned i;
+
+        fx_make(&fx, 1);
+        fx.options.index_map_bytes = 256 << 10;
+        must_open(&fx);
+        for (i = 0; i < 6000; i++) {
+                key_name(name, sizeof(name), "name", i);
+                assert_int_equal(fx_put(&fx, name, content(i, 40), 40), 0);
+        }
+        assert_true(fx_wait_indexed(&fx));
+        must_be_sound(&fx);
+        eng_local_info(fx.local, &info);
+        assert_true(info.index_bytes > 1 * MIB);
+        check_names(&fx, "name", 0, 6000, 40);
+        fx_close(&fx);
+        sh_remove_index(&fx);
+        must_open(&fx);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        check_names(&fx, "name", 0, 6000, 40);
+        fx_destroy(&fx);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_teardown(test_shared_watermark, unmount_small),
+                cmocka_unit_test_teardown(test_names_until_full, unmount_small),
+                cmocka_unit_test_teardown(test_really_full, unmount_small),
+                cmocka_unit_test(test_map_grows),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
