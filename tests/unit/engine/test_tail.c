@@ -571,12 +571,9 @@ static void test_superseded_over_close(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_scan_against_model),
-                cmocka_unit_test(test_long_scans),
-                cmocka_unit_test(test_end_upload),
-                cmocka_unit_test(test_superseded),
-                cmocka_unit_test(test_part_deleted_by_copy),
-                cmocka_unit_test(test_superseded_over_close),
+                cmocka_unit_test(test_scan_against_model),   cmocka_unit_test(test_long_scans),
+                cmocka_unit_test(test_end_upload),           cmocka_unit_test(test_superseded),
+                cmocka_unit_test(test_part_deleted_by_copy), cmocka_unit_test(test_superseded_over_close),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
