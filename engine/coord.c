@@ -217,7 +217,8 @@ void eng_epoch_change(struct eng_store *store)
         }
         c->changing = true;
         c->again = false;
-        if (!c->view.writable || !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
+        if (!c->view.writable ||
+            !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
                 give_up_writing(store);
                 return;
         }

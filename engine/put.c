@@ -680,7 +680,7 @@ static void step(struct eng_put *put)
                 wake(put);
                 break;
         case PUT_FLUSH:
-                if (!flush_rest(put) || put->in_flight > 0)
+                if (put->asked || !flush_rest(put) || put->in_flight > 0)
                         break;
                 if (put->error == 0 && put->striped && put->touched != 0) {
                         put->error = send_syncs(put);
@@ -717,6 +717,7 @@ static void commit_begins(struct lp_msg *msg)
 {
         struct eng_put *put = (struct eng_put *)((char *)msg - offsetof(struct eng_put, msg));
 
+        put->asked = false;
         if (put->striped)
                 step(put);
         else if (put->error != 0)
@@ -749,6 +750,7 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
                 memcpy(put->commit_attrs, commit->attrs, commit->attrs_len);
         else if (put->error == 0)
                 put->error = -ENOMEM;
+        put->asked = true;
         put->msg.run = commit_begins;
         lp_post(put->el->loop, &put->msg);
 }

@@ -43,6 +43,7 @@ struct eng_put {
         enum put_state state;
         int error;                     /* the first; ends the put */
         bool striped, waiting;
+        bool asked;                    /* eng_put_commit()'s message is on its way: nothing ends before it has come */
         uint64_t taken;                /* bytes */
         uint8_t id[FMT_ID];
 

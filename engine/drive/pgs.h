@@ -36,8 +36,8 @@ struct eng_log_pg {
         bool dirty;                  /* differs from its row in the index */
         uint64_t applied, committed; /* highest seq applied; highest known stable on all members */
         uint64_t seen;               /* highest durable seq */
-        uint64_t marked;             /* opening: committed as the index says, which may know of later than what is being replayed */
-        uint64_t epoch;              /* of the record with that seq */
+        uint64_t marked; /* opening: committed as the index says, which may know of later than what is being replayed */
+        uint64_t epoch;  /* of the record with that seq */
         struct eng_append_list pending;
         uint64_t recent[ENG_PG_RECENT]; /* seqs applied last, so that a repeated APPEND is known */
         unsigned recent_next;

@@ -123,7 +123,7 @@ def try_one(tree, name, seeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, default=6000)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *MUTATIONS])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="millrace-mutate.") as tmp:
