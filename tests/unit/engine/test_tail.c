@@ -570,18 +570,12 @@ static void test_clean_end(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-<<<<<<< HEAD
                 cmocka_unit_test(test_scan_against_model),
                 cmocka_unit_test(test_long_scans),
                 cmocka_unit_test(test_end_upload),
                 cmocka_unit_test(test_superseded),
                 cmocka_unit_test(test_part_deleted_by_copy),
                 cmocka_unit_test(test_clean_end),
-=======
-                cmocka_unit_test(test_scan_against_model),   cmocka_unit_test(test_long_scans),
-                cmocka_unit_test(test_end_upload),           cmocka_unit_test(test_superseded),
-                cmocka_unit_test(test_part_deleted_by_copy), cmocka_unit_test(test_superseded_over_close),
->>>>>>> sim
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
