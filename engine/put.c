@@ -669,6 +669,7 @@ static void step(struct eng_put *put)
                 discard_all(put);
                 put_free(put);
                 break;
+        case PUT_CALLED:
         case PUT_RECORD:
         case PUT_DONE:
                 break;
@@ -679,6 +680,7 @@ static void commit_begins(struct lp_msg *msg)
 {
         struct eng_put *put = (struct eng_put *)((char *)msg - offsetof(struct eng_put, msg));
 
+        put->state = PUT_FLUSH;
         if (put->striped)
                 step(put);
         else if (put->error != 0)
@@ -695,7 +697,7 @@ static void wake_flush(void *arg)
 void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
 {
         assert(put->state == PUT_BODY);
-        put->state = PUT_FLUSH;
+        put->state = PUT_CALLED;
         put->commit = *commit;
         put->done = done;
         put->done_arg = arg;

@@ -9,6 +9,7 @@
 
 enum put_state {
         PUT_BODY,   /* bytes arrive */
+        PUT_CALLED, /* commit was called, its message is on its way: what comes back meanwhile waits for it */
         PUT_FLUSH,  /* the last units and parity are on their way */
         PUT_SYNC,   /* shards are being made durable */
         PUT_RECORD, /* the record is with the key's primary */
