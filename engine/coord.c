@@ -244,16 +244,19 @@ static void failure_told(struct lp_msg *msg)
 {
         struct failure *f = (struct failure *)msg;
         struct eng_coord *c = f->store->coord;
+        eng_mask counted = c->view.in | c->view.joining;
         const struct eng_member *m = &f->store->members[f->slot];
 
         if (f->drive != m->drive && f->drive != m->local) { /* another has taken its place meanwhile */
                 free(f);
                 return;
         }
+        if (c->changing) /* by the epoch that is being made, too */
+                counted |= c->next_in | c->next_joining;
         eng_member_state(f->store, f->slot, ENG_DRIVE_FAILED, f->text);
         c->present &= ~eng_bit(f->slot);
         c->view.up &= ~eng_bit(f->slot);
-        if (c->phase == ENG_PHASE_OPEN && ((c->view.in | c->view.joining) & eng_bit(f->slot)))
+        if (c->phase == ENG_PHASE_OPEN && (counted & eng_bit(f->slot)))
                 eng_epoch_change(f->store);
         if (c->changing && eng_cast(f->store, look_again, NULL, NULL) != 0)
                 abort(); /* a loop that waits for this drive would wait for ever */

@@ -680,7 +680,7 @@ static void step(struct eng_put *put)
                 wake(put);
                 break;
         case PUT_FLUSH:
-                if (put->asked || !flush_rest(put) || put->in_flight > 0)
+                if (!flush_rest(put) || put->in_flight > 0)
                         break;
                 if (put->error == 0 && put->striped && put->touched != 0) {
                         put->error = send_syncs(put);
@@ -707,6 +707,7 @@ static void step(struct eng_put *put)
                 discard_all(put);
                 put_free(put);
                 break;
+        case PUT_CALLED:
         case PUT_RECORD:
         case PUT_DONE:
                 break;
@@ -717,7 +718,7 @@ static void commit_begins(struct lp_msg *msg)
 {
         struct eng_put *put = (struct eng_put *)((char *)msg - offsetof(struct eng_put, msg));
 
-        put->asked = false;
+        put->state = PUT_FLUSH;
         if (put->striped)
                 step(put);
         else if (put->error != 0)
@@ -734,7 +735,7 @@ static void wake_flush(void *arg)
 void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
 {
         assert(put->state == PUT_BODY);
-        put->state = PUT_FLUSH;
+        put->state = PUT_CALLED;
         put->commit = *commit;
         put->done = done;
         put->done_arg = arg;
@@ -750,7 +751,6 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
                 memcpy(put->commit_attrs, commit->attrs, commit->attrs_len);
         else if (put->error == 0)
                 put->error = -ENOMEM;
-        put->asked = true;
         put->msg.run = commit_begins;
         lp_post(put->el->loop, &put->msg);
 }

@@ -9,6 +9,7 @@
 
 enum put_state {
         PUT_BODY,   /* bytes arrive */
+        PUT_CALLED, /* commit was called, its message is on its way: what comes back meanwhile waits for it */
         PUT_FLUSH,  /* the last units and parity are on their way */
         PUT_SYNC,   /* shards are being made durable */
         PUT_RECORD, /* the record is with the key's primary */
@@ -43,7 +44,6 @@ struct eng_put {
         enum put_state state;
         int error;                     /* the first; ends the put */
         bool striped, waiting;
-        bool asked;                    /* eng_put_commit()'s message is on its way: nothing ends before it has come */
         uint64_t taken;                /* bytes */
         uint8_t id[FMT_ID];
 

@@ -150,7 +150,7 @@ histories() {
 stage_sim() {
         histories release "$SIM_SEEDS"
         histories release $((SIM_SEEDS / 20)) --twice
-        histories asan $((SIM_SEEDS / 10))
+        histories asan $((SIM_SEEDS / 4))
 }
 
 deps=true
