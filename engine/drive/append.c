@@ -150,7 +150,12 @@ int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
 
 int eng_apply_copy(struct eng_local *l, const struct eng_append *append)
 {
-        return apply(l, append, true);
+        int rv;
+
+        l->active->copying = true;
+        rv = apply(l, append, true);
+        l->active->copying = false;
+        return rv;
 }
 
 int eng_apply_void(struct eng_local *l, const struct eng_append *append)
@@ -166,7 +171,8 @@ int eng_apply_void(struct eng_local *l, const struct eng_append *append)
                 memcpy(&one, body->data + at, sizeof(one));
                 eng_pgs_void(&l->pgs, &one);
         }
-        while (rv == 0 && (pg = eng_pgs_next(&l->pgs, pg)) != NULL) /* the log does not say of each that it was applied: this does */
+        while (rv == 0 && (pg = eng_pgs_next(&l->pgs, pg)) !=
+                                  NULL) /* the log does not say of each that it was applied: this does */
                 rv = eng_apply_up_to(l, pg, UINT64_MAX);
         return rv;
 }

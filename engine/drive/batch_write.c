@@ -58,7 +58,7 @@ static int look_at_old(struct eng_index_txn *txn, struct eng_batch *batch, const
         memcpy(&head, old.value, sizeof(head));
         if (head.seq > entry->seq)
                 return 1;
-        if (!eng_value_has_shards(&head) || eng_tail_only_forgets(entry->kind, entry->name) ||
+        if (!eng_value_has_shards(&head) || entry->copied || eng_tail_only_forgets(entry->kind, entry->name) ||
             (entry->kind == ENG_TAIL_PUT &&
              eng_value_same_shards(old.value, old.value_len, entry->value->data, entry->value->len)))
                 return 0;

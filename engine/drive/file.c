@@ -387,7 +387,8 @@ static bool may_make(struct eng_local *l, uint64_t bytes)
 
 void eng_file_make_segment(struct eng_local *l)
 {
-        uint64_t bytes = eng_space_portion(l->space, l->reserve_bytes, eng_segments_size(l->segments), ENG_SEGMENT_BYTES_MIN);
+        uint64_t bytes =
+                eng_space_portion(l->space, l->reserve_bytes, eng_segments_size(l->segments), ENG_SEGMENT_BYTES_MIN);
 
         if (l->file.make_job.state != ENG_JOB_IDLE || !eng_segments_want_next(l->segments) || eng_local_failed(l))
                 return;

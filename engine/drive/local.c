@@ -75,8 +75,7 @@ static void local_submit(struct eng_drive *drive, struct eng_op *op)
 
 bool eng_local_full(struct eng_local *l, unsigned flags)
 {
-        return (flags & ENG_OP_RESERVE) == 0 &&
-               eng_space_free(l->space) < l->reserve_bytes;
+        return (flags & ENG_OP_RESERVE) == 0 && eng_space_free(l->space) < l->reserve_bytes;
 }
 
 /* ---- failure --------------------------------------------------------------------------------------- */

@@ -164,7 +164,8 @@ struct eng_file_work {
         uint64_t free_bytes;  /* of the files in logs and reap */
         bool freed_in_flight; /* a FREED record is on its way */
         bool marks_in_flight; /* a MARKS record is */
-        uint64_t marks_from, marks_file; /* a MARKS record knows all records of the files before this: the one on its way; the last, 0: none */
+        uint64_t marks_from,
+                marks_file; /* a MARKS record knows all records of the files before this: the one on its way; the last, 0: none */
         int free_result;
         struct eng_segment_job reap[ENG_FREE_AT_ONCE];
         unsigned reap_count;

@@ -85,8 +85,8 @@ static void make_next(struct eng_local *l)
                 return;
         l->log.next = ENG_LOG_NEXT_MAKING;
         l->log.next_number = l->log.current->number + 1;
-        l->log.next_bytes =
-                eng_space_portion(l->space, l->reserve_bytes, l->log_file_bytes, ENG_LOG_BYTES_MIN) / FMT_BLOCK * FMT_BLOCK;
+        l->log.next_bytes = eng_space_portion(l->space, l->reserve_bytes, l->log_file_bytes, ENG_LOG_BYTES_MIN) /
+                            FMT_BLOCK * FMT_BLOCK;
         l->log.claimed = l->log.next_bytes;
         eng_space_claim(l->space, l->log.claimed);
         eng_local_give(l, &l->file_worker, &l->log.make_next, next_run, next_done);

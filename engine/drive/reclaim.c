@@ -146,7 +146,8 @@ static void begin(struct eng_local *l)
         int rv = 0;
 
         rc->incomplete = false;
-        if (segment != NULL && segment_dead >= wanted && (file == NULL || segment_dead >= log_dead || log_dead < wanted))
+        if (segment != NULL && segment_dead >= wanted &&
+            (file == NULL || segment_dead >= log_dead || log_dead < wanted))
                 rv = eng_reclaim_segment(l, segment);
         else if (file != NULL && log_dead >= wanted)
                 rv = eng_reclaim_log(l, file);

@@ -101,8 +101,9 @@ struct eng_reclaim {
         struct eng_log_move move;
         unsigned out; /* copies not yet durable */
         uint64_t read_from;
-        uint64_t step_bytes;      /* read and appended since the rate was last asked */
-        unsigned met_busy, again; /* living values of busy groups in these records; times they were gone through again */
+        uint64_t step_bytes; /* read and appended since the rate was last asked */
+        unsigned met_busy,
+                again; /* living values of busy groups in these records; times they were gone through again */
         uint64_t busy[ENG_RECLAIM_BUSY_BITS / 64]; /* groups, by number modulo, that have a record on its way */
 };
 

@@ -210,9 +210,9 @@ struct eng_copy_frame {
         uint64_t position; /* in that segment */
         uint32_t payload_len, stripe;
         uint8_t shard;
-        bool wanted;   /* the caller: it lives */
-        bool good;     /* load: it is in the buffer, every byte verified */
-        uint32_t at;   /* load: where in the buffer */
+        bool wanted;                      /* the caller: it lives */
+        bool good;                        /* load: it is in the buffer, every byte verified */
+        uint32_t at;                      /* load: where in the buffer */
         uint64_t to_segment, to_position; /* the caller's */
 };
 

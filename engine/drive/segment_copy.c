@@ -58,8 +58,7 @@ static int copy_open(struct eng_segment_copy *copy)
 /* Whether bytes are a frame that stands at position. */
 static bool frame_right(const struct eng_segment_copy *copy, const uint8_t *bytes, uint64_t position)
 {
-        struct eng_frame_where where = {
-                .segment = copy->segment, .generation = copy->generation, .position = position};
+        struct eng_frame_where where = {.segment = copy->segment, .generation = copy->generation, .position = position};
         const struct fmt_frame *frame = (const struct fmt_frame *)bytes;
 
         memcpy(where.drive_id, copy->drive_id, FMT_ID);

@@ -15,9 +15,9 @@
 
 struct eng_space {
         dev_t device;
-        unsigned users;         /* under the lock of space.c, as is next */
+        unsigned users; /* under the lock of space.c, as is next */
         struct eng_space *next;
-        atomic_uint drives;     /* the same number as users, for any thread */
+        atomic_uint drives; /* the same number as users, for any thread */
         atomic_uint_fast64_t total, free, claimed;
 };
 

@@ -90,7 +90,7 @@ static const struct fmt_value *head_of(const struct eng_buf *value)
 /* Takes over the reference. */
 static int add_dead(struct eng_tail *tail, struct eng_buf *value)
 {
-        if (!eng_value_has_shards(head_of(value))) {
+        if (!eng_value_has_shards(head_of(value)) || tail->copying) {
                 eng_buf_unref(value);
                 return 0;
         }
@@ -242,6 +242,7 @@ static int replace(struct eng_tail *tail, struct eng_tail_name *entry, enum eng_
 {
         struct eng_buf *loser;
 
+        entry->copied |= tail->copying;
         if (entry->seq > seq) {
                 if (kind != ENG_TAIL_PUT) {
                         eng_buf_unref(value);
@@ -277,6 +278,7 @@ static int set(struct eng_tail *tail, const uint8_t *name, size_t len, enum eng_
         entry->kind = (uint8_t)kind;
         entry->value = value;
         entry->seq = seq;
+        entry->copied = tail->copying;
         RB_INSERT(eng_tail_tree, &tail->names, entry);
         tail->name_count++;
         tail->range_count += kind == ENG_TAIL_RANGE;

@@ -31,6 +31,7 @@ struct eng_tail_name {
         const uint8_t *name;   /* = bytes, but for search keys */
         uint16_t name_len;
         uint8_t kind;
+        bool copied; /* a COPY was among what came under this name: what older generations hold did not die by proof */
         uint8_t bytes[];
 };
 RB_HEAD(eng_tail_tree, eng_tail_name);
@@ -73,6 +74,8 @@ struct eng_tail {
         struct eng_tail_place *places;   /* uthash */
         struct eng_tail_object *objects; /* uthash */
         unsigned name_count, range_count, place_count, discard_count;
+        bool copying; /* what is being applied is a COPY record, which proves nothing dead (I6): the data of a part that is deleted by one may live on
+                         in an object, and those who completed it have said what died */
         uint64_t bytes;           /* memory it takes, roughly */
         uint64_t since;           /* when its first entry came; lp_now() scale */
         struct eng_buf_list dead; /* values with shards that were superseded within it */

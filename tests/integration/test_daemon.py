@@ -240,7 +240,9 @@ def test_folders_moved_away_while_it_serves(count):
                 bodies[key] = body
             holds(s3, bodies)
         # with m drives away at the start, what the others' indexes do not know yet to be on all members would wait for these drives
-        daemon.wait_until(lambda: all(v == 0 for k, v in daemon.metrics().items() if k.startswith("millrace_drive_tail_bytes")), 20,
+        kept = [f'path="{drive}"' for drive in daemon.drives[count:]]
+        daemon.wait_until(lambda: all(v == 0 for k, v in daemon.metrics().items()
+                                      if k.startswith("millrace_drive_tail_bytes") and any(path in k for path in kept)), 20,
                           "to have everything in the indexes")
         daemon.kill()
         daemon.restart()

@@ -206,6 +206,48 @@ static void test_refused(void **state)
         fx_destroy(&fx);
 }
 
+/* A copy that deletes or replaces a value says nothing of its shards: a part deleted by one may live on in an object. */
+static void test_copies_prove_nothing_dead(void **state)
+{
+        static struct fx_body body;
+        static const char *const keys[] = {"deleted", "replaced", "deleted in memory", "put after"};
+        uint8_t name[64];
+        struct fx fx;
+        unsigned i;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        for (i = 0; i < 4; i++) {
+                if (i == 2)
+                        assert_true(fx_wait_indexed(&fx));
+                memset(&body, 0, sizeof(body));
+                fx_body_put_part(&body, name, fx_name(name, keys[i]), 100 + i, 200 + i, 1);
+                assert_int_equal(fx_append(&fx, &body, 1, ++fx.seq, 0), 0);
+                assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        }
+        assert_int_equal(copy_delete(&fx, "deleted", 20), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_COPY, "replaced", "new", 21), 0);
+        assert_int_equal(copy_delete(&fx, "deleted in memory", 22), 0);
+        assert_int_equal(copy_delete(&fx, "put after", 23), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "put after", "x", 24), 0);
+        assert_int_equal(fx_commit(&fx, 1, 24), 0);
+        assert_true(fx_wait_indexed(&fx));
+        assert_int_equal(fx.dead.count, 0);
+        fx.seq = 30; /* a record of the group does prove it */
+        memset(&body, 0, sizeof(body));
+        fx_body_put_part(&body, name, fx_name(name, "gone"), 150, 250, 1);
+        assert_int_equal(fx_append(&fx, &body, 1, ++fx.seq, 0), 0);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        assert_true(fx_wait_indexed(&fx));
+        assert_int_equal(fx_delete(&fx, "gone"), 0);
+        assert_true(fx_wait_indexed(&fx));
+        assert_int_equal(fx.dead.count, 1);
+        assert_int_equal(fx_lookup_rv(&fx, "deleted"), -ENOENT);
+        assert_true(has(&fx, "replaced", "new"));
+        assert_true(has(&fx, "put after", "x"));
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -213,6 +255,7 @@ int main(void)
                 cmocka_unit_test(test_older_copies_lose),
                 cmocka_unit_test(test_void_over_close),
                 cmocka_unit_test(test_refused),
+                cmocka_unit_test(test_copies_prove_nothing_dead),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,7 +199,7 @@ static void test_shared_watermark(void **state)
         n = fill_shards(&a, 1000);
         assert_true(n >= 60 && n <= 128);
         eng_local_info(a.local, &info);
-        assert_true(info.free_bytes >= 24 * MIB); /* the reserve is there */
+        assert_true(info.free_bytes >= 24 * MIB);                 /* the reserve is there */
         for (i = 0; i < 20 && sh_write(&b, 1, i, UNIT) == 0; i++) /* what b had made ahead may still be used */
                 ;
         assert_int_equal(sh_write(&b, 2, 0, UNIT), -ENOSPC);
@@ -302,7 +302,7 @@ static void test_really_full(void **state)
         shards = fill_shards(&fx, 1000);
         take_all(filler);
         names = fill_names(&fx, "a", 4000); /* into what was made ahead */
-        sleep(2);                            /* index batches meet it */
+        sleep(2);                           /* index batches meet it */
         must_be_sound(&fx);
         take_all(filler);
         check_names(&fx, "early", 0, 2000, 100);

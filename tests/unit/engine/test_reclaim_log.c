@@ -346,12 +346,9 @@ static void test_epochs_outlive_their_file(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_living_values_move),
-                cmocka_unit_test(test_deleted_stays_deleted),
-                cmocka_unit_test(test_tombstones_wait),
-                cmocka_unit_test(test_numbers_are_remembered),
-                cmocka_unit_test(test_busy_group_waits),
-                cmocka_unit_test(test_damaged_record_keeps_its_file),
+                cmocka_unit_test(test_living_values_move),        cmocka_unit_test(test_deleted_stays_deleted),
+                cmocka_unit_test(test_tombstones_wait),           cmocka_unit_test(test_numbers_are_remembered),
+                cmocka_unit_test(test_busy_group_waits),          cmocka_unit_test(test_damaged_record_keeps_its_file),
                 cmocka_unit_test(test_epochs_outlive_their_file),
         };
 

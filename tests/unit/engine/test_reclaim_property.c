@@ -22,13 +22,13 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#define KEYS    120u
-#define COLD    80u /* keys from here on are hardly ever changed */
-#define GROUPS  4u
-#define OBJECTS 400u
-#define STRIPES 6u
+#define KEYS          120u
+#define COLD          80u /* keys from here on are hardly ever changed */
+#define GROUPS        4u
+#define OBJECTS       400u
+#define STRIPES       6u
 #define LIVES_DEFAULT 24u
-#define SIZES   4u
+#define SIZES         4u
 
 static const size_t sizes[SIZES] = {10, 3000, 20000, 60000};
 static const uint32_t units[SIZES] = {4096, 20480, 262144, 1u << 20};
@@ -52,7 +52,7 @@ struct model {
         } objects[OBJECTS];
         unsigned first_object, next_object;
         uint64_t ops, checks, copied, freed, damaged; /* the last three: summed over lives */
-        bool crashed; /* the life before */
+        bool crashed;                                 /* the life before */
         char wrong[200];
 };
 
@@ -329,7 +329,8 @@ static bool one_life(struct fx *fx, unsigned number)
 
 static void test_many_lives(void **state)
 {
-        uint64_t seed = from_environment("SEED", (uint64_t)time(NULL)), lives = from_environment("LIVES", LIVES_DEFAULT), i;
+        uint64_t seed = from_environment("SEED", (uint64_t)time(NULL)),
+                 lives = from_environment("LIVES", LIVES_DEFAULT), i;
         struct fx fx;
 
         print_message("SEED=%llu\n", (unsigned long long)seed);
@@ -345,9 +346,9 @@ static void test_many_lives(void **state)
                 if (!one_life(&fx, (unsigned)i))
                         fail_msg("life %llu: %s", (unsigned long long)i, model->wrong);
         }
-        print_message("%llu changes, compared %llu times; %llu MiB moved, %llu MiB freed\n", (unsigned long long)model->ops,
-                      (unsigned long long)model->checks, (unsigned long long)model->copied >> 20,
-                      (unsigned long long)model->freed >> 20);
+        print_message("%llu changes, compared %llu times; %llu MiB moved, %llu MiB freed\n",
+                      (unsigned long long)model->ops, (unsigned long long)model->checks,
+                      (unsigned long long)model->copied >> 20, (unsigned long long)model->freed >> 20);
         assert_true(model->ops > 100);
         assert_true(model->copied > 0 && model->freed > 0);
         assert_int_equal(model->damaged, 0);

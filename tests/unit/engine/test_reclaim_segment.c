@@ -233,7 +233,8 @@ static void test_discard_while_moving(void **state)
 /* A segment file with one frame: what reclaim had written when the process ended. */
 static void plant(struct fx *fx, uint64_t segment, uint64_t id, uint32_t stripe, uint32_t len, bool torn)
 {
-        struct eng_frame_what what = {.stripe = stripe, .shard = SH_SHARD, .k = 2, .m = 1, .payload_len = len, .epoch = FX_EPOCH};
+        struct eng_frame_what what = {
+                .stripe = stripe, .shard = SH_SHARD, .k = 2, .m = 1, .payload_len = len, .epoch = FX_EPOCH};
         struct eng_frame_where where = {.segment = segment, .generation = 99, .position = 4096};
         uint8_t *bytes = calloc(1, 8192 + len);
         struct fmt_frame *frame = (struct fmt_frame *)(bytes + 4096);

@@ -544,7 +544,7 @@ static void test_part_deleted_by_copy(void **state)
                 assert_int_equal(lookup_upload(&fx, FMT_SPACE_PART, "k", 7, 1), -ENOENT);
                 assert_int_equal(lookup_upload(&fx, FMT_SPACE_PART, "k", 7, 2), 0);
                 assert_false(is_dead(&fx, 101));
-                assert_true(is_dead(&fx, 11));
+                assert_false(is_dead(&fx, 11)); /* a sweep finds it */
                 fx_destroy(&fx);
         }
 }
