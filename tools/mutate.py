@@ -228,7 +228,7 @@ def judge(bench, mutation, only):
             if not passed:
                 return "build", gist(text)
             passed, text = bench.stage(stage)
-            if not passed and kind == UNIT:
+            if not passed and kind == UNIT and re.search(r"^FAIL ", text, re.M):
                 path.write_text(source)
                 passed = not bench.new_failures(text)
                 path.write_text(changed)
