@@ -140,7 +140,7 @@ static int add_plan(struct eng_mend *mend, const struct eng_part *part, uint64_t
         mend->named_new |= plan->wanted;
         plan->wanted |= has_bad(mend, part);
         if (names_filling(mend, part)) {
-                plan->held = calloc(n * plan->words, sizeof(plan->held[0]));
+                plan->held = calloc(n * plan->words + 1, sizeof(plan->held[0]));
                 if (plan->held == NULL) {
                         free(plan);
                         return -ENOMEM;

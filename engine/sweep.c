@@ -292,7 +292,7 @@ static void scanned(struct eng_op *op)
                 end(sweep);
                 return;
         }
-        for (i = 0; i < op->scan.count; i++) {
+        for (i = 0; at != NULL && i < op->scan.count; i++) {
                 take_entry(sweep, (const struct eng_scan_entry *)at);
                 at += ((const struct eng_scan_entry *)at)->size;
         }

@@ -531,6 +531,13 @@ static struct eng_verify *new_verify(struct eng_store *store, struct eng_verify_
         return v;
 }
 
+static void scrub_begins(struct lp_msg *msg)
+{
+        struct eng_verify *v = (struct eng_verify *)((char *)msg - offsetof(struct eng_verify, msg));
+
+        take_slot(v, v->then);
+}
+
 struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_verify_place *at,
                                     const struct eng_verify_report *so_far, uint64_t rate,
                                     void (*ended)(void *arg, bool whole), void *arg)
@@ -548,7 +555,9 @@ struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_ve
         v->drive = at->drive;
         v->from = at->from;
         publish(v);
-        take_slot(v, v->from.len == 0 ? next_drive : go_on);
+        v->then = v->from.len == 0 ? next_drive : go_on;
+        v->msg.run = scrub_begins; /* by message: it may end at once, and the caller has not got it yet */
+        lp_post(store->loops[0].loop, &v->msg);
         return v;
 }
 
