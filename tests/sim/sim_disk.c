@@ -50,6 +50,7 @@ void sim_disks_free(void)
 
                 if (disk->open != NULL)
                         sim_drive_crash(disk->open, false);
+                sim_drive_free_retired(disk);
                 for (r = 0; r < disk->log_count; r++)
                         eng_buf_unref(disk->log[r].body);
                 free(disk->log);

@@ -52,6 +52,7 @@ struct sim_disk {
         unsigned frame_count, frame_size;
         uint64_t written; /* WRITEs completed */
         struct sim_drive *open;
+        struct sim_drive *retired; /* failed in this life, and the store has let them go */
         struct sim_faults {       /* of drives opened from it */
                 unsigned slow;    /* one op in so many takes long; 0: none */
                 unsigned refuse;  /* one read or lookup in so many meets a full queue */
@@ -98,5 +99,6 @@ bool sim_drive_failed(const struct sim_disk *disk);
 const struct sim_names *sim_drive_names(const struct sim_disk *disk);
 /* Decides what of an open drive had reached its disk, and frees it. */
 void sim_drive_crash(struct sim_drive *drive, bool power);
+void sim_drive_free_retired(struct sim_disk *disk); /* with the life */
 
 #endif

@@ -34,6 +34,10 @@ struct sim_drive {
         struct lp_msg start, fail_msg;
         char reason[64];
         bool failed, hung, dirty;
+        bool vanished;         /* it failed because its folder was gone for a while: the store takes it back by itself */
+        bool retired;          /* it has let its disk go, which another may have open */
+        struct sim_drive *next_retired;
+        unsigned flying;       /* ops on their way to complete() */
         uint64_t hung_until;
         uint64_t epoch; /* newest that is durable here */
         struct eng_pgs pgs;
@@ -606,7 +610,9 @@ static void complete(void *arg)
         struct eng_op *op = arg;
         struct sim_drive *d = DRIVE(op->drive);
 
+        d->flying--;
         if (d->hung) {
+                d->flying++;
                 park(d, op, STAGE_COMPLETE);
         } else if (d->failed) {
                 answer(op, -EIO);
@@ -668,6 +674,7 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
         case ENG_OP_KINDS:
                 sim_fail("an operation of no kind");
         }
+        d->flying++;
         sim_at(latency(d, usual), d->drive.owner, complete, op);
 }
 
@@ -805,6 +812,7 @@ void sim_drive_fail(struct sim_disk *disk, const char *why)
         sim_figures.failures++;
         d->failed = true;
         d->hung = false;
+        d->vanished = sim_chance(SIM_FAULTS, 2);
         snprintf(d->reason, sizeof(d->reason), "%s", why);
         lose_batch(d);
         while ((append = TAILQ_FIRST(&d->queue)) != NULL) {
@@ -886,38 +894,30 @@ void sim_drive_crash(struct sim_drive *d, bool power)
         free_drive(d);
 }
 
-/* Of the index, nothing but how far groups are known to be committed. */
-static void keep_marks(struct sim_drive *d)
+void sim_drive_free_retired(struct sim_disk *disk)
 {
-        struct sim_index *index = &d->disk->index;
-        struct eng_log_pg *pg = NULL;
-        unsigned i;
+        while (disk->retired != NULL) {
+                struct sim_drive *d = disk->retired;
 
-        index->pgs = realloc(index->pgs, (index->pg_count + d->pgs.count + 1) * sizeof(index->pgs[0]));
-        assert(index->pgs != NULL);
-        while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL) {
-                for (i = 0; i < index->pg_count && index->pgs[i].pg != pg->pg; i++)
-                        ;
-                if (i == index->pg_count)
-                        index->pgs[index->pg_count++] = (struct fmt_index_pg){.pg = pg->pg};
-                index->pgs[i].committed = pg->committed;
+                disk->retired = d->next_retired;
+                free_drive(d);
         }
 }
 
-/* The clean end: the index covers the log, unless it would lose a list of dead shards. */
+/* The clean end: the index covers the log. */
 static void close_drive(struct eng_drive *drive)
 {
         struct sim_drive *d = DRIVE(drive);
 
+        if (d->retired)
+                return; /* goes with its disk */
         if (d->failed) {
                 sim_disk_crash(d->disk, false);
                 return;
         }
-        if (!d->indexing && d->dead.count == 0 && !d->hung) {
+        if (!d->indexing && !d->hung) {
                 snapshot(d);
                 sim_disk_set_index(d->disk, &d->next);
-        } else if (!d->indexing && !d->hung) {
-                keep_marks(d);
         }
         lose_batch(d);
         while (TAILQ_FIRST(&d->batch) != NULL) {
@@ -984,15 +984,26 @@ static void replay(struct sim_drive *d)
         }
 }
 
-/* A drive that has failed stays so until the next start. */
 bool eng_local_let_go(struct eng_drive *drive)
 {
-        return false;
+        struct sim_drive *d = DRIVE(drive);
+
+        if (d->retired)
+                return true;
+        if (!d->failed || d->writing || d->indexing || d->flying > 0 || d->parked != NULL)
+                return false;
+        sim_trace("  drive %u: lets go", d->drive.slot);
+        d->retired = true;
+        d->next_retired = d->disk->retired;
+        d->disk->retired = d;
+        d->disk->open = NULL;
+        sim_disk_crash(d->disk, false);
+        return true;
 }
 
 bool eng_local_vanished(struct eng_drive *drive)
 {
-        return false;
+        return DRIVE(drive)->vanished;
 }
 
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)

@@ -196,8 +196,10 @@ static void end_life(enum ending how)
                 eng_store_close(world.store);
         sim_events_clear();
         sim_loops_clear();
-        for (i = 0; i < sim_disk_count; i++)
+        for (i = 0; i < sim_disk_count; i++) {
                 sim_disk_crash(&sim_disks[i], how == END_POWER);
+                sim_drive_free_retired(&sim_disks[i]);
+        }
         clients_lost();
         sim_figures.power_cuts += how == END_POWER;
         sim_figures.kills += how == END_KILL;
