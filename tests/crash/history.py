@@ -159,6 +159,17 @@ def fetch(s3, bucket, key):
         raise
 
 
+def again(s3, bucket, key):
+    """What a key that was read wrong says of itself, and whether it says the same each time."""
+    found = {fetch(s3, bucket, key) for _ in range(20)}
+    try:
+        head = s3.head_object(Bucket=bucket, Key=key)
+        of_head = f"head: etag {head['ETag']}, {head['ContentLength']} bytes, {head['LastModified'].isoformat()}"
+    except botocore.exceptions.ClientError as error:
+        of_head = f"head: {error.response['Error']['Code']}"
+    return f"read 20 times more: {found}; {of_head}"
+
+
 def listed(s3, bucket):
     sizes = {}
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
@@ -203,7 +214,7 @@ class History:
                 for key in {*worker.state, *worker.late}:
                     found = fetch(s3, self.bucket, key)
                     if found not in worker.possible(key):
-                        raise Mismatch(f"{key}: is {found}, may be {worker.possible(key)}"
+                        raise Mismatch(f"{key}: is {found}, may be {worker.possible(key)}; {again(s3, self.bucket, key)}"
                                        + (f"; settled when it might have been any of {worker.settled[key]}" if key in worker.settled else ""))
             names = set(listed(s3, self.bucket)) - unsure
             if names != set(everything) - unsure:
