@@ -307,7 +307,26 @@ void eng_mend_drop(struct eng_mend *mend)
         era_code_free(mend->code);
         eng_txn_abandon(&mend->txn);
         eng_txn_drop(&mend->txn);
-        free(mend);
+        if (mend->in_flight == 0) {
+                free(mend);
+                return;
+        }
+        mend->error = -ECANCELED;
+        mend->get = NULL;
+        mend->value = mend->patched = NULL;
+        mend->code = NULL;
+        mend->next_late = mend->store->coord->late_mends;
+        mend->store->coord->late_mends = mend;
+}
+
+void eng_mend_free_late(struct eng_store *store)
+{
+        struct eng_mend *mend;
+
+        while ((mend = store->coord->late_mends) != NULL) {
+                store->coord->late_mends = mend->next_late;
+                free(mend);
+        }
 }
 
 static void finish(struct eng_mend *mend, int rv)
@@ -437,7 +456,7 @@ static void synced(struct eng_op *op)
 
         if (op->result != 0 && mend->error == 0)
                 mend->error = op->result;
-        if (--mend->in_flight > 0)
+        if (--mend->in_flight > 0 || mend->store->coord->stopping)
                 return;
         if (mend->error != 0)
                 finish(mend, mend->error);
@@ -481,7 +500,7 @@ static void written(struct eng_op *op)
 
         if (op->result != 0 && mend->error == 0)
                 mend->error = op->result;
-        if (--mend->in_flight == 0)
+        if (--mend->in_flight == 0 && !mend->store->coord->stopping)
                 go_on(mend);
 }
 

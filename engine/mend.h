@@ -44,6 +44,7 @@ struct eng_mend_op {
 struct eng_mend {
         struct eng_store *store;
         struct eng_loop *el;
+        struct eng_mend *next_late;    /* see eng_mend_free_late() */
         eng_mend_done done;
         void *arg;
         struct eng_get *get;
@@ -94,7 +95,7 @@ struct eng_mend_order {
         unsigned bad_count;
 };
 struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_order *order, eng_mend_done done, void *arg);
-/* The loops have stopped around it. */
+/* The loops have stopped around it. What drives still have of it lives until eng_mend_free_late(), when they are closed. */
 void eng_mend_drop(struct eng_mend *mend);
 
 #endif

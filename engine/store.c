@@ -374,6 +374,7 @@ void eng_store_close(struct eng_store *store)
         eng_scrub_free(store);
         drain_loops(store);
         eng_recover_free(store);
+        eng_mend_free_late(store);
         free_store(store);
 }
 

@@ -193,6 +193,7 @@ struct eng_coord {
         struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
         struct lp_timer join_timer;
         struct eng_heal *heal;         /* heal.c's own; NULL: not begun yet */
+        struct eng_mend *late_mends;   /* mend.c's own: dropped while drives had operations of them */
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
@@ -558,6 +559,8 @@ void eng_digest_add(struct eng_digest *digest, const uint8_t object_id[FMT_ID], 
 
 /* ---- shards that are missing (heal.c, mend.c) ------------------------------------------------------------------------ */
 
+/* All drives are closed. */
+void eng_mend_free_late(struct eng_store *store);
 /* Encoded value of an open object; lives as long as get. */
 struct eng_buf *eng_get_value(const struct eng_get *get);
 /* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */

@@ -45,7 +45,7 @@ void eng_local_answer(struct eng_op *op, int rv)
 static void dispatch(struct eng_local *l, struct eng_op *op)
 {
         eng_count(&l->figures.ops, 1);
-        if (eng_local_failed(l))
+        if (eng_local_failed(l) || l->closed)
                 eng_local_answer(op, -EIO);
         else
                 handlers[op->kind](l, op);
