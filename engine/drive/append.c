@@ -237,7 +237,6 @@ static void durable_copy(void *arg, struct eng_append *append)
                 eng_local_fail(l, rv, "applying a record");
         answer(append, rv != 0 ? -EIO : 0);
         eng_append_free(append);
-        /* No index batch is begun here: records of the same write may not have been taken in yet, and the log counts as covered up to its end. */
 }
 
 void eng_append_epoch_durable(void *arg, struct eng_append *append)

@@ -78,7 +78,7 @@ struct eng_log {
         struct eng_watch watch;
         struct eng_log_file *current;
         int fd;                      /* of current, for writing; -1: the next append begins a new file */
-        struct eng_log_position end; /* of what is durable */
+        struct eng_log_position end; /* of what is durable and taken in */
         uint32_t crc;                /* chain: header_crc of the last record built */
         enum eng_log_next next;
         uint64_t next_number, next_bytes, claimed;

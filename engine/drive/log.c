@@ -170,12 +170,21 @@ static uint32_t build(struct eng_local *l, uint64_t room)
 
 /* ---- writing --------------------------------------------------------------------------------------- */
 
+/*
+ * What was written is taken in, one record after the other, and the end of the log with it: an index batch may begin in between (moving records has an
+ * end, too), and must not say that a record is covered which is in no generation yet and not pending either.
+ */
 static void finish_batch(struct eng_local *l)
 {
+        struct eng_log *log = &l->log;
         struct eng_append *append;
 
-        while ((append = TAILQ_FIRST(&l->log.batch)) != NULL) {
-                TAILQ_REMOVE(&l->log.batch, append, link);
+        while ((append = TAILQ_FIRST(&log->batch)) != NULL) {
+                log->end.file = append->rec.file;
+                log->end.generation = append->rec.generation;
+                log->end.position = append->rec.position + eng_rec_size(append->rec.body_len);
+                log->end.prev_crc = append->rec.header_crc;
+                TAILQ_REMOVE(&log->batch, append, link);
                 atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
                 append->durable(l, append);
         }
@@ -227,10 +236,6 @@ static void written(struct lp_io *io, int res)
         }
         eng_count(&l->figures.batches, 1);
         eng_count(&l->figures.written_bytes, log->write_len);
-        log->end.file = log->current->number;
-        log->end.generation = log->current->generation;
-        log->end.position = log->current->bytes;
-        log->end.prev_crc = log->crc;
         finish_batch(l);
         if (eng_batch_due(l))
                 eng_batch_start(l);
@@ -274,7 +279,7 @@ void eng_log_kick(struct eng_local *l)
         bool with_header = false;
         int rv;
 
-        if (log->writing || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
+        if (log->writing || !TAILQ_EMPTY(&log->batch) || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
                 return;
         if (tail_full(l)) {
                 eng_batch_start(l);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/drive/local.h"
 #include "engine/drive/logfile.h"
 #include "engine/drive/rec.h"
 #include "tests/lib/shard_fixture.h"
@@ -343,13 +344,84 @@ static void test_epochs_outlive_their_file(void **state)
         fx_destroy(&fx);
 }
 
+/* A move's last record, and behind it in the same write a record of a client. */
+struct together {
+        struct fx *fx;
+        struct fx_body moved;
+        struct fx_op appended;
+};
+
+static struct together together;
+
+static void moved(void *arg, struct eng_append *append)
+{
+        assert_int_equal(eng_apply_copy(arg, append), 0);
+        eng_append_free(append);
+}
+
+static void moved_and_over(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+
+        moved(arg, append);
+        assert_int_equal(eng_batch_now(l), 0); /* as at the end of a move, but waited for */
+        fx_snapshot(together.fx, "crash");
+}
+
+static void append_together(void *arg)
+{
+        struct together *t = arg;
+        struct eng_local *l = eng_local_of(t->fx->local);
+        struct eng_buf *body = fx_body_buf(&t->moved);
+
+        /* the first is written at once, the second waits for it, and so does what comes behind */
+        assert_int_equal(eng_append_own(l, FMT_RECORD_COPY, body, FX_EPOCH, moved), 0);
+        assert_int_equal(eng_append_own(l, FMT_RECORD_COPY, body, FX_EPOCH, moved_and_over), 0);
+        eng_drive_submit(t->fx->drive, &t->appended.op);
+        eng_buf_unref(body);
+}
+
+static void answered(struct eng_op *op)
+{
+        sem_post(&((struct fx_op *)((char *)op - offsetof(struct fx_op, op)))->ended);
+}
+
+/* The end of a move begins an index batch while a record of the same write waits to be taken in: the batch does not cover it. */
+static void test_crash_after_a_move(void **state)
+{
+        static struct fx_body body;
+        uint8_t name[FMT_NAME_MAX];
+        size_t len = fx_name(name, "moved");
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        fx_body_delete(&together.moved, name, len); /* any change will do */
+        len = fx_name(name, "put");
+        fx_body_put(&body, name, len, 2, 2, "p", 1);
+        fx_fill_append(&together.appended, &body, 2, 50, 0);
+        together.fx = &fx;
+        together.appended.op.epoch = FX_EPOCH;
+        together.appended.op.done = answered;
+        sem_init(&together.appended.ended, 0, 0);
+        fx_call(&fx, 0, append_together, &together);
+        assert_int_equal(fx_wait(&together.appended), 0);
+        fx_close(&fx);
+        fx_restore(&fx, "crash");
+        must_open(&fx);
+        settle(&fx, 2);
+        assert_true(fx_has(&fx, "put", "p", 1));
+        eng_buf_unref(together.appended.op.append.body);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_living_values_move),        cmocka_unit_test(test_deleted_stays_deleted),
                 cmocka_unit_test(test_tombstones_wait),           cmocka_unit_test(test_numbers_are_remembered),
                 cmocka_unit_test(test_busy_group_waits),          cmocka_unit_test(test_damaged_record_keeps_its_file),
-                cmocka_unit_test(test_epochs_outlive_their_file),
+                cmocka_unit_test(test_epochs_outlive_their_file), cmocka_unit_test(test_crash_after_a_move),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
