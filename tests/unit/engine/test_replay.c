@@ -553,6 +553,7 @@ static void test_epochs(void **state)
                 eng_buf_unref(op.op.append.body);
         }
         assert_int_equal(fx_put(&fx, "old", "x", 1), -ESTALE); /* the fixture's epoch */
+        assert_int_equal(fx_commit(&fx, 1, 1), -ESTALE);
         for (round = 0; round < 3; round++) {
                 fx_close(&fx);
                 if (round == 2)
