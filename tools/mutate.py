@@ -45,9 +45,9 @@ NAMED = [
     ("recovery does not complete the logs of the others", "engine/settle.c", "for (; s->pg <= store->pg_count; s->pg++, s->to = 0) {",
      "for (; s->pg <= store->pg_count && s->store == NULL; s->pg++, s->to = 0) {", (POWER, UNIT, FAULTS)),
     ("an append of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number))\n                return -ESTALE;",
-     "if (op->epoch == UINT64_MAX)\n                return -ESTALE;", ("unit test_log test_local", UNIT, FAULTS, POWER)),
-    ("a commit of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number)) {", "if (op->epoch == UINT64_MAX) {", ("unit test_log test_local test_tail", UNIT, FAULTS, POWER)),
-    ("a frame of an older epoch is taken", "engine/drive/write.c", "if (op->epoch < atomic_load(&l->epochs.number))", "if (op->epoch == UINT64_MAX)", ("unit test_local_data test_local", UNIT, FAULTS, POWER)),
+     "if (op->epoch == UINT64_MAX)\n                return -ESTALE;", ("unit test_replay", UNIT, FAULTS, POWER)),
+    ("a commit of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number)) {", "if (op->epoch == UINT64_MAX) {", ("unit test_replay", UNIT, FAULTS, POWER)),
+    ("a frame of an older epoch is taken", "engine/drive/write.c", "if (op->epoch < atomic_load(&l->epochs.number))", "if (op->epoch == UINT64_MAX)", ("unit test_local_data", UNIT, FAULTS, POWER)),
     ("a short write to the log passes", "engine/drive/log.c", "res < 0 || (uint32_t)res != log->write_len || eng", "res < 0 || eng", ("unit test_log test_local", UNIT, FAULTS)),
     ("a record read back is not summed", "engine/drive/recread.c", "era_crc32c(0, r->buf->data + sizeof(rec), rec.body_len) != rec.body_crc", "false", ("unit test_log test_replay test_local", UNIT, FAULTS)),
     ("a record's header is not summed", "engine/drive/rec.c", "rec->header_crc == rec_crc(rec) && ", "", ("unit test_log test_replay test_tear", UNIT, POWER)),
@@ -70,13 +70,12 @@ NAMED = [
     ("the end of a segment is where its data ends", "engine/drive/segment_open.c", "if (at > segment->end)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
     ("what the index knows of a segment may be behind its end", "engine/drive/segment_open.c", "if (segment->end < segment->indexed_to)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
     ("a format cut short between drives stays so", "engine/store.c", "rv = finish_format(o, probes, error);", "(void)finish_format;", (POWER,)),
-    ("drives are finished while others are not prepared", "engine/store.c", "rv = eng_folder_prepare(o->drives[i], &identity, epoch->data, epoch->len, error);",
-     "rv = eng_folder_format(o->drives[i], &identity, epoch->data, epoch->len, error);", (POWER, UNIT)),
 ]
 
 # Without these nothing is lost; why they are there all the same. By title.
 REDUNDANT = {
     "engine/drive/index.c eng_index_condemn: fsync(fd)": "the mark is an empty file: its name is all there is, and that is flushed with the folder",
+    "engine/drive/file.c: log files go that the durable index does not cover": "is_dead() asks the same of each file once more",
 }
 
 

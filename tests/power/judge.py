@@ -115,7 +115,7 @@ class Judge:
 
     def well(self):
         """No drive is out for good: a power cut is no damage."""
-        wait_for("all drives", lambda: all_in(self.daemon), self.daemon, 20)
+        wait_for("all drives", lambda: all_in(self.daemon), self.daemon)
         health = self.daemon.health_json()[1]
         self.expect(health["writable"], health)
 
@@ -138,7 +138,7 @@ class Judge:
 
     def verified(self, uploads):
         """Every shard of every object is whole where it is said to be."""
-        wait_for("the end of healing", lambda: healed(self.daemon), self.daemon, 20)
+        wait_for("the end of healing", lambda: healed(self.daemon), self.daemon)
         raw = RawClient(self.daemon.host, self.daemon.admin_port, *self.keys())
         report = json.loads(raw.request("POST", "/admin/v1/verify").body)
         while report["running"] or not report["ended_ms"]:
