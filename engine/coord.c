@@ -326,7 +326,7 @@ static bool is_full(const struct eng_store *store, const struct eng_drive_info *
 
         if (reserve == 0)
                 reserve = share < (1ull << 30) ? share : 1ull << 30;
-        return info->total_bytes != 0 && info->free_bytes < reserve;
+        return info->starved || (info->total_bytes != 0 && info->free_bytes < reserve);
 }
 
 static void drive_health(struct eng_store *store, unsigned slot, struct eng_drive_info *out)

@@ -235,6 +235,8 @@ struct eng_local_options {
         uint64_t index_map_bytes;      /* first size of the index's map; 0: default. For tests */
         /* Called on the owner loop: the drive has failed (text says why); it answers -EIO from now on. */
         void (*failed)(void *arg, struct eng_drive *drive, const char *text);
+        /* Called on the owner loop: there is no room for another log file. What is left of this one is for deletions: nothing should be put any more. */
+        void (*full)(void *arg, struct eng_drive *drive);
         /*
          * Called on the owner loop after an index batch is durable: objects with shards that died by it (overwritten, deleted, dead parts). values: n
          * buffers of fmt_value + attrs + parts, valid during the call. The store discards their shards (I6: the committed record

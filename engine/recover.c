@@ -22,6 +22,14 @@ static void drive_failed(void *arg, struct eng_drive *drive, const char *text)
         eng_drive_failed(arg, drive->slot, drive, text);
 }
 
+/* At once: before health is looked at again, more could be put than the log has room for. */
+static void drive_full(void *arg, struct eng_drive *drive)
+{
+        struct eng_store *store = arg;
+
+        atomic_store(&store->full, true);
+}
+
 int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_error *error)
 {
         const struct eng_options *opt = &store->options;
@@ -36,6 +44,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
                 .full_reserve_bytes = opt->full_reserve_bytes,
                 .reclaim_rate = opt->reclaim_rate,
                 .failed = drive_failed,
+                .full = drive_full,
                 .superseded = eng_reap_superseded,
                 .arg = store,
         };

@@ -89,6 +89,7 @@ struct eng_drive_info {
         char id[33];               /* hex */
         char reason[160];          /* why it is not in, else "" */
         bool filling;              /* it took another's place and may not hold all shards yet that it should */
+        bool starved;              /* the file system has no room for another log file */
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
         uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
         uint64_t cache_bytes, cache_hits, cache_misses; /* cache of inline bytes */

@@ -68,7 +68,7 @@ run_pytest() {
         shift
         rm -f "$xml"
         MILLRACE_BUILD="$BUILD_ROOT/$kind" MILLRACE_WRAP="$(wrap_for "$kind")" timeout -k 10 "$seconds" \
-                "$PYTHON" -m pytest -q -o cache_dir="$WORK/pytest-$name-$kind" --junitxml="$xml" "$@"
+                "$PYTHON" -m pytest -q --tb=short -o cache_dir="$WORK/pytest-$name-$kind" --junitxml="$xml" "$@"
 }
 
 # pytests BUILD NAME ARG...: pytest against the programs of that build, counted from its report. What failed runs once more: what passes then is

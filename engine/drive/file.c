@@ -55,6 +55,8 @@ static void look_done(struct eng_job *job)
         } else if (rv != 0) {
                 eng_local_fail(l, rv, "looking at the folder");
         }
+        if (eng_space_free(l->space) >= l->reserve_bytes + 2 * ENG_LOG_BYTES_MIN)
+                atomic_store(&l->figures.starved, false); /* the next append that needs a file will tell */
 }
 
 void eng_file_tick(struct eng_local *l)

@@ -301,6 +301,7 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         memcpy(out->id, l->id_text, sizeof(out->id));
         if (failed)
                 memcpy(out->reason, l->reason, sizeof(out->reason));
+        out->starved = atomic_load(&l->figures.starved);
         out->total_bytes = figure(&l->space->total);
         out->free_bytes = figure(&l->space->free);
         out->log_bytes = figure(&l->figures.log_bytes);

@@ -232,6 +232,7 @@ struct eng_local {
                 atomic_uint_fast64_t reclaim_copied, reclaim_freed, reclaim_damaged;
                 atomic_uint_fast64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
                 atomic_uint_fast64_t cache_bytes, cache_hits, cache_misses;
+                atomic_bool starved; /* of space for the next log file */
         } figures;
 
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */

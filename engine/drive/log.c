@@ -70,7 +70,10 @@ static void next_done(struct eng_job *job)
         eng_space_drop(l->space, l->log.claimed);
         l->log.claimed = 0;
         l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
+        atomic_store(&l->figures.starved, rv == -ENOSPC || rv == -EDQUOT);
         if (rv == -ENOSPC || rv == -EDQUOT) {
+                if (l->options.full != NULL)
+                        l->options.full(l->options.arg, &l->drive);
                 eng_log_fail_queue(l, -ENOSPC); /* full is not failed: the next append asks again, or the next tick */
                 return;
         }

@@ -21,3 +21,4 @@ def test_connections_are_spread_evenly():
             finally:
                 for connection in connections:
                     connection.close()
+            daemon.wait_until(lambda: daemon.metrics()["millrace_connections_open"] == 0, 20, "to see them closed")
