@@ -349,6 +349,7 @@ struct together {
         struct fx *fx;
         struct fx_body moved;
         struct fx_op appended;
+        bool still;
 };
 
 static struct together together;
@@ -381,6 +382,16 @@ static void append_together(void *arg)
         eng_buf_unref(body);
 }
 
+/* No index batch is under way, and none is begun by itself from now on. */
+static void keep_still(void *arg)
+{
+        struct together *t = arg;
+        struct eng_local *l = eng_local_of(t->fx->local);
+
+        lp_timer_stop(l->drive.owner, &l->tick);
+        t->still = l->frozen == NULL && l->batch.job.state == ENG_JOB_IDLE;
+}
+
 static void answered(struct eng_op *op)
 {
         sem_post(&((struct fx_op *)((char *)op - offsetof(struct fx_op, op)))->ended);
@@ -404,6 +415,8 @@ static void test_crash_after_a_move(void **state)
         together.appended.op.epoch = FX_EPOCH;
         together.appended.op.done = answered;
         sem_init(&together.appended.ended, 0, 0);
+        while (!together.still)
+                fx_call(&fx, 0, keep_still, &together);
         fx_call(&fx, 0, append_together, &together);
         assert_int_equal(fx_wait(&together.appended), 0);
         fx_close(&fx);
