@@ -65,6 +65,7 @@ static void opened(struct eng_lookup *lookup)
         struct eng_get *get = (struct eng_get *)lookup;
         int rv = lookup->result;
 
+        get->looked_up = true;
         if (rv == 0) {
                 eng_value_object(lookup->value, &get->object);
                 if (eng_value_has_shards(eng_value_head(lookup->value->data)))
@@ -110,9 +111,9 @@ bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(vo
                 struct eng_part part;
                 size_t pos = 0;
 
-                if (get->lookup.value == NULL)
+                if (!get->looked_up) /* the lookup is the primary loop's */
                         known &= get->number > upto;
-                else
+                else if (get->lookup.value != NULL)
                         while (eng_value_next_part(get->lookup.value->data, get->lookup.value->len, &pos, &part) == 1)
                                 each(arg, part.head.id);
         }

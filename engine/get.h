@@ -43,6 +43,7 @@ struct eng_get {
         struct eng_store *store;
         struct eng_loop *el;
         TAILQ_ENTRY(eng_get) link;     /* el->gets */
+        bool looked_up;                /* the lookup has come back */
         uint64_t number;
         struct eng_object object;
         eng_get_opened opened;

@@ -389,7 +389,7 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
                       struct eng_error *error)
 {
         struct eng_identity present, own = *identity;
-        enum eng_folder_state state;
+        enum eng_folder_state state = ENG_FOLDER_ABSENT;
         int rv;
 
         own.layout = FMT_LAYOUT_VERSION;

@@ -62,6 +62,16 @@ static void on_superseded(void *arg, struct eng_drive *drive, struct eng_buf *co
         pthread_mutex_unlock(&fx->lock);
 }
 
+unsigned fx_dead_count(struct fx *fx)
+{
+        unsigned count;
+
+        pthread_mutex_lock(&fx->lock);
+        count = fx->dead.count;
+        pthread_mutex_unlock(&fx->lock);
+        return count;
+}
+
 void fx_make(struct fx *fx, unsigned loops)
 {
         const char *tmp = getenv("TMPDIR");

@@ -45,6 +45,8 @@ struct fx_op {
         struct eng_drive *drive;
 };
 
+/* How many superseded() has told of so far. */
+unsigned fx_dead_count(struct fx *fx);
 /* Makes a temporary folder and formats it. Aborts the test on any trouble. */
 void fx_make(struct fx *fx, unsigned loops);
 /* Starts loops and opens; returns eng_local_open()'s result (fx->error has the text). */

@@ -232,7 +232,7 @@ static void test_copies_prove_nothing_dead(void **state)
         assert_int_equal(put(&fx, FMT_RECORD_PG, "put after", "x", 24), 0);
         assert_int_equal(fx_commit(&fx, 1, 24), 0);
         assert_true(fx_wait_indexed(&fx));
-        assert_int_equal(fx.dead.count, 0);
+        assert_int_equal(fx_dead_count(&fx), 0);
         fx.seq = 30; /* a record of the group does prove it */
         memset(&body, 0, sizeof(body));
         fx_body_put_part(&body, name, fx_name(name, "gone"), 150, 250, 1);
@@ -241,7 +241,7 @@ static void test_copies_prove_nothing_dead(void **state)
         assert_true(fx_wait_indexed(&fx));
         assert_int_equal(fx_delete(&fx, "gone"), 0);
         assert_true(fx_wait_indexed(&fx));
-        assert_int_equal(fx.dead.count, 1);
+        assert_int_equal(fx_dead_count(&fx), 1);
         assert_int_equal(fx_lookup_rv(&fx, "deleted"), -ENOENT);
         assert_true(has(&fx, "replaced", "new"));
         assert_true(has(&fx, "put after", "x"));
