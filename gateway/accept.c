@@ -24,15 +24,18 @@ struct handover {
         struct sockaddr_storage from;
 };
 
-/* Gives back the place in loop->taken that the caller holds; an open connection has one of its own. */
+/* The connection gets the place in loop->taken that the caller holds, and gives it back when it closes. */
 static void add(struct gw_listener *to, int fd, const struct sockaddr_storage *from, socklen_t len)
 {
+        bool open = false;
+
         to->due = true;
         if (to->loop->draining)
                 close(fd);
-        else
-                MHD_add_connection(to->daemon, fd, (const struct sockaddr *)from, len); /* closes what it can't serve */
-        atomic_fetch_sub(&to->loop->taken, 1);
+        else /* closes what it can't serve */
+                open = MHD_add_connection(to->daemon, fd, (const struct sockaddr *)from, len) == MHD_YES;
+        if (!open)
+                atomic_fetch_sub(&to->loop->taken, 1);
 }
 
 static void arrived(struct lp_msg *msg)
@@ -54,8 +57,19 @@ static struct gw_listener *twin(struct gw_loop *loop, const struct gw_listener *
         return NULL;
 }
 
-/* The loop with the fewest connections; this one if it has no more than the others. NULL: all have as many as they may. */
-static struct gw_listener *choose(struct gw_listener *here)
+/* Another loop may have taken the last place meanwhile. */
+static bool take_place(struct gw_loop *loop)
+{
+        unsigned count = atomic_load(&loop->taken);
+
+        while (count < loop->gw->limits.connections)
+                if (atomic_compare_exchange_weak(&loop->taken, &count, count + 1))
+                        return true;
+        return false;
+}
+
+/* The loop with the fewest connections; this one if it has no more than the others. NULL: it has as many as it may. */
+static struct gw_listener *fewest(struct gw_listener *here)
 {
         struct gw_gateway *gw = here->loop->gw;
         unsigned least = atomic_load(&here->loop->taken), count, i;
@@ -72,16 +86,30 @@ static struct gw_listener *choose(struct gw_listener *here)
         return least < gw->limits.connections ? best : NULL;
 }
 
+/* A place on the loop with the fewest connections. NULL: all have as many as they may. */
+static struct gw_listener *choose(struct gw_listener *here)
+{
+        struct gw_listener *to;
+
+        do
+                to = fewest(here);
+        while (to != NULL && !take_place(to->loop));
+        return to;
+}
+
 static void give(struct gw_listener *here, struct gw_listener *to, int fd, const struct sockaddr_storage *from,
                  socklen_t len)
 {
-        struct handover *h = to == here ? NULL : malloc(sizeof(*h));
+        struct handover *h;
 
-        if (h == NULL)
-                to = here;
-        atomic_fetch_add(&to->loop->taken, 1);
         if (to == here) {
                 add(here, fd, from, len);
+                return;
+        }
+        h = malloc(sizeof(*h));
+        if (h == NULL) {
+                close(fd);
+                atomic_fetch_sub(&to->loop->taken, 1);
                 return;
         }
         *h = (struct handover){.msg.run = arrived, .to = to, .fd = fd, .len = len, .from = *from};
@@ -113,7 +141,10 @@ static void ready(struct lp_watch *watch, uint32_t events)
                 fd = accept4(watch->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
                 if (fd >= 0) {
                         give(here, to, fd, &from, len);
-                } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                        continue;
+                }
+                atomic_fetch_sub(&to->loop->taken, 1);
+                if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                         pause_accepting(here);
                         return;
                 } else if (errno == EAGAIN) {

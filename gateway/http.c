@@ -16,6 +16,9 @@
 #include "access.h"
 #include "ops.h"
 
+/* The library counts a connection a little longer than we do (accept.c), and must not refuse the one that comes in its place. */
+#define CLOSING_MAX 64u
+
 /* ---- refusing ------------------------------------------------------------------------------------ */
 
 static bool has_body(const struct gw_request *req)
@@ -267,7 +270,6 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 
         listener->due = true;
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-                atomic_fetch_add(&listener->loop->taken, 1);
                 conn_opened(listener, mhd, context);
                 return;
         }
@@ -307,7 +309,7 @@ struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener)
 
         return MHD_start_daemon(flags, 0, NULL, NULL, on_request, listener, MHD_OPTION_EXTERNAL_LOGGER, no_log, NULL,
                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)GW_POOL_BYTES,
-                                MHD_OPTION_CONNECTION_LIMIT, limits->connections,
+                                MHD_OPTION_CONNECTION_LIMIT, limits->connections + CLOSING_MAX,
                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
                                 MHD_OPTION_URI_LOG_CALLBACK, on_line, listener, MHD_OPTION_UNESCAPE_CALLBACK,
                                 keep_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
