@@ -21,6 +21,7 @@
 #define REST_NS (10ull * 1000 * 1000)  /* after each page */
 #define AGAIN_NS (30ull * 1000 * 1000 * 1000)
 #define AGAIN_PARTS_NS (600ull * 1000 * 1000 * 1000)
+#define AGAIN_LEAVING_NS (3ull * 1000 * 1000 * 1000)  /* an operator waits to take the drive out */
 #define AGAIN_DAILY_NS (24 * 3600ull * 1000 * 1000 * 1000)
 #define RATE_DEFAULT (64ull << 20)
 
@@ -313,7 +314,9 @@ static void end(struct eng_heal *heal)
                 eng_heal_consider(heal->store);
                 return;
         }
-        if (heal->report.failed_objects != 0 || heal->old_puts)
+        if ((heal->homeless & heal->store->coord->shape.leaving) != 0 && !heal->store->coord->drained)
+                later(heal, AGAIN_LEAVING_NS);
+        else if (heal->report.failed_objects != 0)
                 later(heal, AGAIN_NS);
         else if (heal->report.waiting_parts != 0)
                 later(heal, AGAIN_PARTS_NS);
