@@ -34,14 +34,15 @@ int cli_admin_drive_status(struct cli_call *call)
                 char total[24], left[24], path[1024], reason[256];
                 const char *why = cli_json_text(drive, "reason");
                 bool in = strcmp(cli_json_text(drive, "state"), "in") == 0, filling = cli_json_true(drive, "filling");
+                bool leaving = cli_json_true(drive, "leaving"), removed = strcmp(cli_json_text(drive, "state"), "removed") == 0;
 
-                all_in = all_in && in && !filling;
+                all_in = all_in && (in || removed) && !filling && !leaving;
                 cli_format_bytes(total, sizeof(total), cli_json_number(drive, "total_bytes"));
                 cli_format_bytes(left, sizeof(left), cli_json_number(drive, "free_bytes"));
                 printf("%4llu  %-8s %10s %10s  %-32s  %s%s%s%s\n", (unsigned long long)cli_json_number(drive, "slot"),
                        cli_json_text(drive, "state"), total, left, cli_json_text(drive, "id"),
                        cli_printable(stdout, cli_json_text(drive, "path"), path, sizeof(path)), why[0] != '\0' ? ": " : "",
-                       cli_printable(stdout, why, reason, sizeof(reason)), filling ? " (being filled)" : "");
+                       cli_printable(stdout, why, reason, sizeof(reason)), leaving ? " (being emptied)" : filling ? " (being filled)" : "");
         }
         json_decref(answer);
         return all_in ? CLI_OK : CLI_FAILED;
@@ -70,18 +71,12 @@ static int wait_for_it(struct cli_call *call, uint64_t number, json_t **out)
         }
 }
 
-/* folder NULL: where it was. */
-static int attach(struct cli_call *call, const char *action, const char *slot, const char *folder)
+/* Has the daemon do it and waits until it is done or begun. The slot it was done to. */
+static int change(struct cli_call *call, const char *const query[], unsigned long long *slot)
 {
-        const char *const query[] = {"action", action, "slot", slot, folder != NULL ? "path" : NULL, folder, NULL};
         json_t *answer;
-        int status;
+        int status = cli_admin_ask(call, "POST", DRIVES_PATH, query, 202, 202, &answer);
 
-        if (slot[0] == '\0' || strlen(slot) > SLOT_DIGITS || strspn(slot, "0123456789") != strlen(slot))
-                return cli_usage(call, "SLOT is a number (see admin drive status)");
-        if (folder != NULL && folder[0] != '/')
-                return cli_usage(call, "FOLDER is a whole path on the daemon's machine");
-        status = cli_admin_ask(call, "POST", DRIVES_PATH, query, 202, 202, &answer);
         if (status == CLI_OK) {
                 uint64_t number = cli_json_number(answer, "number");
 
@@ -90,11 +85,61 @@ static int attach(struct cli_call *call, const char *action, const char *slot, c
         }
         if (status != CLI_OK)
                 return status;
+        *slot = cli_json_number(answer, "slot");
         if (!cli_json_true(answer, "taken")) {
-                cli_error("slot %s: %s", slot, cli_json_text(answer, "reason"));
+                cli_error("%s: %s", query[3], cli_json_text(answer, "reason"));
                 status = CLI_FAILED;
         }
         json_decref(answer);
+        return status;
+}
+
+static bool is_slot(const char *text)
+{
+        return text[0] != '\0' && strlen(text) <= SLOT_DIGITS && strspn(text, "0123456789") == strlen(text);
+}
+
+/* folder NULL: where it was. */
+static int attach(struct cli_call *call, const char *action, const char *slot, const char *folder)
+{
+        const char *const query[] = {"action", action, "slot", slot, folder != NULL ? "path" : NULL, folder, NULL};
+        unsigned long long number;
+
+        if (!is_slot(slot))
+                return cli_usage(call, "SLOT is a number (see admin drive status)");
+        if (folder != NULL && folder[0] != '/')
+                return cli_usage(call, "FOLDER is a whole path on the daemon's machine");
+        return change(call, query, &number);
+}
+
+int cli_admin_drive_add(struct cli_call *call)
+{
+        const char *const query[] = {"action", "add", "path", call->argv[0], NULL};
+        unsigned long long slot;
+        char name[1024];
+        int status;
+
+        if (call->argv[0][0] != '/')
+                return cli_usage(call, "FOLDER is a whole path on the daemon's machine");
+        status = change(call, query, &slot);
+        if (status == CLI_OK && !call->quiet)
+                printf("%s has slot %llu, and is being brought up to date (millrace admin drive status).\n"
+                       "Give the daemon this folder, too, from its next start on.\n",
+                       cli_printable(stdout, call->argv[0], name, sizeof(name)), slot);
+        return status;
+}
+
+int cli_admin_drive_remove(struct cli_call *call)
+{
+        const char *const query[] = {"action", "remove", "slot", call->argv[0], NULL};
+        unsigned long long slot;
+        int status;
+
+        if (!is_slot(call->argv[0]))
+                return cli_usage(call, "SLOT is a number (see admin drive status)");
+        status = change(call, query, &slot);
+        if (status == CLI_OK && !call->quiet)
+                printf("slot %llu is being emptied (millrace admin heal status). Leave the drive in until its state is \"removed\".\n", slot);
         return status;
 }
 

@@ -124,6 +124,8 @@ int cli_rb(struct cli_call *call);
 int cli_admin_info(struct cli_call *call);
 int cli_admin_verify(struct cli_call *call);
 int cli_admin_drive_status(struct cli_call *call);
+int cli_admin_drive_add(struct cli_call *call);
+int cli_admin_drive_remove(struct cli_call *call);
 int cli_admin_drive_replace(struct cli_call *call);
 int cli_admin_drive_return(struct cli_call *call);
 int cli_admin_heal_status(struct cli_call *call);

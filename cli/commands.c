@@ -41,8 +41,17 @@ const struct cli_command cli_commands[] = {
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS) | CLI_HAS(JSON),
          0, 0, cli_admin_verify},
         {"admin drive status", "", "show the drives of a daemon by slot",
-         "Exit status 1 if a drive is not in use, or is still being filled.\n",
+         "Exit status 1 if a drive is not in use, or is being filled or emptied.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_drive_status},
+        {"admin drive add", "FOLDER", "give a store one more drive",
+         "FOLDER is an empty folder, a whole path on the daemon's machine. It is formatted and gets a slot\n"
+         "of its own; its share of the names comes to it while the daemon serves, and of new objects. Data\n"
+         "that is there already stays where it is.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_drive_add},
+        {"admin drive remove", "SLOT", "take a drive out of a store for good",
+         "What it holds goes to the others while the daemon serves (see admin heal status), or is rebuilt there\n"
+         "if the drive is lost. Its state is \"removed\" when nothing needs it any more.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_drive_remove},
         {"admin drive replace", "SLOT FOLDER", "put an empty folder in the place of a lost drive",
          "FOLDER is a whole path on the daemon's machine. It is formatted, takes the slot for good,\n"
          "and is filled from the other drives while the daemon serves (see admin heal status).\n"

@@ -25,7 +25,8 @@ enum attach_step { STEP_LET_GO, STEP_OPEN, STEP_HAND };
 struct eng_attach {
         struct eng_store *store;
         eng_mask wanted;               /* slots it may be for */
-        bool replace;
+        bool replace;                  /* the folder is to be a new drive */
+        bool add;                      /* and the slot is new, too */
         enum attach_step step;
         _Atomic eng_mask held;         /* of wanted: what was open has not let go yet */
         unsigned tries;
@@ -45,13 +46,12 @@ struct request {
         struct lp_msg msg;
         struct eng_store *store;
         unsigned slot;
-        bool replace;
+        bool replace, add;
         char path[ENG_PATH_MAX];
         uint64_t number;
 };
 
-/* number 0: nobody wants to know. */
-static void report(struct eng_store *store, uint64_t number, int rv, const char *text)
+void eng_attach_report(struct eng_store *store, uint64_t number, int rv, const char *text)
 {
         struct eng_attach_report *r = &store->attached[number % ENG_ATTACH_REPORTS];
 
@@ -78,7 +78,7 @@ int eng_attach_read(struct eng_store *store, uint64_t number, struct eng_attach_
         return rv;
 }
 
-static uint64_t new_report(struct eng_store *store, unsigned slot, bool replace)
+uint64_t eng_attach_new_report(struct eng_store *store, unsigned slot, bool replace)
 {
         struct eng_attach_report *r;
         uint64_t number;
@@ -216,7 +216,7 @@ static void finish(struct eng_attach *a, int rv)
                 store->unplaced_count--;
         } /* one that is open and of no use is closed with the store */
         store->coord->attach = NULL;
-        report(store, a->number, rv, rv == 0 ? "" : a->error.text[0] != 0 ? a->error.text : strerror(-rv));
+        eng_attach_report(store, a->number, rv, rv == 0 ? "" : a->error.text[0] != 0 ? a->error.text : strerror(-rv));
         free_attach(a);
         if (store->coord->stopping)
                 return;
@@ -244,6 +244,20 @@ static bool shares_history(const struct eng_store *store, const struct eng_membe
         return epoch->number == 0;
 }
 
+/* The store has one slot more. The epoch that takes the drive in says so, and any before it. */
+static void new_slot(struct eng_attach *a)
+{
+        struct eng_store *store = a->store;
+        struct eng_member *m = &store->members[a->slot];
+
+        memset(m, 0, sizeof(*m));
+        memcpy(m->place_id, a->member->identity.drive_id, FMT_ID);
+        store->coord->wish.adding |= eng_bit(a->slot);
+        pthread_mutex_lock(&store->health_lock);
+        atomic_store(&store->drive_count, a->slot + 1);
+        pthread_mutex_unlock(&store->health_lock);
+}
+
 /* The slot has this drive from now on. */
 static void hand_over(struct eng_attach *a)
 {
@@ -256,7 +270,9 @@ static void hand_over(struct eng_attach *a)
         if (seen > c->view.epoch) /* of an epoch that never came in force */
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
-        if (a->replace)
+        if (a->add)
+                new_slot(a);
+        else if (a->replace)
                 c->filling |= eng_bit(a->slot);
         pthread_mutex_lock(&store->health_lock);
         memcpy(m->id, from->identity.drive_id, FMT_ID);
@@ -404,13 +420,23 @@ static const char *refusal(const struct eng_store *store, const struct request *
         *rv = -EHOSTDOWN;
         if (c->stopping || c->phase != ENG_PHASE_OPEN)
                 return "the store is not open";
+        *rv = -EMFILE;
+        if (q->add && q->slot == ENG_DRIVES_MAX)
+                return "all slots have been used";
         *rv = -EINVAL;
-        if (q->slot >= store->drive_count)
+        if (q->slot >= store->drive_count && !q->add)
                 return "there is no such slot";
         if (q->replace && q->path[0] == 0)
                 return "an empty folder is needed";
+        if (c->shape.gone & eng_bit(q->slot))
+                return "that drive was removed from the store: add one";
+        *rv = -EBUSY;
+        if (q->add && (c->shape.adding | c->wish.adding) != 0)
+                return "another drive is being added";
+        if (q->add && (c->shape.leaving | c->wish.leaving) != 0)
+                return "a drive is being removed";
         *rv = -EEXIST;
-        if ((c->view.in | c->view.joining) & c->view.up & eng_bit(q->slot))
+        if (!q->add && (c->view.in | c->view.joining) & c->view.up & eng_bit(q->slot))
                 return "the drive in that slot is in use";
         *rv = -EROFS;
         if (!c->view.writable)
@@ -418,7 +444,7 @@ static const char *refusal(const struct eng_store *store, const struct request *
         *rv = -EBUSY;
         if (c->attach != NULL || c->join != NULL)
                 return "another drive is on its way in";
-        if (store->members[q->slot].state == ENG_DRIVE_STALE)
+        if (!q->add && store->members[q->slot].state == ENG_DRIVE_STALE)
                 return "the drive in that slot is about to be brought up to date";
         *rv = -EMFILE;
         if (store->unplaced_count == ENG_DRIVES_MAX + ENG_ATTACH_MAX)
@@ -427,27 +453,42 @@ static const char *refusal(const struct eng_store *store, const struct request *
         return NULL;
 }
 
+/* The next one; the report says which. */
+static void take_slot(struct request *q)
+{
+        struct eng_store *store = q->store;
+
+        q->slot = store->drive_count;
+        pthread_mutex_lock(&store->health_lock);
+        store->attached[q->number % ENG_ATTACH_REPORTS].slot = q->slot;
+        pthread_mutex_unlock(&store->health_lock);
+}
+
 static void requested(struct lp_msg *msg)
 {
         struct request *q = (struct request *)msg;
         struct eng_store *store = q->store;
         struct eng_attach *a = NULL;
+        const char *why;
         int rv;
-        const char *why = refusal(store, q, &rv);
 
+        if (q->add)
+                take_slot(q);
+        why = refusal(store, q, &rv);
         if (why == NULL) {
                 a = new_attach(store, 1);
                 rv = a == NULL ? -ENOMEM : 0;
                 why = a == NULL ? "no memory" : NULL;
         }
         if (why != NULL) {
-                report(store, q->number, rv, why);
+                eng_attach_report(store, q->number, rv, why);
                 free(q);
                 return;
         }
         a->replace = q->replace;
+        a->add = q->add;
         a->slot = q->slot;
-        a->wanted = eng_bit(q->slot);
+        a->wanted = q->add ? 0 : eng_bit(q->slot);
         a->path_count = 1;
         snprintf(a->paths[0], ENG_PATH_MAX, "%s", q->path[0] != 0 ? q->path : store->members[q->slot].path);
         a->number = q->number;
@@ -457,7 +498,7 @@ static void requested(struct lp_msg *msg)
         let_go(a);
 }
 
-int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number)
+static int ask(struct eng_store *store, unsigned slot, const char *path, bool replace, bool add, uint64_t *number)
 {
         struct request *q;
 
@@ -469,11 +510,22 @@ int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, b
         q->store = store;
         q->slot = slot;
         q->replace = replace;
+        q->add = add;
         snprintf(q->path, sizeof(q->path), "%s", path == NULL ? "" : path);
-        q->number = *number = new_report(store, slot, replace);
+        q->number = *number = eng_attach_new_report(store, slot, replace);
         q->msg.run = requested;
         lp_post(store->loops[0].loop, &q->msg);
         return 0;
+}
+
+int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number)
+{
+        return ask(store, slot, path, replace, false, number);
+}
+
+int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number)
+{
+        return ask(store, ENG_DRIVES_MAX, path, true, true, number);
 }
 
 /* ---- looked for ----------------------------------------------------------------------------------------------- */

@@ -16,6 +16,15 @@
 
 /* ---- epoch records ------------------------------------------------------------------------------------------- */
 
+static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
+{
+        const struct eng_shape *shape = &c->next_shape;
+
+        return (uint8_t)((c->filling & drive ? FMT_EPOCH_FILLING : 0) | (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
+                         (shape->leaving & drive ? FMT_EPOCH_LEAVING : 0) | (shape->gone & drive ? FMT_EPOCH_GONE : 0) |
+                         (shape->shedding & drive ? FMT_EPOCH_SHEDDING : 0));
+}
+
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
 {
@@ -42,8 +51,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                         d.in = FMT_EPOCH_IN;
                 else if (joining & eng_bit(i))
                         d.in = FMT_EPOCH_JOINING;
-                if (store->coord->filling & eng_bit(i))
-                        d.flags = FMT_EPOCH_FILLING;
+                d.flags = epoch_flags(store->coord, eng_bit(i));
                 d.base = (base & eng_bit(i)) != 0;
                 memcpy(d.drive_id, store->members[i].id, FMT_ID);
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
@@ -136,17 +144,56 @@ static void change_over(struct eng_store *store, void *arg)
                 eng_epoch_change(store);
         else
                 eng_join_epoch(store);
+        eng_reshape_epoch(store);
+        eng_shed_consider(store);
         eng_heal_consider(store); /* more objects may lack shards now, or fewer */
+}
+
+/* The placement of an epoch that was not made is of no use. */
+static void drop_next_map(struct eng_coord *c)
+{
+        eng_placement_free(c->next_map);
+        c->next_map = NULL;
 }
 
 static void give_up_writing(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
+        drop_next_map(c);
         c->view.writable = false;
         c->view.paused = false;
         c->view.joining = 0;
         eng_view_spread(store, change_over);
+}
+
+static void take_shape(struct eng_coord *c)
+{
+        eng_mask gone = c->next_shape.gone & ~c->shape.gone;
+
+        c->shape = c->next_shape;
+        c->present &= ~gone;
+        c->view.up &= ~gone;
+        if (c->next_map == NULL)
+                return;
+        c->next_map->next = c->maps;
+        c->maps = c->next_map;
+        c->next_map = NULL;
+        c->view.map = c->maps;
+}
+
+int eng_shape_map(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        const struct eng_shape *next = &c->next_shape;
+        const struct eng_placement *map = c->view.map;
+
+        drop_next_map(c);
+        if (map != NULL && map->drives == store->drive_count && map->adding == next->adding &&
+            map->leaving == next->leaving && map->gone == next->gone)
+                return 0;
+        c->next_map = eng_placement_new(store, next->adding, next->leaving, next->gone);
+        return c->next_map != NULL ? 0 : -ENOMEM;
 }
 
 static void epoch_durable(struct eng_store *store, eng_mask failed)
@@ -166,6 +213,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         c->view.epoch++;
         c->base = c->view.in;
         c->view.in = c->next_in;
+        take_shape(c);
         c->view.joining = c->next_joining;
         c->view.up |= c->next_joining & c->present;
         c->view.paused = false;
@@ -180,7 +228,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
-        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
+        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_slots_counted(store), store->k, store->m)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
@@ -194,8 +242,12 @@ static void loops_quiet(struct eng_store *store, void *arg)
         promoted &= c->next_joining;
         c->next_in = (c->view.in & c->view.up) | promoted;
         c->next_joining &= ~promoted;
+        eng_reshape_next(store, promoted);
+        c->next_in &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));
-        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->next_in, c->next_joining, c->view.in);
+        body = eng_shape_map(store) != 0 ? NULL
+                                         : eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->next_in,
+                                                          c->next_joining, c->view.in);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->next_in | c->next_joining, epoch_durable);
         eng_buf_unref(body);
@@ -218,7 +270,7 @@ void eng_epoch_change(struct eng_store *store)
         c->changing = true;
         c->again = false;
         if (!c->view.writable ||
-            !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, store->drive_count, store->k, store->m)) {
+            !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_slots_counted(store), store->k, store->m)) {
                 give_up_writing(store);
                 return;
         }
@@ -247,7 +299,7 @@ static void failure_told(struct lp_msg *msg)
         eng_mask counted = c->view.in | c->view.joining;
         const struct eng_member *m = &f->store->members[f->slot];
 
-        if (f->drive != m->drive && f->drive != m->local) { /* another has taken its place meanwhile */
+        if ((f->drive != m->drive && f->drive != m->local) || (c->shape.gone & eng_bit(f->slot))) { /* another has taken its place, or none is to */
                 free(f);
                 return;
         }
@@ -295,6 +347,7 @@ void eng_coord_open(struct eng_store *store)
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
         eng_health_refresh(store);
         eng_join_consider(store);
+        eng_shed_consider(store);
         eng_heal_consider(store);
         eng_attach_start(store);
         eng_scrub_begin(store);
@@ -337,6 +390,8 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
         if (m->local != NULL)
                 eng_local_info(m->local, out);
         out->state = m->state;
+        out->adding = ((store->coord->shape.adding | store->coord->wish.adding) & eng_bit(slot)) != 0;
+        out->leaving = (store->coord->shape.leaving & eng_bit(slot)) != 0;
         out->filling = (store->coord->filling & eng_bit(slot)) != 0;
         snprintf(out->path, sizeof(out->path), "%s", m->path);
         hex(out->id, m->id);
@@ -353,7 +408,7 @@ static void explain(const struct eng_store *store, struct eng_health *h)
                 snprintf(h->reason, sizeof(h->reason), "recovery is under way");
         else if (!c->view.writable)
                 snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write", h->drives_in,
-                         h->drive_count);
+                         h->drive_count - h->drives_removed);
         else if (h->full)
                 snprintf(h->reason, sizeof(h->reason), "a drive has less free space than its reserve");
 }
@@ -379,6 +434,7 @@ void eng_health_refresh(struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 drive_health(store, i, &h->drives[i]);
                 h->drives_in += h->drives[i].state == ENG_DRIVE_IN;
+                h->drives_removed += h->drives[i].state == ENG_DRIVE_REMOVED;
                 h->cache_bytes += h->drives[i].cache_bytes;
                 h->cache_hits += h->drives[i].cache_hits;
                 h->cache_misses += h->drives[i].cache_misses;

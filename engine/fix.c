@@ -122,11 +122,22 @@ static void members_have(struct eng_txn *txn, int rv)
         eng_drive_submit(txn->store->members[fix->slot].drive, op);
 }
 
+/* It catches up, with all groups or with those that come to it; or its copy is damaged. */
+static bool may_be_written(const struct eng_fix *fix, const struct eng_view *view)
+{
+        eng_mask slot = eng_bit(fix->slot);
+
+        if (fix->repair)
+                return (view->in & view->up & slot) != 0;
+        return (view->joining & slot) != 0 ||
+               (eng_writers(view, fix->txn.pg) & ~eng_speakers(view, fix->txn.pg) & view->up & slot) != 0;
+}
+
 static void prepare(struct eng_txn *txn)
 {
         struct eng_fix *fix = (struct eng_fix *)txn;
 
-        if (!((fix->repair ? txn->at->view.in & txn->at->view.up : txn->at->view.joining) & eng_bit(fix->slot))) {
+        if (!may_be_written(fix, &txn->at->view)) {
                 eng_txn_finish(txn, -ECANCELED);
                 return;
         }

@@ -226,7 +226,11 @@ enum fmt_epoch_in {
 };
 
 enum fmt_epoch_flag {
-        FMT_EPOCH_FILLING = 1          /* put in the place of another drive: shards that records name on it may not be there yet */
+        FMT_EPOCH_FILLING = 1,         /* put in the place of another drive: shards that records name on it may not be there yet */
+        FMT_EPOCH_ADDING = 2,          /* new: groups come to it by the placement, of which those before it still speak */
+        FMT_EPOCH_LEAVING = 4,         /* being removed: groups go from it by the placement, and shards; it still speaks for those groups */
+        FMT_EPOCH_GONE = 8,            /* was removed: its slot is used for nothing any more */
+        FMT_EPOCH_SHEDDING = 16        /* groups went from it: it may still hold names of them */
 };
 
 struct fmt_epoch_drive {

@@ -21,12 +21,14 @@
 #define REST_NS (10ull * 1000 * 1000)  /* after each page */
 #define AGAIN_NS (30ull * 1000 * 1000 * 1000)
 #define AGAIN_PARTS_NS (600ull * 1000 * 1000 * 1000)
+#define AGAIN_LEAVING_NS (3ull * 1000 * 1000 * 1000)  /* an operator waits to take the drive out */
 #define AGAIN_DAILY_NS (24 * 3600ull * 1000 * 1000 * 1000)
 #define RATE_DEFAULT (64ull << 20)
 
 struct lacking {
         struct eng_name name;
         uint64_t bytes;                /* of the shards it lacks */
+        bool below;
 };
 
 /* owner: coordinator */
@@ -36,8 +38,12 @@ struct eng_heal {
         unsigned level;                /* 0: survey; else objects that lack so many shards are mended */
         unsigned worst;                /* the most that an object that can be mended lacks */
         eng_mask filling;              /* drives that were being filled when it began */
+        eng_mask homeless;             /* and those that were leaving, or are gone: what records name on them goes to others */
+        bool old_puts;                 /* when it began, an object was on its way that may have shards on the one that leaves */
         uint64_t epoch;                /* in which it began */
         uint64_t written;              /* bytes */
+        atomic_bool seen_old;
+        uint64_t leaving_since;        /* epoch */
         struct eng_mend *mend;         /* under way */
         struct eng_name from, to;
         bool more;
@@ -114,28 +120,40 @@ static eng_mask lost_drives(const struct eng_heal *heal)
         return ~(view->in & view->up) | heal->filling;
 }
 
+/* Of what records name there, shards can be given to drives anew. */
+static eng_mask mendable_drives(const struct eng_heal *heal)
+{
+        return heal->filling | heal->homeless;
+}
+
 /* Drives enough that every run could have all its shards: else mending would only move the lack around. */
 static bool enough_drives(const struct eng_store *store)
 {
         const struct eng_view *view = &store->coord->view;
 
-        return view->writable && (unsigned)__builtin_popcountll(view->in & view->up) >= store->k + store->m;
+        return view->writable &&
+               (unsigned)__builtin_popcountll(view->in & view->up & ~view->map->leaving) >= store->k + store->m;
 }
 
-/* How many shards a value lacks at the worst place; *mendable: of those that can be given back, *bytes. */
-static unsigned lack_of(const struct eng_heal *heal, const struct eng_merge_entry *e, bool *mendable, uint64_t *bytes)
+/*
+ * How many shards a value lacks at the worst place, or has on a drive that leaves; *mendable: of those that can be given back, *bytes. *below: it
+ * lacks some now.
+ */
+static unsigned lack_of(const struct eng_heal *heal, const struct eng_merge_entry *e, bool *mendable, bool *below, uint64_t *bytes)
 {
+        eng_mask lost = lost_drives(heal);
         unsigned most = 0, n;
         struct eng_part part;
         size_t pos = 0;
 
         *bytes = 0;
-        *mendable = false;
+        *mendable = *below = false;
         while (eng_value_next_part(e->value, e->value_len, &pos, &part) == 1) {
-                n = eng_mend_lack(&part, lost_drives(heal));
+                n = eng_mend_lack(&part, lost | heal->homeless);
                 most = n > most ? n : most;
-                *mendable |= n != 0 && eng_mend_lack(&part, heal->filling) > 0;
-                *bytes += n == 0 ? 0 : eng_mend_lack_bytes(&part, heal->filling);
+                *below |= eng_mend_lack(&part, lost) > 0;
+                *mendable |= n != 0 && eng_mend_lack(&part, mendable_drives(heal)) > 0;
+                *bytes += n == 0 ? 0 : eng_mend_lack_bytes(&part, mendable_drives(heal));
         }
         return most;
 }
@@ -144,15 +162,15 @@ static void survey(struct eng_heal *heal, const struct eng_merge_entry *e)
 {
         struct eng_heal_report *r = &heal->report;
         uint64_t bytes;
-        bool mendable;
-        unsigned n = lack_of(heal, e, &mendable, &bytes);
+        bool mendable, below;
+        unsigned n = lack_of(heal, e, &mendable, &below, &bytes);
 
         if (heal->from.data[0] == FMT_SPACE_PART) {
                 r->waiting_parts += mendable;
                 return;
         }
         r->looked_at++;
-        r->below += n > 0;
+        r->below += below;
         if (!mendable || !enough_drives(heal->store))
                 return;
         r->todo_objects++;
@@ -165,7 +183,7 @@ static void pick(struct eng_heal *heal, const struct eng_merge_entry *e)
         struct lacking *l = &heal->lacking[heal->count];
         bool mendable;
 
-        if (lack_of(heal, e, &mendable, &l->bytes) != heal->level || !mendable)
+        if (lack_of(heal, e, &mendable, &l->below, &l->bytes) != heal->level || !mendable)
                 return;
         l->name = heal->from;
         heal->count++;
@@ -189,7 +207,7 @@ static void mended(void *arg, int rv, uint64_t bytes)
         } else {
                 heal->report.done_objects++;
                 heal->report.done_bytes += heal->lacking[heal->next - 1].bytes;
-                heal->report.below -= heal->report.below > 0;
+                heal->report.below -= heal->report.below > 0 && heal->lacking[heal->next - 1].below;
                 if (bytes > 0)
                         count_mended(heal, bytes);
         }
@@ -272,9 +290,13 @@ static void filled(struct eng_heal *heal)
         struct eng_coord *c = heal->store->coord;
         const struct eng_heal_report *r = &heal->report;
 
-        if (heal->filling == 0 || r->failed_objects != 0 || r->waiting_parts != 0 || r->done_objects < r->todo_objects)
+        if (mendable_drives(heal) == 0 || r->failed_objects != 0 || r->waiting_parts != 0 || r->done_objects < r->todo_objects)
                 return;
         if (heal->epoch != c->view.epoch || (heal->filling & ~(c->view.in & c->view.up)) != 0 || !enough_drives(heal->store))
+                return;
+        if (!heal->old_puts && (heal->homeless & c->shape.leaving) != 0)
+                eng_reshape_drained(heal->store);
+        if (heal->filling == 0)
                 return;
         c->filling &= ~heal->filling;
         eng_epoch_change(heal->store); /* so that the next start knows */
@@ -292,7 +314,9 @@ static void end(struct eng_heal *heal)
                 eng_heal_consider(heal->store);
                 return;
         }
-        if (heal->report.failed_objects != 0)
+        if ((heal->homeless & heal->store->coord->shape.leaving) != 0 && !heal->store->coord->drained)
+                later(heal, AGAIN_LEAVING_NS);
+        else if (heal->report.failed_objects != 0)
                 later(heal, AGAIN_NS);
         else if (heal->report.waiting_parts != 0)
                 later(heal, AGAIN_PARTS_NS);
@@ -335,6 +359,29 @@ static struct eng_heal *make(struct eng_store *store)
         return heal;
 }
 
+/* What an object that was begun before holds on the drive that leaves, no record names yet. */
+static bool see_puts(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        struct eng_heal *heal = arg;
+        uint32_t epoch = UINT32_MAX;
+        uint64_t counter;
+
+        eng_put_oldest(el, &epoch, &counter);
+        if (epoch < heal->leaving_since)
+                atomic_store(&heal->seen_old, true);
+        return true;
+}
+
+static void puts_seen(struct eng_store *store, void *arg)
+{
+        struct eng_heal *heal = arg;
+
+        if (store->coord->stopping)
+                return;
+        heal->old_puts = atomic_load(&heal->seen_old);
+        begin_round(heal, FMT_SPACE_PART);
+}
+
 void eng_heal_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
@@ -358,13 +405,20 @@ void eng_heal_consider(struct eng_store *store)
         heal->walking = true;
         heal->level = heal->worst = 0;
         heal->filling = c->filling & c->view.in & c->view.up;
+        heal->homeless = c->shape.leaving | c->shape.gone;
+        heal->old_puts = false;
         heal->epoch = c->view.epoch;
         heal->written = 0;
         memset(&heal->report, 0, sizeof(heal->report));
         heal->report.running = true;
         heal->report.started_ms = lp_wall_ms();
         publish(heal);
-        begin_round(heal, FMT_SPACE_PART);
+        atomic_store(&heal->seen_old, false);
+        heal->leaving_since = c->leaving_since;
+        if (c->shape.leaving == 0 || eng_cast(store, see_puts, puts_seen, heal) != 0) {
+                heal->old_puts = c->shape.leaving != 0;
+                begin_round(heal, FMT_SPACE_PART);
+        }
 }
 
 void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct eng_heal_report *last)

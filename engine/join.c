@@ -10,6 +10,8 @@
  *   LEAVE     an epoch makes it a member
  *
  * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew.
+ *
+ * A member to which groups come because another leaves (reshape.c) is written to already: it gains them by the COMPARE step alone.
  */
 #include "engine/store.h"
 
@@ -40,6 +42,7 @@ struct side {
 struct eng_join {
         struct eng_store *store;
         unsigned slot;
+        bool gains;                    /* a member that gets groups of a drive that leaves */
         enum join_step step;
         unsigned attempts;
         struct eng_op op;              /* VOID */
@@ -60,6 +63,7 @@ struct eng_join {
 };
 
 static void compare_on(struct eng_join *join);
+static void restart_compare(struct eng_join *join);
 static void fix_some(struct eng_join *join);
 
 /* ---- beginning and ending ------------------------------------------------------------------------------- */
@@ -68,6 +72,8 @@ static void tell(struct eng_join *join)
 {
         char text[160];
 
+        if (join->gains)
+                return;
         snprintf(text, sizeof(text), "catching up: %llu names compared, %llu copied",
                  (unsigned long long)join->compared, (unsigned long long)join->copied);
         eng_member_state(join->store, join->slot, ENG_DRIVE_JOINING, text);
@@ -102,6 +108,7 @@ static void end(struct eng_join *join)
         eng_join_free(store);
         eng_health_refresh(store);
         eng_join_consider(store);
+        eng_reshape_consider(store);
         eng_heal_consider(store);
 }
 
@@ -160,11 +167,15 @@ void eng_join_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
         struct eng_join *join;
+        bool gains;
         int slot;
 
         if (c->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->join != NULL)
                 return;
         slot = candidate(store);
+        gains = slot < 0;
+        if (gains)
+                slot = eng_reshape_gainer(store);
         if (slot < 0)
                 return;
         join = calloc(1, sizeof(*join));
@@ -172,11 +183,17 @@ void eng_join_consider(struct eng_store *store)
                 return; /* when the next epoch comes */
         join->store = store;
         join->slot = (unsigned)slot;
+        join->gains = gains;
         if (make_room(join) != 0) {
                 free_join(join);
                 return;
         }
         c->join = join;
+        if (gains) {
+                join->step = STEP_COMPARE;
+                restart_compare(join);
+                return;
+        }
         c->present |= eng_bit(join->slot);
         tell(join);
         join->op.kind = ENG_OP_APPEND;
@@ -196,17 +213,18 @@ void eng_join_wants(const struct eng_store *store, eng_mask *joining, eng_mask *
 {
         const struct eng_join *join = store->coord->join;
 
-        *joining = join != NULL && join->step != STEP_VOID ? eng_bit(join->slot) : 0;
+        *joining = join != NULL && !join->gains && join->step != STEP_VOID ? eng_bit(join->slot) : 0;
         *promoted = join != NULL && join->step == STEP_LEAVE ? eng_bit(join->slot) : 0;
 }
 
-/* Sets bits of the groups, CONFIG included, whose members include the drive. */
-static void groups_of(const struct eng_store *store, unsigned slot, uint64_t *bits)
+/* Sets bits of the groups, CONFIG included, that the drive is to have and may not have yet. */
+static void groups_wanted(const struct eng_join *join, uint64_t *bits)
 {
+        const struct eng_view *view = &join->store->coord->view;
         unsigned pg;
 
-        for (pg = 0; pg <= store->pg_count; pg++)
-                if (store->pgs[pg].members & eng_bit(slot))
+        for (pg = 0; pg <= join->store->pg_count; pg++)
+                if ((eng_writers(view, pg) & eng_bit(join->slot)) && !(join->gains && (eng_speakers(view, pg) & eng_bit(join->slot))))
                         bits[pg / 64] |= 1ull << (pg % 64);
 }
 
@@ -214,7 +232,7 @@ static void restart_compare(struct eng_join *join)
 {
         memset(join->todo, 0, join->store->pg_words * sizeof(uint64_t));
         memset(join->pgs, 0, join->store->pg_words * sizeof(uint64_t));
-        groups_of(join->store, join->slot, join->todo);
+        groups_wanted(join, join->todo);
         join->source = 0;
         join->from.len = 0;
         join->error = 0;
@@ -232,7 +250,14 @@ void eng_join_epoch(struct eng_store *store)
                 eng_join_consider(store);
                 return;
         }
-        if (join->step == STEP_LEAVE && (c->view.in & eng_bit(join->slot))) {
+        if (join->gains) {
+                if ((c->view.in & c->view.up & eng_bit(join->slot)) && c->view.writable)
+                        return;
+                if (join->out == 0)
+                        end(join);
+                else
+                        join->error = -ECANCELED;
+        } else if (join->step == STEP_LEAVE && (c->view.in & eng_bit(join->slot))) {
                 eng_member_state(store, join->slot, ENG_DRIVE_IN, "");
                 end(join);
         } else if (join->step == STEP_ENTER && (c->view.joining & eng_bit(join->slot))) {
@@ -268,7 +293,7 @@ static void stumble(struct eng_join *join)
                 return;
         }
         c->join_timer.expired = retry;
-        if (++join->attempts > ATTEMPTS || lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS) != 0)
+        if ((++join->attempts > ATTEMPTS && !join->gains) || lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS) != 0)
                 leave_alone(join, "it could not be brought up to date: what others hold could not be read or copied");
 }
 
@@ -386,7 +411,7 @@ static bool next_source(struct eng_join *join)
                 if (!(fit & eng_bit(join->source)))
                         continue;
                 memset(join->pgs, 0, store->pg_words * sizeof(uint64_t));
-                groups_of(store, join->source, join->pgs);
+                eng_groups_spoken_for(&store->coord->view, store->pg_count, join->source, join->pgs);
                 for (w = 0, any = 0; w < store->pg_words; w++) {
                         join->pgs[w] &= join->todo[w];
                         join->todo[w] &= ~join->pgs[w];
@@ -415,6 +440,11 @@ static void finish(struct eng_join *join)
 {
         if (!all_compared(join)) {
                 stumble(join);
+                return;
+        }
+        if (join->gains) {
+                eng_reshape_gained(join->store, join->slot);
+                end(join);
                 return;
         }
         join->step = STEP_LEAVE;
@@ -465,7 +495,7 @@ static void fixed(struct eng_fix *fix)
 
         join->out--;
         fix->arg = NULL;
-        if (passing(fix->txn.result) && ++join->attempts <= ATTEMPTS) {
+        if (passing(fix->txn.result) && (++join->attempts <= ATTEMPTS || join->gains)) {
                 join->differ[--join->differ_next] = fix->name;
                 join->pausing = true;
         } else if (fix->txn.result != 0) {

@@ -73,13 +73,19 @@ uint64_t eng_mend_lack_bytes(const struct eng_part *part, eng_mask drives)
         return bytes;
 }
 
+/* No drive is named that is to keep it. */
+static bool is_homeless(const struct eng_mend *mend, const struct eng_part *part, unsigned run, unsigned shard)
+{
+        return is_lacking(part, run, shard, mend->homeless);
+}
+
 /* A drive for each missing shard of one run, the preferred ones first. False: there is none for any of them. */
 static bool plan_run(const struct eng_mend *mend, const struct eng_part *part, unsigned run, uint16_t *targets)
 {
-        const struct eng_store *store = mend->store;
-        uint32_t pg = eng_pg_of_run(store->pg_count, part->head.id, run);
-        const uint16_t *order = store->orders + (size_t)pg * store->drive_count;
-        eng_mask fit = mend->el->view.in & mend->el->view.up;
+        const struct eng_placement *map = mend->el->view.map;
+        uint32_t pg = eng_pg_of_run(mend->store->pg_count, part->head.id, run);
+        const uint16_t *order = map->orders + (size_t)pg * map->drives;
+        eng_mask fit = mend->el->view.in & mend->el->view.up & ~mend->homeless;
         unsigned shard, next = 0;
         bool any = false;
 
@@ -88,11 +94,11 @@ static bool plan_run(const struct eng_mend *mend, const struct eng_part *part, u
                         fit &= ~eng_bit(named_drive(part, run, shard));
         for (shard = 0; shard < shards_of(part); shard++) {
                 targets[shard] = ENG_NO_DRIVE;
-                if (named_drive(part, run, shard) != ENG_NO_DRIVE)
+                if (!is_homeless(mend, part, run, shard))
                         continue;
-                while (next < store->drive_count && !(fit & eng_bit(order[next])))
+                while (next < map->drives && !(fit & eng_bit(order[next])))
                         next++;
-                if (next == store->drive_count)
+                if (next == map->drives)
                         continue;
                 targets[shard] = order[next++];
                 any = true;
@@ -158,7 +164,7 @@ static int make_plans(struct eng_mend *mend)
         int rv = 0;
 
         while (rv == 0 && eng_value_next_part(mend->value->data, mend->value->len, &pos, &part) == 1) {
-                if (eng_mend_lack(&part, mend->filling) > 0 || has_bad(mend, &part))
+                if (eng_mend_lack(&part, mend->filling | mend->homeless) > 0 || has_bad(mend, &part))
                         rv = add_plan(mend, &part, offset);
                 offset += part.head.size;
         }
@@ -384,7 +390,7 @@ static struct eng_buf *patch(const struct eng_mend *mend, const struct eng_buf *
                         if (memcmp(plan->part.head.id, part.head.id, FMT_ID) != 0)
                                 continue;
                         for (i = 0; i < n; i++) {
-                                if (plan->targets[i] == ENG_NO_DRIVE || named_drive(&part, 0, (unsigned)i) != ENG_NO_DRIVE)
+                                if (plan->targets[i] == ENG_NO_DRIVE || !is_homeless(mend, &part, 0, (unsigned)i))
                                         continue;
                                 memcpy(out->data + at + 2 * i, &plan->targets[i], 2);
                                 patched++;
@@ -780,7 +786,8 @@ struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_o
         mend->bad = order->bad;
         mend->bad_count = order->bad_count;
         mend->epoch = mend->el->view.epoch;
-        mend->filling = store->coord->filling & mend->el->view.in & mend->el->view.up;
+        mend->homeless = mend->el->view.map->leaving | mend->el->view.map->gone;
+        mend->filling = store->coord->filling & ~mend->homeless & mend->el->view.in & mend->el->view.up;
         mend->done = done;
         mend->arg = arg;
         STAILQ_INIT(&mend->plans);

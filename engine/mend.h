@@ -52,6 +52,7 @@ struct eng_mend {
         const struct eng_mend_bad *bad; /* caller's */
         unsigned bad_count;
         eng_mask filling;              /* drives that may lack shards which records name on them */
+        eng_mask homeless;             /* drives that are leaving or gone: shards on them are to be named elsewhere */
         struct eng_mend_plans plans;
         struct eng_op ask;             /* HELD */
         unsigned ask_run, ask_shard;

@@ -16,22 +16,22 @@
 
 /* ---- the cover ------------------------------------------------------------------------------------------ */
 
-static unsigned covers(const struct eng_store *store, unsigned slot, const uint64_t *open)
+static unsigned covers(const struct eng_loop *el, unsigned slot, const uint64_t *open)
 {
         unsigned pg, n = 0;
 
-        for (pg = 0; pg < store->pg_count; pg++)
-                if ((open[pg / 64] >> (pg % 64) & 1) && (store->pgs[pg].members & eng_bit(slot)))
+        for (pg = 0; pg < el->store->pg_count; pg++)
+                if ((open[pg / 64] >> (pg % 64) & 1) && (eng_speakers(&el->view, pg) & eng_bit(slot)))
                         n++;
         return n;
 }
 
-static void take(const struct eng_store *store, unsigned slot, uint64_t *open, uint64_t *taken)
+static void take(const struct eng_loop *el, unsigned slot, uint64_t *open, uint64_t *taken)
 {
         unsigned pg;
 
-        for (pg = 0; pg < store->pg_count; pg++)
-                if ((open[pg / 64] >> (pg % 64) & 1) && (store->pgs[pg].members & eng_bit(slot))) {
+        for (pg = 0; pg < el->store->pg_count; pg++)
+                if ((open[pg / 64] >> (pg % 64) & 1) && (eng_speakers(&el->view, pg) & eng_bit(slot))) {
                         open[pg / 64] &= ~(1ull << (pg % 64));
                         taken[pg / 64] |= 1ull << (pg % 64);
                 }
@@ -47,7 +47,7 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
         int rv = -ENOMEM;
 
         free(el->cover_pgs);
-        el->cover_pgs = calloc(words * store->drive_count, 8);
+        el->cover_pgs = calloc(words * el->view.map->drives, 8);
         el->cover_count = 0;
         if (open == NULL || el->cover_pgs == NULL)
                 goto out;
@@ -56,8 +56,8 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
         while (left > 0) {
                 unsigned best = 0, best_n = 0;
 
-                for (i = 0; i < store->drive_count; i++) {
-                        unsigned n = fit & eng_bit(i) ? covers(store, i, open) : 0;
+                for (i = 0; i < el->view.map->drives; i++) {
+                        unsigned n = fit & eng_bit(i) ? covers(el, i, open) : 0;
 
                         if (n > best_n) {
                                 best = i;
@@ -67,7 +67,7 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
                 rv = -EHOSTDOWN;
                 if (best_n == 0)
                         goto out;
-                take(store, best, open, el->cover_pgs + words * el->cover_count);
+                take(el, best, open, el->cover_pgs + words * el->cover_count);
                 el->cover_drive[el->cover_count++] = (uint16_t)best;
                 fit &= ~eng_bit(best);
                 left -= best_n;
@@ -83,11 +83,12 @@ int eng_cover(struct eng_loop *el, eng_mask avoid)
         eng_mask fit = el->view.in & el->view.up & ~avoid;
         int rv;
 
-        if (el->cover_valid && el->cover_in == fit)
+        if (el->cover_valid && el->cover_in == fit && el->cover_map == el->view.map)
                 return 0;
         rv = make_cover(el, fit);
         el->cover_valid = rv == 0;
         el->cover_in = fit;
+        el->cover_map = el->view.map;
         return rv;
 }
 

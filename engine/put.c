@@ -87,8 +87,8 @@ static uint16_t *run_drives(struct eng_put *put, unsigned run)
 
 static int place_run(struct eng_put *put, unsigned run)
 {
-        struct eng_store *store = put->store;
-        uint32_t pg = eng_pg_of_run(store->pg_count, put->id, run);
+        const struct eng_view *view = &put->el->view;
+        uint32_t pg = eng_pg_of_run(put->store->pg_count, put->id, run);
         uint16_t *grown = realloc(put->drives, (size_t)(run + 1) * shards_of(put) * sizeof(uint16_t));
         unsigned placed;
 
@@ -96,8 +96,8 @@ static int place_run(struct eng_put *put, unsigned run)
                 return -ENOMEM;
         put->drives = grown;
         put->runs = run + 1;
-        placed = eng_place_shards(store->orders + (size_t)pg * store->drive_count, store->drive_count,
-                                  put->el->view.in & put->el->view.up, shards_of(put), run_drives(put, run));
+        placed = eng_place_shards(view->map->orders + (size_t)pg * view->map->drives, view->map->drives,
+                                  view->in & view->up & ~view->map->leaving, shards_of(put), run_drives(put, run));
         return placed < put->need ? -EROFS : 0;
 }
 

@@ -131,16 +131,7 @@ static void arrive(struct lp_msg *msg)
 /* The member whose reports count: the first of the PG that is in. */
 static bool reports(const struct eng_loop *el, uint32_t pg, unsigned slot)
 {
-        const struct eng_store *store = el->store;
-        unsigned i;
-
-        for (i = 0; i < store->meta_replicas && i < store->drive_count; i++) {
-                unsigned first = store->pgs[pg].order[i];
-
-                if (el->view.in & el->view.up & eng_bit(first))
-                        return first == slot;
-        }
-        return false;
+        return eng_placement_first(el->view.map, pg, el->view.in & el->view.up) == (int)slot;
 }
 
 static void take_report(struct eng_loop *el, struct eng_reap *reap)

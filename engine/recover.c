@@ -217,39 +217,36 @@ static const struct eng_member *newest(struct eng_store *store)
 
 static int place_pgs(struct eng_store *store)
 {
-        uint8_t(*ids)[FMT_ID] = calloc(store->drive_count, FMT_ID);
-        unsigned pg, i;
+        struct eng_coord *c = store->coord;
+        const struct eng_placement *map;
+        unsigned pg, first;
 
         store->meta_replicas = store->m + 1;
         store->pg_words = store->pg_count / 64 + 1;
-        store->orders = calloc((size_t)store->pg_count * store->drive_count, sizeof(uint16_t));
         store->pg_loop = calloc(store->pg_count + 1, sizeof(uint16_t));
         store->pgs = calloc(store->pg_count + 1, sizeof(struct eng_pg));
-        if (ids == NULL || store->orders == NULL || store->pg_loop == NULL || store->pgs == NULL) {
-                free(ids);
+        c->next_shape = c->shape;
+        if (store->pg_loop == NULL || store->pgs == NULL || eng_shape_map(store) != 0)
                 return -ENOMEM;
-        }
-        for (i = 0; i < store->drive_count; i++)
-                memcpy(ids[i], store->members[i].place_id, FMT_ID);
+        map = c->view.map = c->maps = c->next_map;
+        c->next_map = NULL;
+        first = store->meta_replicas < map->drives ? store->meta_replicas : map->drives;
         for (pg = 0; pg <= store->pg_count; pg++) {
-                struct eng_pg *p = &store->pgs[pg];
-                uint16_t *order = store->orders + (size_t)pg * store->drive_count;
-
-                p->number = pg;
-                TAILQ_INIT(&p->inflight);
-                if (pg == store->pg_count) { /* CONFIG: every drive */
-                        p->members = store->drive_count == 64 ? ~0ull : eng_bit(store->drive_count) - 1;
-                        break;
-                }
-                eng_place_order(pg, (const uint8_t(*)[FMT_ID])ids, store->drive_count, order);
-                for (i = 0; i < store->meta_replicas && i < store->drive_count; i++) {
-                        p->order[i] = order[i];
-                        p->members |= eng_bit(order[i]);
-                }
-                store->pg_loop[pg] = (uint16_t)(order[pg % i] % store->loop_count);
+                store->pgs[pg].number = pg;
+                TAILQ_INIT(&store->pgs[pg].inflight);
+                if (pg < store->pg_count)
+                        store->pg_loop[pg] = (uint16_t)(map->orders[(size_t)pg * map->drives + pg % first] % store->loop_count);
         }
-        free(ids);
         return 0;
+}
+
+static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
+{
+        c->filling |= flags & FMT_EPOCH_FILLING ? drive : 0;
+        c->shape.adding |= flags & FMT_EPOCH_ADDING ? drive : 0;
+        c->shape.leaving |= flags & FMT_EPOCH_LEAVING ? drive : 0;
+        c->shape.gone |= flags & FMT_EPOCH_GONE ? drive : 0;
+        c->shape.shedding |= flags & FMT_EPOCH_SHEDDING ? drive : 0;
 }
 
 /* Takes the drive map from an epoch and puts the opened drives in their slots. */
@@ -268,8 +265,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
                 memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
-                if (d[i].flags & FMT_EPOCH_FILLING)
-                        store->coord->filling |= eng_bit(i);
+                take_flags(store->coord, eng_bit(i), d[i].flags);
         }
         for (i = 0; i < store->unplaced_count; i++) {
                 struct eng_member *m = &store->unplaced[i];
@@ -310,7 +306,9 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
 
                 if (d[i].in == FMT_EPOCH_IN)
                         in |= eng_bit(i);
-                if (m->drive == NULL && !known_path(store, i)) {
+                if (store->coord->shape.gone & eng_bit(i)) {
+                        eng_member_state(store, i, ENG_DRIVE_REMOVED, "was removed from the store");
+                } else if (m->drive == NULL && !known_path(store, i)) {
                         snprintf(text, sizeof(text), "no folder given holds this drive%.100s", store->empty_paths);
                         eng_member_state(store, i, ENG_DRIVE_MISSING, text);
                 } else if (m->drive == NULL || atomic_load(&m->failed)) {
@@ -444,8 +442,8 @@ static eng_mask opened_slots(const struct eng_store *store)
 /* Whether these drives may have made, or may make, an epoch behind the chosen one, or behind the one it was based on if it was never in force. */
 static bool could_go_on(const struct eng_store *store, eng_mask drives, eng_mask in, eng_mask base)
 {
-        return eng_epoch_can_form(drives & in, in, store->drive_count, store->k, store->m) ||
-               eng_epoch_can_form(drives & base, base, store->drive_count, store->k, store->m);
+        return eng_epoch_can_form(drives & in, in, eng_slots_counted(store), store->k, store->m) ||
+               eng_epoch_can_form(drives & base, base, eng_slots_counted(store), store->k, store->m);
 }
 
 static void choose(struct eng_store *store)
@@ -479,7 +477,7 @@ static void choose(struct eng_store *store)
         c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
         c->base = base_of(store, chosen, in);
-        c->view.writable = eng_epoch_can_form(present, in, store->drive_count, store->k, store->m) &&
+        c->view.writable = eng_epoch_can_form(present, in, eng_slots_counted(store), store->k, store->m) &&
                            eng_is_majority(present, c->base);
         if (!c->view.writable && (present == 0 || could_go_on(store, ~opened_slots(store), in, c->base))) {
                 name_missing(store, (in | c->base) & ~present);

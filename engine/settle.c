@@ -200,7 +200,7 @@ static bool is_whole(const struct settle *s, uint32_t pg)
 {
         const struct eng_view *view = &s->store->coord->view;
 
-        return (s->store->pgs[pg].members & view->in & ~view->up) == 0;
+        return (eng_writers(view, pg) & view->in & ~view->up) == 0;
 }
 
 static uint64_t known_committed(const struct settle *s, uint32_t pg)
@@ -331,7 +331,7 @@ static void next_copy(struct settle *s)
 
         for (; s->pg <= store->pg_count; s->pg++, s->to = 0) {
                 uint64_t high = highest(s, s->pg);
-                eng_mask members = store->pgs[s->pg].members & store->coord->view.up;
+                eng_mask members = eng_writers(&store->coord->view, s->pg) & store->coord->view.up;
 
                 for (; s->to < store->drive_count; s->to++) {
                         int from;

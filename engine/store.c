@@ -249,17 +249,29 @@ static void free_loop(struct eng_loop *el)
         free(el->cover_pgs);
 }
 
+static void free_maps(struct eng_coord *c)
+{
+        struct eng_placement *map;
+
+        while ((map = c->maps) != NULL) {
+                c->maps = map->next;
+                eng_placement_free(map);
+        }
+        eng_placement_free(c->next_map);
+}
+
 static void free_store(struct eng_store *store)
 {
         unsigned i;
 
         for (i = 0; store->loops != NULL && i < store->loop_count; i++)
                 free_loop(&store->loops[i]);
-        if (store->coord != NULL)
+        if (store->coord != NULL) {
                 free(store->coord->config);
+                free_maps(store->coord);
+        }
         free(store->coord);
         era_code_free(store->code);
-        free(store->orders);
         free(store->pg_loop);
         free(store->pgs);
         free(store->loops);
@@ -375,6 +387,7 @@ void eng_store_close(struct eng_store *store)
         drain_loops(store);
         eng_recover_free(store);
         eng_mend_free_late(store);
+        eng_shed_free(store); /* drives had operations of it until they were closed */
         free_store(store);
 }
 

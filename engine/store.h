@@ -41,6 +41,15 @@
 
 typedef uint64_t eng_mask;             /* a set of drive slots */
 
+static inline eng_mask eng_bit(unsigned slot)
+{
+        return (eng_mask)1 << slot;
+}
+static inline eng_mask eng_all_slots(unsigned count)
+{
+        return count == 64 ? ~(eng_mask)0 : eng_bit(count) - 1;
+}
+
 /* ---- placement (place.c): functions over values --------------------------------------------------- */
 
 uint64_t eng_hash(const void *data, size_t len, uint64_t seed);
@@ -60,11 +69,39 @@ unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, un
 bool eng_is_majority(eng_mask part, eng_mask all);
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
+/* ---- maps (placement.c) ----------------------------------------------------------------------------- */
+
+/* Slots of a group's metadata: before and after the change under way; the same if there is none. */
+struct eng_group {
+        eng_mask before, after;
+};
+
+/* Constant once made. Freed when the store closes. */
+struct eng_placement {
+        unsigned drives;               /* slots there were when it was made */
+        eng_mask all;                  /* those in use: without gone */
+        eng_mask adding, leaving;      /* the drive that is being added or removed */
+        eng_mask gone;                 /* removed for good */
+        uint16_t *orders;              /* pg_count x drives: placement order of each PG, all slots */
+        struct eng_group *groups;      /* pg_count + 1 */
+        struct eng_placement *next;    /* the one before it */
+};
+struct eng_store;
+/* Of the slots there are now. NULL: no memory. */
+struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone);
+void eng_placement_free(struct eng_placement *map);
+/* Drives that come to some group by the change; drives that go from one. */
+eng_mask eng_placement_gaining(const struct eng_placement *map, unsigned pg_count);
+eng_mask eng_placement_losing(const struct eng_placement *map, unsigned pg_count);
+/* The most preferred of the group's members that are up and speak for it, or -1. */
+int eng_placement_first(const struct eng_placement *map, uint32_t pg, eng_mask up);
+
 /* ---- views ------------------------------------------------------------------------------------------ */
 
 /* What a loop believes about the membership. Copied to every loop by message. */
 struct eng_view {
         uint64_t epoch;                /* in force */
+        const struct eng_placement *map; /* its placement */
         eng_mask in;                   /* members of the epoch */
         eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (join.c) */
         eng_mask up;                   /* drives that answer: reads use in & up */
@@ -92,8 +129,6 @@ struct eng_pg {
         uint64_t next_seq;
         uint64_t committed;
         bool in_doubt;                 /* opened for reading without members that alone can tell whether its last records count. Constant once ready */
-        eng_mask members;              /* metadata members by placement, whether in or not */
-        uint16_t order[9];             /* members, most preferred first (all drives for CONFIG: not used) */
         struct eng_txn_list inflight;  /* appended, in seq order */
 };
 
@@ -143,6 +178,7 @@ struct eng_loop {
         struct eng_gets gets;              /* open, oldest first */
         uint64_t get_count;                /* begun: the number of the last */
         eng_mask cover_in;                 /* the view the cover below was made for */
+        const struct eng_placement *cover_map; /* and of its map */
         bool cover_valid;
         unsigned cover_count;
         uint16_t cover_drive[ENG_DRIVES_MAX];
@@ -167,6 +203,14 @@ struct eng_member {
 };
 
 
+/* What an epoch says of the set of drives, beside who is in (format.h has the flags). */
+struct eng_shape {
+        eng_mask adding;               /* FMT_EPOCH_ADDING: at most one, like leaving */
+        eng_mask leaving;              /* FMT_EPOCH_LEAVING */
+        eng_mask gone;                 /* FMT_EPOCH_GONE */
+        eng_mask shedding;             /* FMT_EPOCH_SHEDDING */
+};
+
 enum eng_phase {
         ENG_PHASE_NEW,
         ENG_PHASE_OPENING,   /* threads open the drives */
@@ -189,6 +233,16 @@ struct eng_coord {
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
+        struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
+        struct {
+                eng_mask adding, leaving, gone;
+                eng_mask shed;         /* shedding no more */
+        } wish;                        /* what the next epoch is to say of these drives */
+        eng_mask gained;               /* drives that have all of the groups that come to them while a drive leaves */
+        bool drained;                  /* no record names shards on the one that leaves */
+        uint64_t leaving_since;        /* epoch; 0: from before this run */
+        struct eng_placement *next_map; /* of next_shape; NULL: as it is */
+        struct eng_placement *maps;    /* all that were made, the newest first */
         bool stopping;                 /* the loops have stopped: what still comes back begins nothing new */
         struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
         struct lp_timer join_timer;
@@ -196,6 +250,7 @@ struct eng_coord {
         struct eng_mend *late_mends;   /* mend.c's own: dropped while drives had operations of them */
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
+        struct eng_shed *shed;         /* shed.c's own; NULL: none under way */
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
         struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
@@ -215,16 +270,15 @@ struct eng_store {
         unsigned k, m;
         unsigned pg_count, pg_words;   /* words of a bitmap of pg_count + 1 bits */
         unsigned meta_replicas;        /* m + 1 */
-        unsigned drive_count;          /* size of the drive map */
         struct eng_member *members;    /* by slot */
         struct era_code *code;
-        uint16_t *orders;              /* pg_count x drive_count: placement order of each PG */
         uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
         struct eng_loop *loops;
         unsigned loop_count;
         bool formatted;
         char first_path[256];
+        atomic_uint drive_count;       /* slots of the drive map; the coordinator adds one, whose member is set before */
 
         struct eng_coord *coord;
         struct eng_member unplaced[ENG_DRIVES_MAX + ENG_ATTACH_MAX]; /* all that were opened: those given, in that order, then those attached */
@@ -256,10 +310,19 @@ static inline struct eng_loop *eng_primary(struct eng_store *store, uint32_t pg)
 {
         return &store->loops[store->pg_loop[pg]];
 }
-static inline eng_mask eng_bit(unsigned slot)
+
+/* Metadata members of a group in a view: what its records go to, and which of those speak for it. */
+static inline eng_mask eng_writers(const struct eng_view *view, uint32_t pg)
 {
-        return (eng_mask)1 << slot;
+        return (view->map->groups[pg].before | view->map->groups[pg].after) & (view->in | view->joining);
 }
+static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
+{
+        return view->map->groups[pg].before & view->in;
+}
+
+/* Sets the bits of groups, CONFIG included, that a drive speaks for. */
+void eng_groups_spoken_for(const struct eng_view *view, unsigned pg_count, unsigned slot, uint64_t *bits);
 
 /* A new object id, unique for ever: epoch, loop, counter. */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
@@ -520,6 +583,29 @@ void eng_attach_start(struct eng_store *store);
 /* After the loops: waits for the thread that opens a drive; then, with nothing under way any more, frees what is left. */
 void eng_attach_stop(struct eng_store *store);
 void eng_attach_free(struct eng_store *store);
+/* Reports of what an operator asked for, as eng_attach_read() gives them; number 0: nobody wants to know. */
+uint64_t eng_attach_new_report(struct eng_store *store, unsigned slot, bool replace);
+void eng_attach_report(struct eng_store *store, uint64_t number, int rv, const char *text);
+
+/* ---- drives that are added or removed (reshape.c, shed.c) -------------------------------------------------------------- */
+
+/* Drives that count towards what an epoch may leave out. */
+unsigned eng_slots_counted(const struct eng_store *store);
+/* Coordinator: what the next epoch says, given that these become members: coord->next_shape. */
+void eng_reshape_next(struct eng_store *store, eng_mask promoted);
+/* Coordinator: makes the placement for coord->next_shape, if it is another than the one in force: coord->next_map. -ENOMEM. */
+int eng_shape_map(struct eng_store *store);
+/* An epoch came into force. */
+void eng_reshape_epoch(struct eng_store *store);
+/* A drive that is to catch up with groups that come to it, or -1; it has; no record names the drive that leaves any more. */
+int eng_reshape_gainer(const struct eng_store *store);
+void eng_reshape_gained(struct eng_store *store, unsigned slot);
+void eng_reshape_drained(struct eng_store *store);
+/* Goes on, if all that a step waits for is there. Harmless at any time. */
+void eng_reshape_consider(struct eng_store *store);
+/* Coordinator: has drives forget names of groups that went from them. Harmless at any time. */
+void eng_shed_consider(struct eng_store *store);
+void eng_shed_free(struct eng_store *store);
 
 /* ---- catching up (join.c, fix.c) ------------------------------------------------------------------------------------ */
 

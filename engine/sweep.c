@@ -99,9 +99,8 @@ static bool void_now(const struct eng_sweep *sweep)
 {
         const struct eng_store *store = sweep->store;
         const struct eng_coord *c = store->coord;
-        eng_mask all = store->drive_count == 64 ? ~0ull : eng_bit(store->drive_count) - 1;
 
-        return c->stopping || c->changing || c->view.epoch != sweep->epoch || (c->view.in & c->view.up) != all ||
+        return c->stopping || c->changing || c->view.epoch != sweep->epoch || (c->view.in & c->view.up) != c->view.map->all ||
                atomic_load(&store->unsettled);
 }
 
@@ -251,14 +250,23 @@ static void ask_readers(struct eng_sweep *sweep)
                 end(sweep);
 }
 
+/* The first drive of the store at this slot or behind it; ENG_DRIVES_MAX: none. */
+static unsigned drive_from(const struct eng_sweep *sweep, unsigned slot)
+{
+        while (slot < ENG_DRIVES_MAX && !(sweep->store->coord->view.map->all & eng_bit(slot)))
+                slot++;
+        return slot;
+}
+
 static void next_drive(struct eng_sweep *sweep)
 {
-        if (++sweep->drive == sweep->store->drive_count) {
+        sweep->drive = drive_from(sweep, sweep->drive + 1);
+        if (sweep->drive == ENG_DRIVES_MAX) {
                 if (sweep->step == STEP_IDS) {
                         end(sweep);
                         return;
                 }
-                sweep->drive = 0;
+                sweep->drive = drive_from(sweep, 0);
                 sweep->step++;
         }
         if (sweep->step == STEP_READERS) {
@@ -432,6 +440,7 @@ static void bounds_taken(struct eng_store *store, void *arg)
 
         if (store->coord->stopping)
                 return; /* eng_sweep_free() frees it */
+        sweep->drive = drive_from(sweep, 0);
         begin_step(sweep, STEP_PARTS);
         next_page(sweep);
 }

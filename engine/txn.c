@@ -15,6 +15,9 @@
 /* Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so that no member refuses what another has. */
 #define APPEND_BYTES (64ull << 20)
 
+/* That the epoch which a change waits for may bring to its group. */
+#define MORE_MEMBERS 2u
+
 static void arrive(struct lp_msg *msg);
 static void answer(struct lp_msg *msg);
 
@@ -157,7 +160,7 @@ static void answer(struct lp_msg *msg)
 int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried)
 {
         struct eng_store *store = el->store;
-        eng_mask fit = store->pgs[pg].members & el->view.in & el->view.up & ~tried;
+        eng_mask fit = eng_speakers(&el->view, pg) & el->view.up & ~tried;
         int best = -1;
         unsigned i;
 
@@ -325,7 +328,7 @@ static void submit_appends(struct eng_txn *txn)
         unsigned i, n = 0;
 
         txn->held = false;
-        txn->sent = store->pgs[txn->pg].members & (txn->at->view.in | txn->at->view.joining);
+        txn->sent = eng_writers(&txn->at->view, txn->pg);
         txn->waiting = txn->sent;
         fan->members = (unsigned)__builtin_popcountll(txn->waiting);
         fan->out = 1; /* the txn's own hold, until it leaves */
@@ -360,8 +363,9 @@ void eng_txn_append(struct eng_txn *txn)
 {
         struct eng_loop *el = txn->at;
         struct eng_pg *pg = &txn->store->pgs[txn->pg];
-        unsigned members = (unsigned)__builtin_popcountll(pg->members);
-        unsigned live = (unsigned)__builtin_popcountll(pg->members & el->view.in);
+        const struct eng_group *group = &el->view.map->groups[txn->pg];
+        unsigned members = (unsigned)__builtin_popcountll(group->before | group->after) + MORE_MEMBERS;
+        unsigned live = (unsigned)__builtin_popcountll(eng_speakers(&el->view, txn->pg));
         struct eng_fan *fan;
 
         if (!el->view.writable || live < (txn->store->m == 0 ? 1u : 2u)) {

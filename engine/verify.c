@@ -28,6 +28,7 @@ struct eng_verify {
         void *slot;
         unsigned drive;                /* whose names are walked */
         struct eng_name from, to;
+        uint64_t *pgs;                 /* groups that it speaks for: there may be names of others it is to forget */
         struct eng_op scan, lookup, read;
         struct eng_buf *page;
         const uint8_t *entry;          /* next entry of the page */
@@ -91,6 +92,7 @@ void eng_verify_drop(struct eng_verify *v)
         eng_buf_unref(v->page);
         eng_buf_unref(v->value);
         free(v->bad);
+        free(v->pgs);
         free(v);
 }
 
@@ -331,13 +333,8 @@ static void next_part(struct eng_verify *v)
 
 static bool is_first_member(const struct eng_verify *v, uint32_t pg)
 {
-        const struct eng_store *store = v->store;
-        unsigned i;
-
-        for (i = 0; pg < store->pg_count && i < store->meta_replicas; i++)
-                if (usable(v, store->pgs[pg].order[i]))
-                        return store->pgs[pg].order[i] == v->drive;
-        return false;
+        return pg < v->store->pg_count &&
+               eng_placement_first(view(v)->map, pg, view(v)->in & view(v)->up) == (int)v->drive;
 }
 
 static void fixed(struct eng_fix *fix)
@@ -437,6 +434,8 @@ static void scan(struct eng_verify *v)
 {
         struct eng_op *op = &v->scan;
 
+        memset(v->pgs, 0, v->store->pg_words * sizeof(uint64_t));
+        eng_groups_spoken_for(view(v), v->store->pg_count, v->drive, v->pgs);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
         op->epoch = view(v)->epoch;
@@ -447,6 +446,8 @@ static void scan(struct eng_verify *v)
         op->scan.to = v->to.data;
         op->scan.to_len = v->to.len;
         op->scan.max = PAGE;
+        op->scan.pgs = v->pgs;
+        op->scan.pg_words = v->store->pg_words;
         eng_drive_submit(v->store->members[v->drive].drive, op);
 }
 
@@ -522,9 +523,12 @@ static struct eng_verify *new_verify(struct eng_store *store, struct eng_verify_
         v->store = store;
         v->out = out;
         v->bad = calloc(BAD_MAX, sizeof(*v->bad));
+        v->pgs = calloc(store->pg_words + 1, sizeof(uint64_t));
         v->report.running = true;
         v->report.started_ms = lp_wall_ms();
-        if (v->bad == NULL) {
+        if (v->bad == NULL || v->pgs == NULL) {
+                free(v->bad);
+                free(v->pgs);
                 free(v);
                 return NULL;
         }
@@ -588,6 +592,7 @@ int eng_verify_start(struct eng_store *store)
         pthread_mutex_unlock(&store->health_lock);
         if (running || !ready) {
                 free(v->bad);
+                free(v->pgs);
                 free(v);
                 return running ? -EALREADY : -EHOSTDOWN;
         }

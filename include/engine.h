@@ -80,14 +80,17 @@ void eng_store_close(struct eng_store *store);
 /* ---- state --------------------------------------------------------------------------------------- */
 
 /* JOINING: was stale or is new, is written to, and is being brought up to date; counts for nothing yet. */
-enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRIVE_FAILED, ENG_DRIVE_JOINING };
-#define ENG_DRIVE_STATES 5u
+/* REMOVED: belongs to the store no more. */
+enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRIVE_FAILED, ENG_DRIVE_JOINING, ENG_DRIVE_REMOVED };
+#define ENG_DRIVE_STATES 6u
 
 struct eng_drive_info {
         enum eng_drive_state state;
         char path[ENG_PATH_MAX];   /* "" when missing */
         char id[33];               /* hex */
         char reason[160];          /* why it is not in, else "" */
+        bool adding;               /* new: on its way in, or waiting for it */
+        bool leaving;              /* being removed: what it holds goes to the others */
         bool filling;              /* it took another's place and may not hold all shards yet that it should */
         bool starved;              /* the file system has no room for another log file */
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
@@ -126,7 +129,7 @@ struct eng_health {
         bool full;
         char reason[200];          /* why not ready or not writable, else "" */
         char store_id[33];
-        unsigned ec_k, ec_m, drive_count, drives_in;
+        unsigned ec_k, ec_m, drive_count, drives_in, drives_removed; /* drive_count: slots, those of removed drives included */
         uint64_t epoch;
         uint64_t buckets;
         uint64_t cache_bytes, cache_hits, cache_misses, repaired_reads, settled_records;
@@ -360,6 +363,13 @@ void eng_complete(struct eng_store *store, const struct eng_complete_params *par
  * from the others. Any thread. -ENAMETOOLONG, -ENOMEM; else 0 and the number under which eng_attach_read() tells how it went.
  */
 int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number);
+/* Formats an empty folder as one more drive of the store. The slot it gets stands in the report. As above. */
+int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number);
+/*
+ * Removes a drive from the store for good. The report says whether that was begun; then it is leaving until no object needs it any more, and then
+ * REMOVED. Any thread. -ENOMEM; else 0.
+ */
+int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number);
 
 struct eng_attach_report {
         uint64_t number;

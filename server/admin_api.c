@@ -136,7 +136,7 @@ static struct admin_answer get_ready(struct admin_request *request)
         ready = health->ready && !draining;
         json = json_pack("{s:b, s:b, s:o, s:i, s:i, s:b, s:o, s:o, s:o}", "ready", ready, "writable", health->writable && ready,
                          "reason", srv_admin_text(draining ? "the daemon is stopping" : health->reason), "drives_in",
-                         (int)health->drives_in, "drives_total", (int)health->drive_count, "healing", health->healing,
+                         (int)health->drives_in, "drives_total", (int)(health->drive_count - health->drives_removed), "healing", health->healing,
                          "objects_below_redundancy", srv_admin_number(health->objects_below), "whole_in_seconds",
                          srv_admin_number(health->heal_seconds_left), "drives", health_drives(health));
         free(health);

@@ -58,8 +58,9 @@ static bool take_number(const struct parameters *p, const char *name, uint64_t *
 
 static json_t *drive_json(const struct eng_drive_info *drive, unsigned slot)
 {
-        return json_pack("{s:i, s:o, s:s, s:s, s:b, s:o, s:o, s:o}", "slot", (int)slot, "path", srv_admin_text(drive->path),
-                         "id", drive->id, "state", srv_drive_state_name(drive->state), "filling", drive->filling, "reason",
+        return json_pack("{s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:o, s:o, s:o}", "slot", (int)slot, "path", srv_admin_text(drive->path),
+                         "id", drive->id, "state", srv_drive_state_name(drive->state), "filling", drive->filling, "adding",
+                         drive->adding, "leaving", drive->leaving, "reason",
                          srv_admin_text(drive->reason), "total_bytes", srv_admin_number(drive->total_bytes), "free_bytes",
                          srv_admin_number(drive->free_bytes));
 }
@@ -110,23 +111,55 @@ struct admin_answer srv_admin_get_drives(struct admin_request *request)
         return answer;
 }
 
-static struct admin_answer attach(struct admin_request *request, const struct parameters *p)
+/* What POST can ask for, and what it takes. */
+static const struct action {
+        const char *name;
+        bool slot, path, path_must;
+} actions[] = {
+        {"add", .path = true, .path_must = true},
+        {"remove", .slot = true},
+        {"replace", .slot = true, .path = true, .path_must = true},
+        {"return", .slot = true, .path = true},
+};
+
+static const struct action *find_action(const struct parameters *p)
 {
-        char action[16], path[ENG_PATH_MAX] = "";
-        uint64_t slot, number;
-        bool replace;
+        char name[16];
+        size_t i;
+
+        if (!take(p, "action", name, sizeof(name)))
+                return NULL;
+        for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+                if (strcmp(actions[i].name, name) == 0)
+                        return &actions[i];
+        return NULL;
+}
+
+static int act(struct eng_store *store, const struct action *action, unsigned slot, const char *path, uint64_t *number)
+{
+        if (!action->slot)
+                return eng_drive_add(store, path, number);
+        if (!action->path)
+                return eng_drive_remove(store, slot, number);
+        return eng_drive_attach(store, slot, path[0] != '\0' ? path : NULL, action->path_must, number);
+}
+
+static struct admin_answer change(struct admin_request *request, const struct parameters *p)
+{
+        const struct action *action = find_action(p);
+        char path[ENG_PATH_MAX] = "";
+        uint64_t slot = 0, number;
         int rv;
 
-        if (!take(p, "action", action, sizeof(action)) || !take_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX)
-                return srv_admin_error(400, "BadRequest", "action=replace|return and slot=N must be given");
-        replace = strcmp(action, "replace") == 0;
-        if (!replace && strcmp(action, "return") != 0)
-                return srv_admin_error(400, "BadRequest", "action is replace or return");
-        if (s3_query_find(&p->query, "path") != NULL && !take(p, "path", path, sizeof(path)))
-                return srv_admin_error(400, "BadRequest", "path is too long");
-        if ((replace || path[0] != '\0') && path[0] != '/')
+        if (action == NULL)
+                return srv_admin_error(400, "BadRequest", "action=add|remove|replace|return must be given");
+        if (action->slot ? !take_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX : s3_query_find(&p->query, "slot") != NULL)
+                return srv_admin_error(400, "BadRequest", action->slot ? "slot=N must be given" : "a new drive gets the next slot");
+        if (s3_query_find(&p->query, "path") != NULL && (!action->path || !take(p, "path", path, sizeof(path))))
+                return srv_admin_error(400, "BadRequest", action->path ? "path is too long" : "there is no path to be given");
+        if ((action->path_must || path[0] != '\0') && path[0] != '/')
                 return srv_admin_error(400, "BadRequest", "path must be a whole path, from /");
-        rv = eng_drive_attach(request->admin->source.store, (unsigned)slot, path[0] != '\0' ? path : NULL, replace, &number);
+        rv = act(request->admin->source.store, action, (unsigned)slot, path, &number);
         if (rv != 0)
                 return srv_admin_error(503, "Unavailable", strerror(-rv));
         return srv_admin_json(202, json_pack("{s:o}", "number", srv_admin_number(number)));
@@ -139,7 +172,7 @@ struct admin_answer srv_admin_post_drives(struct admin_request *request)
 
         if (p == NULL)
                 return srv_admin_error(400, "BadRequest", "the query is malformed");
-        answer = attach(request, p);
+        answer = change(request, p);
         free(p);
         return answer;
 }

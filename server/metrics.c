@@ -190,6 +190,8 @@ const char *srv_drive_state_name(enum eng_drive_state state)
                 return "failed";
         case ENG_DRIVE_JOINING:
                 return "joining";
+        case ENG_DRIVE_REMOVED:
+                return "removed";
         }
         return "unknown";
 }
@@ -223,9 +225,14 @@ static void write_drive_state(const struct metric *metric, const struct srv_figu
                 }
 }
 
+static void write_drives(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s %u\n", metric->name, figures->health.drive_count - figures->health.drives_removed);
+}
+
 static void write_losses_left(const struct metric *metric, const struct srv_figures *figures, FILE *out)
 {
-        unsigned lost = figures->health.drive_count - figures->health.drives_in;
+        unsigned lost = figures->health.drive_count - figures->health.drives_removed - figures->health.drives_in;
 
         fprintf(out, "%s %u\n", metric->name, figures->health.ec_m > lost ? figures->health.ec_m - lost : 0);
 }
@@ -251,7 +258,7 @@ static const struct metric metrics[] = {
         {"millrace_epoch", GAUGE, "", "Number of the epoch in force; it grows when a drive leaves.", write_u64,
          IN(health.epoch)},
         {"millrace_buckets", GAUGE, "", "Buckets.", write_u64, IN(health.buckets)},
-        {"millrace_drives", GAUGE, "", "Drives that belong to the store.", write_unsigned, IN(health.drive_count)},
+        {"millrace_drives", GAUGE, "", "Drives that belong to the store.", write_drives, WHOLE},
         {"millrace_drives_in", GAUGE, "", "Drives that are in use.", write_unsigned, IN(health.drives_in)},
         {"millrace_ec_data_shards", GAUGE, "", "Data shards (K) of the erasure code.", write_unsigned, IN(health.ec_k)},
         {"millrace_ec_parity_shards", GAUGE, "", "Parity shards (M) of the erasure code.", write_unsigned,

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.conftest import Store, make_client
+from tests.conftest import SEED, Store, make_client
+from tests.crash.history import History
 from tests.support.daemon import CLI, PATIENCE, Daemon, sanitizer_environment
 from tests.support.expect import read
 
@@ -110,6 +111,47 @@ def test_a_vanished_drive_is_back():
         holds(s3, bodies)
 
 
+def test_a_drive_is_added_and_another_removed():
+    """Under load; what was acknowledged is judged before and after a restart that is given the drives as they are then."""
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        s3 = client_of(daemon)
+        bodies = fill(s3)
+        history = History(f"{SEED}/reshape", "moved", workers=4)
+        s3.create_bucket(Bucket="moved")
+
+        def states():
+            return [(d["state"], d["leaving"]) for d in json.loads(cli(daemon, "admin", "drive", "status", "--json"))["drives"]]
+
+        def change_drives():
+            new = daemon.folder / "more"
+            new.mkdir()
+            said = cli(daemon, "admin", "drive", "add", new)
+            assert "slot 4" in said and "next start" in said
+            daemon.wait_until(lambda: states() == 5 * [("in", False)], 60, "to have the new drive in")
+            daemon.drives.append(new)
+            assert "slot 1" in cli(daemon, "admin", "drive", "remove", 1)
+            assert "already" in cli(daemon, "admin", "drive", "remove", 1, status=1)
+            daemon.wait_until(lambda: states()[1] == ("removed", False), 120, "to have removed the drive")
+
+        history.load(lambda: client_of(daemon), 1, change_drives)
+        assert history.check(s3, restarted=False) > 0
+        holds(s3, bodies)
+        health = daemon.health_json()[1]
+        assert (health["drives_in"], health["drives_total"]) == (4, 4)
+        assert daemon.metrics()["millrace_drives"] == 4
+        found = json.loads(cli(daemon, "admin", "verify", "--json"))
+        assert found["missing_shards"] == found["damaged_shards"] == found["unreadable_objects"] == 0
+        assert "so few drives" in cli(daemon, "admin", "drive", "remove", 0, status=1)
+        daemon.stop()
+        shutil.rmtree(daemon.drives.pop(1))
+        daemon.format = False
+        daemon.restart(60)
+        s3 = client_of(daemon)
+        drives_in(daemon, 4)
+        holds(s3, bodies)
+        history.check(s3)
+
+
 def test_what_is_refused():
     with Daemon(drives=4, ec="2+2").start() as daemon:
         empty = daemon.folder / "empty"
@@ -117,6 +159,12 @@ def test_what_is_refused():
         assert "in use" in cli(daemon, "admin", "drive", "replace", 0, empty, status=1)
         assert "no such slot" in cli(daemon, "admin", "drive", "replace", 7, empty, status=1)
         assert "SLOT" in cli(daemon, "admin", "drive", "replace", "x", empty, status=2)
+        assert "SLOT" in cli(daemon, "admin", "drive", "remove", "x", status=2)
+        assert "no such slot" in cli(daemon, "admin", "drive", "remove", 9, status=1)
+        assert "so few drives" in cli(daemon, "admin", "drive", "remove", 0, status=1)
+        assert "whole path" in cli(daemon, "admin", "drive", "add", "empty", status=2)
+        assert "not empty" in cli(daemon, "admin", "drive", "add", daemon.drives[1], status=1)
+        assert "no folder" in cli(daemon, "admin", "drive", "add", daemon.folder / "nowhere", status=1)
         assert "whole path" in cli(daemon, "admin", "drive", "replace", 0, "empty", status=2)
         daemon.drives[0].rename(daemon.folder / "away")
         drives_in(daemon, 3)
@@ -127,6 +175,8 @@ def test_what_is_refused():
         assert daemon.admin_get("/admin/v1/drives")[0] == 403
         for query in ([], [("action", "replace")], [("action", "replace"), ("slot", "0")], [("action", "eat"), ("slot", "0")],
                       [("action", "replace"), ("slot", "0"), ("path", "relative")], [("action", "replace"), ("slot", "-1"), ("path", "/x")],
+                      [("action", "add")], [("action", "add"), ("path", "relative")], [("action", "add"), ("path", "/x"), ("slot", "5")],
+                      [("action", "remove")], [("action", "remove"), ("slot", "0"), ("path", "/x")],
                       [("action", "return"), ("slot", "0"), ("slot", "1")], [("action", "replace"), ("slot", "0"), ("path", "/x\0y")]):
             answer = raw.request("POST", "/admin/v1/drives", query=query)
             assert answer.status == 400, (query, answer)

@@ -22,7 +22,7 @@ static const struct fmt_value *head_of(const struct sim_name *entry)
 
 static void check_name(const struct sim_disk *disk, const struct sim_name *entry)
 {
-        eng_mask members = world.store->pgs[head_of(entry)->pg].members;
+        eng_mask members = eng_speakers(&world.store->coord->view, head_of(entry)->pg);
         unsigned i;
 
         for (i = 0; i < sim_disk_count; i++) {

@@ -15,57 +15,11 @@
 
 #include <cmocka.h>
 
-#include "tests/lib/store_fixture.h"
+#include "tests/lib/store_objects.h"
 
-#define NAMES 120u
 #define LOST  2u
 
-struct expected {
-        uint64_t seed[NAMES]; /* 0: no such object */
-};
-
-static size_t size_of(unsigned i)
-{
-        static const size_t sizes[] = {10, 5000, 131073, 300000, (1 << 20) + 1, (2 << 20) + 4095, (5 << 20) + 777, 100000};
-
-        return sizes[i % 8];
-}
-
-static const char *key_of(unsigned i)
-{
-        static char key[32];
-
-        snprintf(key, sizeof(key), "%c/%u", 'a' + (int)(i % 3), i);
-        return key;
-}
-
-static void set(struct sf *sf, uint64_t bucket, struct expected *e, unsigned i, uint64_t seed)
-{
-        bool existed;
-
-        if (seed == 0)
-                assert_int_equal(sf_delete(sf, i % sf->loop_count, bucket, key_of(i), &existed), 0);
-        else
-                assert_int_equal(sf_put(sf, i % sf->loop_count, bucket, key_of(i), seed, size_of(i), true, NULL), 0);
-        e->seed[i] = seed;
-}
-
-static void check(struct sf *sf, uint64_t bucket, const struct expected *e)
-{
-        unsigned i;
-
-        for (i = 0; i < NAMES; i++)
-                assert_int_equal(e->seed[i] == 0 ? sf_get(sf, 0, bucket, key_of(i), 1, 1) + ENOENT
-                                                 : sf_get(sf, i % sf->loop_count, bucket, key_of(i), e->seed[i], size_of(i)),
-                                 0);
-}
-
 /* ---- drives ---------------------------------------------------------------------------------------------------------- */
-
-static bool whole(const struct eng_health *h, void *arg)
-{
-        return h->ready && h->writable && h->drives_in == h->drive_count && !h->healing && h->objects_below == 0;
-}
 
 static bool one_out(const struct eng_health *h, void *arg)
 {
@@ -83,11 +37,6 @@ static bool is_one_out(struct sf *sf)
         return out;
 }
 
-static bool can_read(const struct eng_health *h, void *arg)
-{
-        return h->ready;
-}
-
 /* Full members all, and nothing of them is being filled any more. */
 static bool filled(const struct eng_health *h, void *arg)
 {
@@ -96,15 +45,7 @@ static bool filled(const struct eng_health *h, void *arg)
         for (i = 0; i < h->drive_count; i++)
                 if (h->drives[i].filling)
                         return false;
-        return whole(h, arg);
-}
-
-static void move(struct sf *sf, unsigned drive, bool away)
-{
-        char there[256];
-
-        snprintf(there, sizeof(there), "%s.away", sf->path[drive]);
-        assert_int_equal(away ? rename(sf->path[drive], there) : rename(there, sf->path[drive]), 0);
+        return so_whole(h, arg);
 }
 
 static int attach(struct sf *sf, unsigned slot, const char *path, bool replace)
@@ -122,41 +63,8 @@ static int attach(struct sf *sf, unsigned slot, const char *path, bool replace)
         return report.rv;
 }
 
-static void begin(struct sf *sf, unsigned drives, uint64_t *bucket, struct expected *e)
-{
-        unsigned i;
-
-        memset(e, 0, sizeof(*e));
-        sf_make(sf, drives, 2);
-        sf->options.tail_bytes = 256 << 10;
-        sf->options.log_file_bytes = 1 << 20;
-        assert_int_equal(sf_open(sf, true), 0);
-        assert_true(sf_wait_ready(sf, 20));
-        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
-        for (i = 0; i < NAMES; i += i % 4 == 3 ? 2 : 1)
-                set(sf, *bucket, e, i, i + 1);
-}
-
-static void change(struct sf *sf, uint64_t bucket, struct expected *e, unsigned from, unsigned every)
-{
-        unsigned i;
-
-        for (i = from; i < NAMES; i += every)
-                set(sf, bucket, e, i, i % 4 == 0 && e->seed[i] != 0 ? 0 : 1000 * from + 1000 + i);
-}
-
-static void verify(struct sf *sf, struct eng_verify_report *out)
-{
-        assert_int_equal(eng_verify_start(sf->store), 0);
-        do {
-                usleep(10000);
-                eng_verify_read(sf->store, out);
-        } while (out->running);
-        assert_int_equal(out->damaged_shards + out->missing_shards + out->unreadable_objects, 0);
-}
-
 /* Everything is there with any two of the drives gone. */
-static void check_without(struct sf *sf, uint64_t bucket, const struct expected *e, unsigned kept)
+static void check_without(struct sf *sf, uint64_t bucket, const struct so_expected *e, unsigned kept)
 {
         unsigned a, b;
 
@@ -164,14 +72,14 @@ static void check_without(struct sf *sf, uint64_t bucket, const struct expected 
                 for (b = a + 1; b < sf->drives; b++) {
                         if (a == kept || b == kept)
                                 continue;
-                        move(sf, a, true);
-                        move(sf, b, true);
+                        so_move(sf, a, true);
+                        so_move(sf, b, true);
                         assert_int_equal(sf_open(sf, false), 0);
-                        assert_true(sf_wait_health(sf, can_read, NULL, 60));
-                        check(sf, bucket, e);
+                        assert_true(sf_wait_health(sf, so_can_read, NULL, 60));
+                        so_check(sf, bucket, e);
                         sf_close(sf);
-                        move(sf, a, false);
-                        move(sf, b, false);
+                        so_move(sf, a, false);
+                        so_move(sf, b, false);
                 }
 }
 
@@ -182,12 +90,12 @@ static void test_replaced(void **state)
         struct eng_verify_report *report = malloc(sizeof(*report));
         struct eng_complete_part parts[2];
         uint8_t id[ENG_ID_LEN], waiting[ENG_ID_LEN];
-        struct expected e;
+        struct so_expected e;
         char empty[256];
         uint64_t bucket;
         struct sf sf;
 
-        begin(&sf, 4, &bucket, &e);
+        so_begin(&sf, 4, &bucket, &e);
         assert_int_equal(sf_upload(&sf, bucket, "parts", id), 0);
         for (parts[0].number = 1, parts[1].number = 2; parts[0].number < 3; parts[0].number++)
                 assert_int_equal(sf_part(&sf, 0, bucket, "parts", id, parts[0].number, 5, (parts[0].number - 1) * (6 << 20),
@@ -198,16 +106,16 @@ static void test_replaced(void **state)
         assert_int_equal(sf_upload(&sf, bucket, "waiting", waiting), 0);
         assert_int_equal(sf_part(&sf, 0, bucket, "waiting", waiting, 1, 6, 0, 3 << 20, parts[0].id), 0);
 
-        move(&sf, LOST, true);
+        so_move(&sf, LOST, true);
         assert_true(sf_wait_health(&sf, one_out, NULL, 30));
-        change(&sf, bucket, &e, 1, 7);
+        so_change(&sf, bucket, &e, 1, 7);
         snprintf(empty, sizeof(empty), "%s.new", sf.path[LOST]);
         assert_int_equal(mkdir(empty, 0700), 0);
         assert_int_equal(attach(&sf, LOST, empty, true), 0);
-        change(&sf, bucket, &e, 2, 9); /* while it is brought up to date */
-        assert_true(sf_wait_health(&sf, whole, NULL, 120));
-        change(&sf, bucket, &e, 3, 11);
-        check(&sf, bucket, &e);
+        so_change(&sf, bucket, &e, 2, 9); /* while it is brought up to date */
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 120));
+        so_change(&sf, bucket, &e, 3, 11);
+        so_check(&sf, bucket, &e);
         assert_int_equal(sf_get(&sf, 0, bucket, "parts", 5, 12 << 20), 0);
         assert_false(sf_wait_health(&sf, filled, NULL, 1)); /* the upload's part lacks what the lost drive had of it */
         parts[0].number = 1;
@@ -217,7 +125,7 @@ static void test_replaced(void **state)
         strcat(sf.path[LOST], ".new"); /* from now on it is this one that is given */
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, filled, NULL, 120));
-        verify(&sf, report);
+        so_verify(&sf, report);
         sf_close(&sf);
         check_without(&sf, bucket, &e, LOST);
         assert_int_equal(sf_open(&sf, false), 0);
@@ -233,25 +141,25 @@ static void test_report(void **state)
 {
         struct eng_heal_report *heal = malloc(2 * sizeof(*heal)); /* now, last */
         struct eng_verify_report *report = malloc(sizeof(*report));
-        struct expected e;
+        struct so_expected e;
         char empty[256];
         uint64_t bucket;
         struct sf sf;
 
-        begin(&sf, 4, &bucket, &e);
-        move(&sf, LOST, true);
+        so_begin(&sf, 4, &bucket, &e);
+        so_move(&sf, LOST, true);
         assert_true(sf_wait_health(&sf, one_out, NULL, 30));
         snprintf(empty, sizeof(empty), "%s.new", sf.path[LOST]);
         assert_int_equal(mkdir(empty, 0700), 0);
         assert_int_equal(attach(&sf, LOST, empty, true), 0);
         do {
-                assert_true(sf_wait_health(&sf, whole, NULL, 120));
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 120));
                 eng_heal_read(sf.store, &heal[0], &heal[1]);
         } while (heal[1].todo_objects == 0);
         *heal = heal[1];
         assert_true(heal->surveyed);
         assert_true(heal->todo_objects > 0 && heal->done_objects == heal->todo_objects && heal->failed_objects == 0);
-        verify(&sf, report);
+        so_verify(&sf, report);
         assert_true(heal->digest[LOST].shards > 0);
         assert_int_equal(heal->digest[LOST].shards, report->digest[LOST].shards);
         assert_int_equal(heal->digest[LOST].payload, report->digest[LOST].payload);
@@ -264,21 +172,21 @@ static void test_report(void **state)
 
 static void test_vanished_and_back(void **state)
 {
-        struct expected e;
+        struct so_expected e;
         uint64_t bucket;
         unsigned round;
         struct sf sf;
 
-        begin(&sf, 4, &bucket, &e);
+        so_begin(&sf, 4, &bucket, &e);
         for (round = 0; round < 2; round++) {
-                move(&sf, LOST, true);
+                so_move(&sf, LOST, true);
                 assert_true(sf_wait_health(&sf, one_out, NULL, 30));
-                change(&sf, bucket, &e, 1 + round, 5);
-                move(&sf, LOST, false);
-                change(&sf, bucket, &e, 2 + round, 13);
-                assert_true(sf_wait_health(&sf, whole, NULL, 60)); /* by itself */
+                so_change(&sf, bucket, &e, 1 + round, 5);
+                so_move(&sf, LOST, false);
+                so_change(&sf, bucket, &e, 2 + round, 13);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 60)); /* by itself */
         }
-        check(&sf, bucket, &e);
+        so_check(&sf, bucket, &e);
         sf_close(&sf);
         check_without(&sf, bucket, &e, LOST);
         sf_remove(&sf);
@@ -286,19 +194,19 @@ static void test_vanished_and_back(void **state)
 
 static void test_missing_at_the_start(void **state)
 {
-        struct expected e;
+        struct so_expected e;
         uint64_t bucket;
         struct sf sf;
 
-        begin(&sf, 4, &bucket, &e);
+        so_begin(&sf, 4, &bucket, &e);
         sf_close(&sf);
-        move(&sf, LOST, true);
+        so_move(&sf, LOST, true);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, one_out, NULL, 30));
-        change(&sf, bucket, &e, 1, 5);
-        move(&sf, LOST, false);
-        assert_true(sf_wait_health(&sf, whole, NULL, 60));
-        check(&sf, bucket, &e);
+        so_change(&sf, bucket, &e, 1, 5);
+        so_move(&sf, LOST, false);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        so_check(&sf, bucket, &e);
         sf_close(&sf);
         check_without(&sf, bucket, &e, LOST);
         sf_remove(&sf);
@@ -307,24 +215,24 @@ static void test_missing_at_the_start(void **state)
 /* One whose I/O failed comes back by the operator's word alone. */
 static void test_failed_and_returned(void **state)
 {
-        struct expected e;
+        struct so_expected e;
         uint64_t bucket;
         unsigned i;
         struct sf sf;
 
-        begin(&sf, 4, &bucket, &e);
+        so_begin(&sf, 4, &bucket, &e);
         sf_close(&sf);
         sf.options.faults = "fail:op=append,slot=2,after=80";
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 20));
-        for (i = 0; i < 10 * NAMES && !is_one_out(&sf); i++)
-                set(&sf, bucket, &e, i % NAMES, 100 + i);
+        for (i = 0; i < 10 * SO_NAMES && !is_one_out(&sf); i++)
+                so_set(&sf, bucket, &e, i % SO_NAMES, 100 + i);
         assert_true(sf_wait_health(&sf, one_out, NULL, 30));
-        change(&sf, bucket, &e, 1, 5); /* fewer than it took to fail: it does not fail again */
-        assert_false(sf_wait_health(&sf, whole, NULL, 7));
+        so_change(&sf, bucket, &e, 1, 5); /* fewer than it took to fail: it does not fail again */
+        assert_false(sf_wait_health(&sf, so_whole, NULL, 7));
         assert_int_equal(attach(&sf, LOST, NULL, false), 0);
-        assert_true(sf_wait_health(&sf, whole, NULL, 60));
-        check(&sf, bucket, &e);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        so_check(&sf, bucket, &e);
         sf_close(&sf);
         sf.options.faults = NULL;
         check_without(&sf, bucket, &e, LOST);
@@ -334,18 +242,18 @@ static void test_failed_and_returned(void **state)
 static void test_refusals(void **state)
 {
         char empty[256], full[300], nowhere[256];
-        struct expected e;
+        struct so_expected e;
         uint64_t bucket;
         struct sf sf;
 
-        begin(&sf, 4, &bucket, &e);
+        so_begin(&sf, 4, &bucket, &e);
         snprintf(empty, sizeof(empty), "%s.new", sf.path[LOST]);
         snprintf(full, sizeof(full), "%s/x", empty);
         snprintf(nowhere, sizeof(nowhere), "%s.nowhere", sf.path[LOST]);
         assert_int_equal(mkdir(empty, 0700), 0);
         assert_int_equal(attach(&sf, LOST, empty, true), -EEXIST);
         assert_int_equal(attach(&sf, 4, empty, true), -EINVAL);
-        move(&sf, LOST, true);
+        so_move(&sf, LOST, true);
         assert_true(sf_wait_health(&sf, one_out, NULL, 30));
         assert_int_equal(attach(&sf, LOST, NULL, true), -EINVAL);
         assert_int_equal(attach(&sf, LOST, nowhere, true), -ENOENT);
@@ -356,14 +264,14 @@ static void test_refusals(void **state)
         assert_int_equal(attach(&sf, LOST, empty, true), -ENOTEMPTY);
         assert_int_equal(rmdir(full), 0);
         assert_int_equal(attach(&sf, LOST, empty, true), 0);
-        move(&sf, LOST, false); /* the one that was lost is found again: it has no place any more */
-        assert_true(sf_wait_health(&sf, whole, NULL, 60));
+        so_move(&sf, LOST, false); /* the one that was lost is found again: it has no place any more */
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
         assert_int_equal(attach(&sf, LOST, sf.path[LOST], false), -EEXIST);
         sf_close(&sf);
         strcat(sf.path[LOST], ".new");
         assert_int_equal(sf_open(&sf, false), 0);
-        assert_true(sf_wait_health(&sf, whole, NULL, 60));
-        check(&sf, bucket, &e);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        so_check(&sf, bucket, &e);
         sf_close(&sf);
         sf_remove(&sf);
 }

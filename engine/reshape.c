@@ -1,0 +1,204 @@
+/*
+ * reshape.c - drives that are added to the store for good, or removed from it. Coordinator; one at a time.
+ *
+ *   add      attach.c formats the folder for a slot of its own and hands it over; join.c brings it up to date with the groups that
+ *            come to it, and the epoch that makes it a member ends the change. Shards of old objects stay where they are
+ *   remove   an epoch says that it is leaving: no shard is placed on it any more, and records of its groups go to those drives too that are to
+ *            have them. Each of these copies what the groups hold (join.c), heal.c gives objects with shards on it others instead, and when no
+ *            record names it any more an epoch goes on without it. A drive that is lost is removed in the same way: what it held is
+ *            rebuilt. One that is still being added goes at once
+ *
+ * The drives that groups went from forget what they held of them (shed.c). Epochs carry all of this, so a restart goes on with it.
+ */
+#include "engine/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+unsigned eng_slots_counted(const struct eng_store *store)
+{
+        const struct eng_placement *map = store->coord->view.map;
+
+        return (unsigned)__builtin_popcountll(map->all & ~map->adding);
+}
+
+void eng_reshape_next(struct eng_store *store, eng_mask promoted)
+{
+        struct eng_coord *c = store->coord;
+        struct eng_shape *next = &c->next_shape;
+
+        *next = c->shape;
+        next->adding |= c->wish.adding;
+        next->leaving |= c->wish.leaving;
+        if (promoted & next->adding) {
+                next->shedding |= eng_placement_losing(c->view.map, store->pg_count);
+                next->adding = 0;
+        }
+        next->gone |= c->wish.gone;
+        next->adding &= ~next->gone;
+        next->leaving &= ~next->gone;
+        next->shedding &= ~(next->gone | c->wish.shed);
+        c->filling &= ~next->gone;
+}
+
+/* ---- what an epoch brought ------------------------------------------------------------------------------------ */
+
+static bool let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        struct eng_drive *local = arg;
+
+        if (local->owner == el->loop)
+                eng_local_let_go(local); /* what has not come back yet keeps it until the store closes */
+        return true;
+}
+
+/* Its folder can be taken away. */
+static void part_with(struct eng_store *store, unsigned slot)
+{
+        struct eng_drive *local = store->members[slot].local;
+
+        eng_member_state(store, slot, ENG_DRIVE_REMOVED, "was removed from the store");
+        if (local != NULL)
+                eng_cast(store, let_go, NULL, local);
+}
+
+void eng_reshape_epoch(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        unsigned i;
+
+        c->wish.adding &= ~(c->shape.adding | c->shape.gone | c->view.in);
+        if (c->wish.leaving & c->shape.leaving) {
+                c->leaving_since = c->view.epoch;
+                c->gained = 0;
+                c->drained = false;
+        }
+        c->wish.leaving &= ~(c->shape.leaving | c->shape.gone);
+        c->wish.shed &= c->shape.shedding;
+        for (i = 0; i < store->drive_count; i++)
+                if ((c->wish.gone & c->shape.gone & eng_bit(i)) != 0)
+                        part_with(store, i);
+        c->wish.gone &= ~c->shape.gone;
+        eng_reshape_consider(store);
+}
+
+/* ---- a drive that leaves -------------------------------------------------------------------------------------- */
+
+static eng_mask gaining(const struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+
+        if (c->shape.leaving == 0)
+                return 0;
+        return eng_placement_gaining(c->view.map, store->pg_count) & c->view.in & c->view.up & ~c->gained;
+}
+
+int eng_reshape_gainer(const struct eng_store *store)
+{
+        eng_mask mask = gaining(store);
+
+        return mask == 0 ? -1 : __builtin_ctzll(mask);
+}
+
+void eng_reshape_gained(struct eng_store *store, unsigned slot)
+{
+        store->coord->gained |= eng_bit(slot);
+}
+
+void eng_reshape_drained(struct eng_store *store)
+{
+        store->coord->drained = true;
+        eng_reshape_consider(store);
+}
+
+void eng_reshape_consider(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        eng_mask left = c->view.in & c->view.up & ~c->shape.leaving;
+
+        if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->stopping || c->changing || c->join != NULL)
+                return;
+        if (!c->view.writable || c->wish.gone != 0 ||
+            !eng_epoch_can_form(left, c->view.in, eng_slots_counted(store) - 1, store->k, store->m))
+                return; /* another drive is out: when it is back */
+        c->wish.gone = c->shape.leaving;
+        eng_epoch_change(store);
+}
+
+/* ---- asked for ------------------------------------------------------------------------------------------------ */
+
+struct request {
+        struct lp_msg msg;
+        struct eng_store *store;
+        unsigned slot;
+        uint64_t number;
+};
+
+static const char *refusal(const struct eng_store *store, unsigned slot, int *rv)
+{
+        const struct eng_coord *c = store->coord;
+        unsigned left;
+
+        *rv = -EHOSTDOWN;
+        if (c->stopping || c->phase != ENG_PHASE_OPEN)
+                return "the store is not open";
+        *rv = -EINVAL;
+        if (slot >= store->drive_count)
+                return "there is no such slot";
+        *rv = -EALREADY;
+        if (c->shape.gone & eng_bit(slot))
+                return "that drive was removed before";
+        if ((c->shape.leaving | c->wish.leaving) & eng_bit(slot))
+                return "that drive is being removed already";
+        *rv = -EBUSY;
+        if ((c->shape.leaving | c->wish.leaving) != 0)
+                return "another drive is being removed";
+        if ((c->shape.adding | c->wish.adding) & ~eng_bit(slot))
+                return "another drive is being added";
+        if (c->attach != NULL || c->join != NULL)
+                return "a drive is on its way in";
+        *rv = -EROFS;
+        if (!c->view.writable)
+                return "too few drives are in for a new epoch";
+        *rv = -EINVAL;
+        if (store->m == 0)
+                return "a store without parity has nothing to give its objects other shards from";
+        left = eng_slots_counted(store) - (c->shape.adding & eng_bit(slot) ? 0 : 1);
+        if (left < store->k + store->m)
+                return "so few drives would be left that an object's shards could not all be on different ones: add one first, or replace it";
+        *rv = 0;
+        return NULL;
+}
+
+static void requested(struct lp_msg *msg)
+{
+        struct request *q = (struct request *)msg;
+        struct eng_coord *c = q->store->coord;
+        int rv;
+        const char *why = refusal(q->store, q->slot, &rv);
+
+        eng_attach_report(q->store, q->number, rv, why == NULL ? "" : why);
+        if (why == NULL && (c->shape.adding & eng_bit(q->slot)))
+                c->wish.gone = eng_bit(q->slot); /* nothing is on it that others lack */
+        else if (why == NULL)
+                c->wish.leaving = eng_bit(q->slot);
+        if (why == NULL)
+                eng_epoch_change(q->store);
+        free(q);
+}
+
+int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number)
+{
+        struct request *q = calloc(1, sizeof(*q));
+
+        if (q == NULL)
+                return -ENOMEM;
+        q->store = store;
+        q->slot = slot;
+        q->number = *number = eng_attach_new_report(store, slot, false);
+        q->msg.run = requested;
+        lp_post(store->loops[0].loop, &q->msg);
+        return 0;
+}

@@ -1,0 +1,403 @@
+/*
+ * Drives that are added to a store or removed from it while it serves and is written to: everything stays readable, the redundancy is what it was,
+ * and a restart on the way changes nothing.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/store.h"
+#include "tests/lib/store_objects.h"
+
+static int wait_for(struct sf *sf, uint64_t number, unsigned *slot)
+{
+        struct eng_attach_report report;
+
+        do {
+                usleep(1000);
+                assert_int_equal(eng_attach_read(sf->store, number, &report), 0);
+        } while (report.running);
+        assert_true((report.rv == 0) == (report.text[0] == 0));
+        *slot = report.slot;
+        return report.rv;
+}
+
+/* An empty folder becomes one more drive of the fixture. */
+static void add(struct sf *sf)
+{
+        unsigned slot, n = sf->drives;
+        uint64_t number;
+        char root[128];
+
+        memcpy(root, sf->root, sizeof(root));
+        snprintf(sf->path[n], sizeof(sf->path[n]), "%s/d%u", root, n);
+        sf->paths[n] = sf->path[n];
+        assert_int_equal(mkdir(sf->path[n], 0700), 0);
+        assert_int_equal(eng_drive_add(sf->store, sf->path[n], &number), 0);
+        assert_int_equal(wait_for(sf, number, &slot), 0);
+        assert_int_equal(slot, n);
+        sf->drives++;
+}
+
+static int remove_drive(struct sf *sf, unsigned slot)
+{
+        uint64_t number;
+        unsigned of;
+
+        assert_int_equal(eng_drive_remove(sf->store, slot, &number), 0);
+        return wait_for(sf, number, &of);
+}
+
+/* Whole, and nothing of a change is left to be done. */
+static bool at_rest(const struct eng_health *h, void *arg)
+{
+        const struct sf *sf = arg;
+        unsigned i;
+
+        for (i = 0; i < h->drive_count; i++)
+                if (h->drives[i].adding || h->drives[i].leaving || h->drives[i].filling)
+                        return false;
+        return so_whole(h, NULL) && !h->sweeping && sf->store->coord->shape.shedding == 0;
+}
+
+static void rest(struct sf *sf)
+{
+        assert_true(sf_wait_health(sf, at_rest, sf, 120));
+}
+
+static void restart(struct sf *sf)
+{
+        sf_close(sf);
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_ready(sf, 60));
+}
+
+/* Everything is there with two drives gone, any one of them once or twice; removed: none of these. The store is closed. */
+static void check_without_two(struct sf *sf, uint64_t bucket, const struct so_expected *e, unsigned removed)
+{
+        unsigned a, b;
+
+        for (a = 0; a < sf->drives; a++) {
+                b = (a + 1) % sf->drives == removed ? (a + 2) % sf->drives : (a + 1) % sf->drives;
+                if (a == removed)
+                        continue;
+                so_move(sf, a, true);
+                so_move(sf, b, true);
+                assert_int_equal(sf_open(sf, false), 0);
+                assert_true(sf_wait_health(sf, so_can_read, NULL, 60));
+                so_check(sf, bucket, e);
+                sf_close(sf);
+                so_move(sf, a, false);
+                so_move(sf, b, false);
+                assert_int_equal(sf_open(sf, false), 0); /* it may have gone on without them */
+                rest(sf);
+                sf_close(sf);
+        }
+}
+
+/* Names that drives hold of groups they have no part in. */
+static bool holds_no_other(struct sf *sf, unsigned slot);
+
+/* ---- adding ------------------------------------------------------------------------------------------------------------ */
+
+static void test_add(void **state)
+{
+        struct eng_verify_report *report = malloc(sizeof(*report));
+        struct so_expected e;
+        uint64_t bucket;
+        unsigned i;
+        struct sf sf;
+
+        so_begin(&sf, 4, &bucket, &e);
+        add(&sf);
+        so_change(&sf, bucket, &e, 1, 5); /* while it is brought up to date */
+        so_check(&sf, bucket, &e);
+        rest(&sf);
+        so_change(&sf, bucket, &e, 2, 7);
+        so_check(&sf, bucket, &e);
+        so_verify(&sf, report);
+        assert_true(report->digest[4].shards > 0); /* of what was put since */
+        for (i = 0; i < sf.drives; i++)
+                assert_true(holds_no_other(&sf, i));
+        restart(&sf);
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        add(&sf); /* and another one */
+        so_change(&sf, bucket, &e, 3, 4);
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        check_without_two(&sf, bucket, &e, ENG_DRIVES_MAX);
+        sf_remove(&sf);
+        free(report);
+}
+
+/* It stops as soon as the drive is handed over, at every start anew. */
+static void test_add_interrupted(void **state)
+{
+        struct so_expected e;
+        uint64_t bucket;
+        unsigned round;
+        struct sf sf;
+
+        so_begin(&sf, 4, &bucket, &e);
+        add(&sf);
+        for (round = 1; round < 4; round++) {
+                usleep(round * 10000);
+                restart(&sf);
+                so_change(&sf, bucket, &e, round, 11);
+        }
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        check_without_two(&sf, bucket, &e, ENG_DRIVES_MAX);
+        sf_remove(&sf);
+}
+
+/* The new drive is lost while it is added: the store is as it was, and the slot can be given up. */
+static void test_add_fails(void **state)
+{
+        struct so_expected e;
+        uint64_t bucket;
+        struct sf sf;
+
+        so_begin(&sf, 4, &bucket, &e);
+        add(&sf);
+        so_move(&sf, 4, true);
+        so_change(&sf, bucket, &e, 1, 3);
+        sf_close(&sf);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        so_change(&sf, bucket, &e, 2, 5);
+        if (sf.store->drive_count > 4) { /* an epoch with it had come into force */
+                assert_int_equal(remove_drive(&sf, 4), 0);
+                rest(&sf);
+        }
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        sf.drives = 4;
+        check_without_two(&sf, bucket, &e, ENG_DRIVES_MAX);
+        so_move(&sf, 4, false);
+        sf_remove(&sf);
+}
+
+/* ---- removing ---------------------------------------------------------------------------------------------------------- */
+
+static void test_remove(void **state)
+{
+        struct eng_verify_report *report = malloc(sizeof(*report));
+        struct so_expected e;
+        uint64_t bucket;
+        struct sf sf;
+
+        so_begin(&sf, 5, &bucket, &e);
+        assert_int_equal(remove_drive(&sf, 1), 0);
+        assert_int_equal(remove_drive(&sf, 1), -EALREADY);
+        assert_int_equal(remove_drive(&sf, 2), -EBUSY);
+        so_change(&sf, bucket, &e, 1, 5);
+        so_check(&sf, bucket, &e);
+        rest(&sf);
+        assert_int_equal(remove_drive(&sf, 1), -EALREADY);
+        assert_int_equal(remove_drive(&sf, 2), -EINVAL); /* four are needed */
+        so_change(&sf, bucket, &e, 2, 7);
+        so_check(&sf, bucket, &e);
+        so_verify(&sf, report);
+        assert_int_equal(report->digest[1].shards, 0);
+        restart(&sf); /* with its folder, which is not used any more */
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        so_move(&sf, 1, true);
+        check_without_two(&sf, bucket, &e, 1);
+        so_move(&sf, 1, false);
+        sf_remove(&sf);
+        free(report);
+}
+
+/* A drive that is lost is removed: what it held is rebuilt on the others. */
+static void test_remove_lost(void **state)
+{
+        struct so_expected e;
+        uint64_t bucket;
+        struct sf sf;
+
+        so_begin(&sf, 6, &bucket, &e);
+        sf_close(&sf);
+        so_move(&sf, 3, true);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        so_change(&sf, bucket, &e, 1, 5);
+        assert_int_equal(remove_drive(&sf, 3), 0);
+        so_change(&sf, bucket, &e, 2, 7);
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        check_without_two(&sf, bucket, &e, 3);
+        so_move(&sf, 3, false);
+        sf_remove(&sf);
+}
+
+static void test_remove_interrupted(void **state)
+{
+        struct so_expected e;
+        uint64_t bucket;
+        unsigned round;
+        struct sf sf;
+
+        so_begin(&sf, 6, &bucket, &e);
+        assert_int_equal(remove_drive(&sf, 0), 0);
+        for (round = 1; round < 5; round++) {
+                usleep(round * 20000);
+                so_change(&sf, bucket, &e, round, 13);
+                restart(&sf);
+        }
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        so_move(&sf, 0, true);
+        check_without_two(&sf, bucket, &e, 0);
+        so_move(&sf, 0, false);
+        sf_remove(&sf);
+}
+
+/* An upload's parts are on the drive when its removal begins. */
+static void test_remove_under_an_upload(void **state)
+{
+        struct eng_complete_part part = {.number = 1};
+        uint8_t id[ENG_ID_LEN];
+        struct so_expected e;
+        uint64_t bucket;
+        unsigned slot;
+        struct sf sf;
+
+        so_begin(&sf, 5, &bucket, &e);
+        assert_int_equal(sf_upload(&sf, bucket, "parts", id), 0);
+        assert_int_equal(sf_part(&sf, 0, bucket, "parts", id, 1, 5, 0, 30 << 20, part.id), 0);
+        for (slot = 0; slot < 2; slot++) {
+                assert_int_equal(remove_drive(&sf, slot), slot == 0 ? 0 : -EBUSY);
+                so_change(&sf, bucket, &e, 1 + slot, 5);
+        }
+        assert_int_equal(sf_complete(&sf, bucket, "parts", id, &part, 1), 0);
+        restart(&sf); /* it would look again in some minutes */
+        rest(&sf);
+        assert_int_equal(sf_get(&sf, 0, bucket, "parts", 5, 30 << 20), 0);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        so_move(&sf, 0, true);
+        check_without_two(&sf, bucket, &e, 0);
+        so_move(&sf, 0, false);
+        sf_remove(&sf);
+}
+
+/* All drives are new in the end, and every one that was there at first is gone. */
+static void test_moved_to_other_drives(void **state)
+{
+        struct so_expected e;
+        uint64_t bucket;
+        unsigned i;
+        struct sf sf;
+
+        so_begin(&sf, 4, &bucket, &e);
+        for (i = 0; i < 4; i++) {
+                add(&sf);
+                so_change(&sf, bucket, &e, i, 9);
+                rest(&sf);
+                assert_int_equal(remove_drive(&sf, i), 0);
+                so_change(&sf, bucket, &e, i + 1, 9);
+                rest(&sf);
+        }
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        for (i = 0; i < 4; i++)
+                so_move(&sf, i, true);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* ---- what drives hold ----------------------------------------------------------------------------------------------------- */
+
+struct look {
+        struct lp_msg msg;
+        struct eng_op op;
+        struct sf *sf;
+        unsigned slot, names;
+        uint64_t pgs[ENG_PG_COUNT / 64 + 1];
+        _Atomic bool over;
+};
+
+static void looked(struct eng_op *op)
+{
+        struct look *look = (struct look *)((char *)op - offsetof(struct look, op));
+
+        assert_int_equal(op->result, 0);
+        look->names = op->scan.count;
+        eng_buf_unref(op->scan.entries);
+        look->over = true;
+}
+
+static void look(struct lp_msg *msg)
+{
+        static const uint8_t behind_all[1] = {FMT_SPACE_PART + 1};
+        struct look *look = (struct look *)msg;
+        struct eng_store *store = look->sf->store;
+        const struct eng_placement *map = store->coord->view.map;
+        unsigned pg;
+
+        for (pg = 0; pg < store->pg_count; pg++)
+                if (!(map->groups[pg].before & eng_bit(look->slot)))
+                        look->pgs[pg / 64] |= 1ull << (pg % 64);
+        look->op.kind = ENG_OP_SCAN;
+        look->op.epoch = store->coord->view.epoch;
+        look->op.done = looked;
+        look->op.scan.to = behind_all;
+        look->op.scan.to_len = 1;
+        look->op.scan.max = 10;
+        look->op.scan.pgs = look->pgs;
+        look->op.scan.pg_words = store->pg_words;
+        eng_drive_submit(store->members[look->slot].drive, &look->op);
+}
+
+static bool holds_no_other(struct sf *sf, unsigned slot)
+{
+        struct look *l = calloc(1, sizeof(*l));
+        unsigned names;
+
+        l->sf = sf;
+        l->slot = slot;
+        l->msg.run = look;
+        lp_post(sf->loops[0], &l->msg);
+        while (!l->over)
+                usleep(1000);
+        names = l->names;
+        free(l);
+        return names == 0;
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_add),
+                cmocka_unit_test(test_add_interrupted),
+                cmocka_unit_test(test_add_fails),
+                cmocka_unit_test(test_remove),
+                cmocka_unit_test(test_remove_lost),
+                cmocka_unit_test(test_remove_interrupted),
+                cmocka_unit_test(test_remove_under_an_upload),
+                cmocka_unit_test(test_moved_to_other_drives),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
