@@ -155,7 +155,7 @@ static void scanned(struct eng_op *op)
         shed->more = op->result == 0 && op->scan.count > 0 && op->scan.more;
         at = shed->page == NULL ? NULL : shed->page->data;
         shed->out = 1;
-        for (i = 0; shed->error == 0 && i < op->scan.count; i++) {
+        for (i = 0; at != NULL && shed->error == 0 && i < op->scan.count; i++) {
                 const struct eng_scan_entry *e = (const struct eng_scan_entry *)at;
 
                 shed->error = forget(shed, &shed->ops[i], e);
