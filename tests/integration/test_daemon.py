@@ -227,7 +227,7 @@ def test_start_without_some_drives(gone):
 @pytest.mark.parametrize("count", [1, 2])
 def test_folders_moved_away_while_it_serves(count):
     """Moving away a drive folder of a running store costs that drive and nothing else."""
-    with Daemon(drives=4, ec="2+2").start() as daemon:
+    with Daemon(drives=4, ec="2+2", settings={"scrub_rate": "0"}).start() as daemon:  # whose bookmark is a change, too
         s3 = client_of(daemon, retries=6)
         bodies = fill(s3)
         for i in range(count):
