@@ -44,6 +44,8 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                         d.in = FMT_EPOCH_JOINING;
                 if (store->coord->filling & eng_bit(i))
                         d.flags = FMT_EPOCH_FILLING;
+                if (store->coord->given_up & eng_bit(i))
+                        d.flags |= FMT_EPOCH_GIVEN_UP;
                 d.base = (base & eng_bit(i)) != 0;
                 memcpy(d.drive_id, store->members[i].id, FMT_ID);
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
@@ -294,6 +296,7 @@ void eng_coord_open(struct eng_store *store)
         if ((lost != 0 && c->view.writable) || unconfirmed(c))
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
         eng_health_refresh(store);
+        eng_force_ended(store, 0, "");
         eng_join_consider(store);
         eng_heal_consider(store);
         eng_attach_start(store);
@@ -351,7 +354,7 @@ static void explain(const struct eng_store *store, struct eng_health *h)
                 snprintf(h->reason, sizeof(h->reason), "%s", c->waits_for);
         else if (c->phase != ENG_PHASE_OPEN)
                 snprintf(h->reason, sizeof(h->reason), "recovery is under way");
-        else if (!c->view.writable)
+        else if (!eng_takes_changes(store, &c->view))
                 snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write", h->drives_in,
                          h->drive_count);
         else if (h->full)
@@ -395,9 +398,10 @@ void eng_health_refresh(struct eng_store *store)
         h->mended_bytes = store->health.mended_bytes;
         atomic_store(&store->full, full);
         h->ready = c->phase == ENG_PHASE_OPEN;
-        h->writable = h->ready && c->view.writable && !full;
+        h->writable = h->ready && eng_takes_changes(store, &c->view) && !full;
         explain(store, h);
         store->health = *h;
+        eng_outlook_take(store, &store->outlook);
         pthread_mutex_unlock(&store->health_lock);
         free(h);
 }
