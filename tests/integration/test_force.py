@@ -257,6 +257,53 @@ def test_only_reading_without_those_that_failed():
         holds(client_of(daemon), bodies)
 
 
+def test_what_they_alone_can_tell():
+    """Killed right after changes: only drives that are missing know whether these were on all. Told to go on, the store has what was acknowledged."""
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        bodies = fill(client_of(daemon))
+        daemon.kill()
+        away(daemon, 2, 3)
+        spawn(daemon, "slot 2 3", "which buckets there are")
+        said = force(daemon, "2,3", status=1)
+        assert "so does the list of buckets" in said and " 0 of 4096 groups" not in said, said
+        daemon.stop()
+        back(daemon, 2, 3)
+        daemon.start()
+        s3 = client_of(daemon)
+        for i in range(12):
+            bodies[f"n{i}"] = bytes([i]) * (1000 if i % 2 else 300_000)
+            s3.put_object(Bucket="kept", Key=f"n{i}", Body=bodies[f"n{i}"])
+        daemon.kill()
+        away(daemon, 2, 3)
+        spawn(daemon, "too few to write")
+        outlook = json.loads(force(daemon, "2,3", "--json", status=1))
+        assert 0 < outlook["groups_in_doubt"] <= 12 and not outlook["buckets_in_doubt"]
+        answers(daemon, 503, "list_objects_v2", Bucket="kept")
+        force(daemon, "2,3", "--yes")
+        holds(client_of(daemon), bodies)
+        assert len(client_of(daemon).list_objects_v2(Bucket="kept")["Contents"]) == len(bodies)
+        daemon.kill()
+        daemon.start()
+        holds(client_of(daemon), bodies)
+        back(daemon, 2, 3)
+        for slot in (2, 3):
+            replace(daemon, slot)
+            whole_but(daemon, 3 - slot)
+        whole(daemon)
+        holds(client_of(daemon), bodies)
+
+
+def test_buckets_they_alone_can_tell():
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        bodies = fill(client_of(daemon))
+        daemon.kill()
+        away(daemon, 0, 3)
+        spawn(daemon, "slot 0 3", "which buckets there are")
+        force(daemon, "0,3", "--yes")
+        holds(client_of(daemon), bodies)
+        assert [b["Name"] for b in client_of(daemon).list_buckets()["Buckets"]] == ["kept"]
+
+
 def test_what_is_refused():
     with Daemon(drives=4, ec="2+2").start() as daemon:
         assert "waits for no drive" in force(daemon, "0", "--yes", status=1)
