@@ -1,6 +1,6 @@
 /*
- * admin_start.c - `millrace admin start`: lets a store go on without drives that are gone for good. What that would mean is the daemon's to say; without
- * --yes it is shown, and nothing is done. Main thread only.
+ * admin_start.c - `millrace admin start`: lets a store go on without drives that are gone for good. What that would mean is the daemon's to say;
+ * without --yes it is shown, and nothing is done. Main thread only.
  */
 #include "admin.h"
 
@@ -13,14 +13,15 @@ static void show_drives(const json_t *answer)
         const json_t *drive;
         size_t i;
 
-        printf("The store %s.\nIn use in epoch %llu, the newest that the drives here know, or in the one before it, and missing:\n",
+        printf("%s\n\nIn use in epoch %llu, the newest that the drives here know, or in the one before it, and missing:\n",
                cli_json_text(answer, "reason"), (unsigned long long)cli_json_number(answer, "epoch"));
         json_array_foreach(json_object_get(answer, "missed"), i, drive)
         {
                 char path[1024], reason[256];
+                const char *where = cli_json_text(drive, "path");
 
                 printf("  slot %-3llu %s  %s%s%s\n", (unsigned long long)cli_json_number(drive, "slot"), cli_json_text(drive, "id"),
-                       cli_printable(stdout, cli_json_text(drive, "path"), path, sizeof(path)), path[0] != '\0' ? ": " : "",
+                       cli_printable(stdout, where, path, sizeof(path)), where[0] != '\0' ? ": " : "",
                        cli_printable(stdout, cli_json_text(drive, "reason"), reason, sizeof(reason)));
         }
 }
@@ -33,10 +34,10 @@ static void show_losses(const json_t *answer)
         unsigned long long unreadable = cli_json_number(answer, "groups_unreadable");
 
         printf("\nWithout them:\n  - every change that only they acknowledged is lost, also where they went on without the others\n"
-               "  - %llu of %llu groups of names are in doubt: their last changes count as the drives here have them, if they have them\n",
+               "  - %llu of %llu groups of names are in doubt: their last changes count as far as a drive here has them\n",
                doubt, groups);
         if (cli_json_true(answer, "buckets_in_doubt"))
-                printf("  - so does the list of buckets\n");
+                printf("  - the list of buckets is in doubt, too\n");
         if (lost > 0)
                 printf("  - %llu groups have no copy here: all names in them are lost. They, and all listings, answer 503 until\n"
                        "    a drive is replaced that held them; then they begin empty\n",
