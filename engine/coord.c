@@ -296,7 +296,7 @@ void eng_coord_open(struct eng_store *store)
         if ((lost != 0 && c->view.writable) || unconfirmed(c))
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
         eng_health_refresh(store);
-        eng_force_ended(store, 0, "");
+        eng_force_ended(store, c->read_only ? -EHOSTDOWN : 0, c->read_only ? "another drive has failed meanwhile: it is missed, too" : "");
         eng_join_consider(store);
         eng_heal_consider(store);
         eng_attach_start(store);

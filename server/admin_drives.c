@@ -234,7 +234,7 @@ static struct admin_answer without(struct admin_request *request, const struct p
         eng_outlook_read(request->admin->source.store, &outlook);
         if (!take(p, "without", list, sizeof(list))) {
                 answer = srv_admin_error(400, "BadRequest", "without=SLOT[,SLOT]... must be given once");
-        } else if (!take_slots(health, list, &slots, &wrong)) {
+        } else if (health->drive_count != 0 && !take_slots(health, list, &slots, &wrong)) {
                 snprintf(why, sizeof(why), "no drive of this store: %.150s", wrong);
                 answer = srv_admin_error(400, "NoSuchDrive", why);
         } else if (go) {

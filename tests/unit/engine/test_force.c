@@ -283,6 +283,35 @@ static void test_from_reading(void **state)
         end(&sf);
 }
 
+/* One of the two fails as the epoch is made: the store reads on, and says so. The next start finds the epoch on the other. */
+static void test_reading_cut_short(void **state)
+{
+        struct eng_outlook outlook;
+        uint64_t bucket;
+        unsigned in = 2;
+        struct sf sf;
+
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_health(&sf, ready, NULL, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        assert_int_equal(sf_put(&sf, 0, bucket, "k", OLD, SIZE, true, NULL), 0);
+        sf_close(&sf);
+        move(&sf, 12, true);
+        sf.options.faults = "fail:op=append,slot=1";
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, has_in, &in, 20));
+        assert_int_equal(force(&sf, 12, "another drive"), -EHOSTDOWN);
+        eng_outlook_read(sf.store, &outlook);
+        assert_true(outlook.missed == 14 && outlook.left == 1 && outlook.refusal[0] != 0);
+        sf_close(&sf);
+        sf.options.faults = NULL;
+        move(&sf, 12, false);
+        start(&sf, 2);
+        assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), 0);
+        end(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -292,6 +321,7 @@ int main(void)
                 cmocka_unit_test(test_contradicted),
                 cmocka_unit_test(test_given_up_by_both),
                 cmocka_unit_test(test_from_reading),
+                cmocka_unit_test(test_reading_cut_short),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
