@@ -550,7 +550,8 @@ static void look(struct lp_timer *timer)
         if (c->stopping || c->attach != NULL)
                 return;
         eng_attach_start(store);
-        if (wanted == 0 || c->phase != ENG_PHASE_OPEN || !c->view.writable || !settled(store) || store->unplaced_count == ENG_DRIVES_MAX + ENG_ATTACH_MAX)
+        if (wanted == 0 || c->phase != ENG_PHASE_OPEN || !c->view.writable || !settled(store) ||
+            store->unplaced_count == ENG_DRIVES_MAX + ENG_ATTACH_MAX)
                 return;
         c->attach = new_look(store, wanted);
         if (c->attach == NULL)
