@@ -1,6 +1,9 @@
 """Drives that are gone for good: what the operator is told, what is refused, what the store is without them, and what comes of them if they come back."""
 import json
 import shutil
+import threading
+import time
+from contextlib import contextmanager
 
 import pytest
 from botocore.exceptions import ClientError, ResponseStreamingError
@@ -265,6 +268,34 @@ def test_only_reading_without_those_that_failed():
         holds(client_of(daemon), bodies)
 
 
+@contextmanager
+def read_meanwhile(daemon, bodies):
+    """Reads all the time from two threads: what is answered is right, or 503."""
+    wrong, over = [], threading.Event()
+
+    def go_round():
+        once = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=0)
+        while not over.is_set():
+            for key, body in bodies.items():
+                try:
+                    if read(once, "kept", key) != body:
+                        wrong.append(key)
+                except ClientError as error:
+                    if error.response["ResponseMetadata"]["HTTPStatusCode"] != 503:
+                        wrong.append((key, error))
+
+    threads = [threading.Thread(target=go_round) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong, wrong
+
+
 def test_what_they_alone_can_tell():
     """Killed right after changes: only drives that are missing know whether these were on all. Told to go on, the store has what was acknowledged."""
     with Daemon(drives=4, ec="2+2").start() as daemon:
@@ -288,7 +319,10 @@ def test_what_they_alone_can_tell():
         outlook = json.loads(force(daemon, "2,3", "--json", status=1))
         assert 0 < outlook["groups_in_doubt"] <= 12 and not outlook["buckets_in_doubt"]
         answers(daemon, 503, "list_objects_v2", Bucket="kept")
-        force(daemon, "2,3", "--yes")
+        with read_meanwhile(daemon, bodies):
+            time.sleep(0.5)
+            force(daemon, "2,3", "--yes")
+            time.sleep(0.5)
         holds(client_of(daemon), bodies)
         assert len(client_of(daemon).list_objects_v2(Bucket="kept")["Contents"]) == len(bodies)
         daemon.kill()
