@@ -1,5 +1,5 @@
 /*
- * admin.h - what the files of `millrace admin …` share (admin.c, admin_drives.c).
+ * admin.h - what the files of `millrace admin …` share (admin.c, admin_drives.c, admin_start.c).
  */
 #ifndef CLI_ADMIN_H
 #define CLI_ADMIN_H
@@ -20,5 +20,7 @@ void cli_admin_show_digests(const json_t *report);
 /* One request (query: see mr_admin()); what it answered, as JSON (the caller's), if its status is one of those wanted. An exit status. */
 int cli_admin_ask(struct cli_call *call, const char *method, const char *path, const char *const query[], int wanted, int also_wanted,
                   json_t **out);
+/* Asks about what the daemon began under this number until it is over; its report is the caller's. An exit status. */
+int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, json_t **out);
 
 #endif

@@ -48,8 +48,7 @@ int cli_admin_drive_status(struct cli_call *call)
         return all_in ? CLI_OK : CLI_FAILED;
 }
 
-/* Asks until the daemon has opened the drive, or says why it did not. An exit status. */
-static int wait_for_it(struct cli_call *call, uint64_t number, json_t **out)
+int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, json_t **out)
 {
         static const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
         char text[24];
@@ -57,7 +56,7 @@ static int wait_for_it(struct cli_call *call, uint64_t number, json_t **out)
 
         snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
         for (;;) {
-                int status = cli_admin_ask(call, "GET", DRIVES_PATH, query, 200, 200, out);
+                int status = cli_admin_ask(call, "GET", path, query, 200, 200, out);
 
                 if (status != CLI_OK || !cli_json_true(*out, "running"))
                         return status;
@@ -81,7 +80,7 @@ static int change(struct cli_call *call, const char *const query[], unsigned lon
                 uint64_t number = cli_json_number(answer, "number");
 
                 json_decref(answer);
-                status = wait_for_it(call, number, &answer);
+                status = cli_admin_wait(call, DRIVES_PATH, number, &answer);
         }
         if (status != CLI_OK)
                 return status;

@@ -31,6 +31,8 @@
         X(HUMAN, "H", "human", "", "sizes in KiB, MiB, ...")                                                           \
         X(FORCE, "f", "force", "", "delete what the bucket holds first")                                               \
         X(JSON, "", "json", "", "print the daemon's answer as it is")                                                  \
+        X(FORCE_WITHOUT, "", "force-without", "SLOT,...", "go on without these drives for good: slots, or drive ids")  \
+        X(YES, "", "yes", "", "do it, instead of saying what it would mean")                                           \
         X(OLDER, "", "older", "HOURS", "only uploads begun more than HOURS ago")                                       \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
         X(PARALLEL, "j", "parallel", "N", "requests at once (default 8)")                                              \
@@ -78,8 +80,8 @@ struct cli_call {
         struct mr_client *client;
         int argc; /* what is left after the options */
         char **argv;
-        bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version;
-        const char *content_type;
+        bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
+        const char *content_type, *force_without;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
         const char *drives[CLI_DRIVES_MAX];
@@ -128,6 +130,7 @@ int cli_admin_drive_add(struct cli_call *call);
 int cli_admin_drive_remove(struct cli_call *call);
 int cli_admin_drive_replace(struct cli_call *call);
 int cli_admin_drive_return(struct cli_call *call);
+int cli_admin_start(struct cli_call *call);
 int cli_admin_heal_status(struct cli_call *call);
 int cli_admin_scrub_status(struct cli_call *call);
 int cli_admin_scrub_start(struct cli_call *call);

@@ -60,6 +60,13 @@ const struct cli_command cli_commands[] = {
         {"admin drive return", "SLOT [FOLDER]", "use a drive again that failed or was missing",
          "It is brought up to date while the daemon serves. FOLDER: where it is now, if not where it was.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_return},
+        {"admin start", "--force-without SLOT[,SLOT]...", "open a store that waits for drives which are gone for good",
+         "Names the drives, by slot or id, that the store waits for, or for want of which it only\n"
+         "reads: exactly those. Says what would be lost without them, and does nothing (exit\n"
+         "status 1), unless --yes is given too. There is no way back: a drive given up can be used\n"
+         "again only by admin drive replace, when its folder was emptied.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(FORCE_WITHOUT) | CLI_HAS(YES), 0, 0,
+         cli_admin_start},
         {"admin heal status", "", "show how objects get the shards back that they lack",
          "Exit status 1 while objects lack shards.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0,
          cli_admin_heal_status},

@@ -236,6 +236,12 @@ static int take_option(struct cli_call *call, int id, char *value)
         case CLI_OPT_JSON:
                 call->json = true;
                 return -1;
+        case CLI_OPT_YES:
+                call->yes = true;
+                return -1;
+        case CLI_OPT_FORCE_WITHOUT:
+                call->force_without = value;
+                return -1;
         case CLI_OPT_HELP:
                 call->help = true;
                 return -1;

@@ -270,10 +270,12 @@ static void hand_over(struct eng_attach *a)
         if (seen > c->view.epoch) /* of an epoch that never came in force */
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
-        if (a->add)
+        if (a->add) {
                 new_slot(a);
-        else if (a->replace)
+        } else if (a->replace) {
                 c->filling |= eng_bit(a->slot);
+                c->given_up &= ~eng_bit(a->slot);
+        }
         pthread_mutex_lock(&store->health_lock);
         memcpy(m->id, from->identity.drive_id, FMT_ID);
         memcpy(m->path, from->path, sizeof(m->path));
@@ -438,6 +440,9 @@ static const char *refusal(const struct eng_store *store, const struct request *
         *rv = -EEXIST;
         if (!q->add && (c->view.in | c->view.joining) & c->view.up & eng_bit(q->slot))
                 return "the drive in that slot is in use";
+        *rv = -EXDEV;
+        if (!q->replace && (c->given_up & eng_bit(q->slot)))
+                return "the drive in that slot was given up: only an emptied folder can take its place (drive replace)";
         *rv = -EROFS;
         if (!c->view.writable)
                 return "too few drives are in for a new epoch: bring one of those back that were in last, and restart";
@@ -539,7 +544,7 @@ static eng_mask away(const struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 const struct eng_member *m = &store->members[i];
 
-                if (store->coord->view.in & store->coord->view.up & eng_bit(i))
+                if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up) & eng_bit(i))
                         continue;
                 if (m->state == ENG_DRIVE_MISSING ||
                     (m->state == ENG_DRIVE_FAILED && m->local != NULL && eng_local_vanished(m->local)))
@@ -597,7 +602,8 @@ static void look(struct lp_timer *timer)
         if (c->stopping || c->attach != NULL)
                 return;
         eng_attach_start(store);
-        if (wanted == 0 || !c->view.writable || !settled(store) || store->unplaced_count == ENG_DRIVES_MAX + ENG_ATTACH_MAX)
+        if (wanted == 0 || c->phase != ENG_PHASE_OPEN || !c->view.writable || !settled(store) ||
+            store->unplaced_count == ENG_DRIVES_MAX + ENG_ATTACH_MAX)
                 return;
         c->attach = new_look(store, wanted);
         if (c->attach == NULL)

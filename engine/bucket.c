@@ -489,7 +489,7 @@ static void begin_delete(struct request *req)
 
 static void begin(struct request *req)
 {
-        if (!req->store->coord->view.writable)
+        if (!eng_takes_changes(req->store, &req->store->coord->view))
                 finish(req, -EROFS);
         else if (req->kind == CREATE)
                 begin_create(req);
@@ -557,7 +557,7 @@ static bool add_loaded(struct eng_loop *el, void *arg, struct lp_msg *ack)
         unsigned i;
 
         for (i = 0; i < config->loaded_count; i++)
-                if (add(el, &config->loaded[i]) != 0)
+                if (eng_bucket_by_id(el, config->loaded[i].id) == NULL && add(el, &config->loaded[i]) != 0)
                         abort(); /* nothing is served yet; a restart tries again */
         return true;
 }

@@ -20,7 +20,8 @@ static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
 {
         const struct eng_shape *shape = &c->next_shape;
 
-        return (uint8_t)((c->filling & drive ? FMT_EPOCH_FILLING : 0) | (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
+        return (uint8_t)((c->filling & drive ? FMT_EPOCH_FILLING : 0) | (c->given_up & drive ? FMT_EPOCH_GIVEN_UP : 0) |
+                         (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
                          (shape->leaving & drive ? FMT_EPOCH_LEAVING : 0) | (shape->gone & drive ? FMT_EPOCH_GONE : 0) |
                          (shape->shedding & drive ? FMT_EPOCH_SHEDDING : 0));
 }
@@ -228,7 +229,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
-        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_slots_counted(store), store->k, store->m)) {
+        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_counted(&store->coord->view), store->k, store->m)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
@@ -270,7 +271,7 @@ void eng_epoch_change(struct eng_store *store)
         c->changing = true;
         c->again = false;
         if (!c->view.writable ||
-            !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_slots_counted(store), store->k, store->m)) {
+            !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_counted(&store->coord->view), store->k, store->m)) {
                 give_up_writing(store);
                 return;
         }
@@ -346,6 +347,7 @@ void eng_coord_open(struct eng_store *store)
         if ((lost != 0 && c->view.writable) || unconfirmed(c))
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
         eng_health_refresh(store);
+        eng_force_ended(store, c->read_only ? -EHOSTDOWN : 0, c->read_only ? "another drive has failed meanwhile: it is missed, too" : "");
         eng_join_consider(store);
         eng_shed_consider(store);
         eng_heal_consider(store);
@@ -406,7 +408,7 @@ static void explain(const struct eng_store *store, struct eng_health *h)
                 snprintf(h->reason, sizeof(h->reason), "%s", c->waits_for);
         else if (c->phase != ENG_PHASE_OPEN)
                 snprintf(h->reason, sizeof(h->reason), "recovery is under way");
-        else if (!c->view.writable)
+        else if (!eng_takes_changes(store, &c->view))
                 snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write", h->drives_in,
                          h->drive_count - h->drives_removed);
         else if (h->full)
@@ -451,9 +453,10 @@ void eng_health_refresh(struct eng_store *store)
         h->mended_bytes = store->health.mended_bytes;
         atomic_store(&store->full, full);
         h->ready = c->phase == ENG_PHASE_OPEN;
-        h->writable = h->ready && c->view.writable && !full;
+        h->writable = h->ready && eng_takes_changes(store, &c->view) && !full;
         explain(store, h);
         store->health = *h;
+        eng_outlook_take(store, &store->outlook);
         pthread_mutex_unlock(&store->health_lock);
         free(h);
 }

@@ -230,7 +230,9 @@ enum fmt_epoch_flag {
         FMT_EPOCH_ADDING = 2,          /* new: groups come to it by the placement, of which those before it still speak */
         FMT_EPOCH_LEAVING = 4,         /* being removed: groups go from it by the placement, and shards; it still speaks for those groups */
         FMT_EPOCH_GONE = 8,            /* was removed: its slot is used for nothing any more */
-        FMT_EPOCH_SHEDDING = 16        /* groups went from it: it may still hold names of them */
+        FMT_EPOCH_SHEDDING = 16,       /* groups went from it: it may still hold names of them */
+        FMT_EPOCH_GIVEN_UP = 32        /* out by the operator's word: this epoch, or one before it, was forced without it. What it holds is another
+                                          history, whatever its number; the mark goes when the slot has another drive */
 };
 
 struct fmt_epoch_drive {
@@ -240,6 +242,10 @@ struct fmt_epoch_drive {
         uint8_t base;                  /* 1: member of the last epoch that was surely in force when this one was made. None: as in */
         uint8_t pad[5];
 };
+
+/* A forced epoch's number is so far above all that are known that the drives given up have not come so far: numbers, and what is made of them (object
+ * ids, PG sequence numbers), are not used twice. 4,095 of them fit in an object id's 32 bits. */
+#define FMT_EPOCH_FORCED_STEP (1u << 20)
 
 /* | fmt_epoch | fmt_epoch_drive x drives | place ids: u8[16] x drives |, drives by slot. A slot's place id is what placement hashes: the id of the
  * first drive it had, so that putting another drive in its place moves nothing. Absent: each slot has its first drive */

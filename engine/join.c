@@ -425,13 +425,19 @@ static bool next_source(struct eng_join *join)
         return any != 0;
 }
 
-/* Groups of which no other current member is left cannot be compared. */
+/*
+ * Groups of which no other current member answers cannot be compared. One that has no current member at all was lost with drives that were given up: it
+ * begins again, empty, on a drive that was put in their place.
+ */
 static bool all_compared(const struct eng_join *join)
 {
-        unsigned w;
+        const struct eng_store *store = join->store;
+        const struct eng_coord *c = store->coord;
+        unsigned pg;
 
-        for (w = 0; w < join->store->pg_words; w++)
-                if (join->todo[w] != 0)
+        for (pg = 0; pg <= store->pg_count; pg++)
+                if ((join->todo[pg / 64] & 1ull << (pg % 64)) &&
+                    (eng_speakers(&c->view, pg) != 0 || !(c->filling & eng_bit(join->slot))))
                         return false;
         return true;
 }

@@ -78,10 +78,16 @@ bool eng_is_majority(eng_mask part, eng_mask all)
         return 2 * __builtin_popcountll(part & all) > __builtin_popcountll(all);
 }
 
+bool eng_epoch_can_write(eng_mask in, unsigned drives, unsigned k, unsigned m)
+{
+        unsigned n = (unsigned)__builtin_popcountll(in), least = m == 0 ? k : k + 1;
+
+        return n >= least && n + m >= drives;
+}
+
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m)
 {
-        unsigned n = (unsigned)__builtin_popcountll(next), all = (unsigned)__builtin_popcountll(prev);
-        unsigned least = m == 0 ? k : k + 1;
-
-        return n >= least && 2 * n > all && n + m >= drives;
+        if ((prev & ~next) == 0 && prev != 0)
+                return true;
+        return eng_epoch_can_write(next, drives, k, m) && 2 * __builtin_popcountll(next) > __builtin_popcountll(prev);
 }

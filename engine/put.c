@@ -395,7 +395,7 @@ static int check_open(struct eng_store *store, const struct eng_put_params *p)
                 return -EINVAL;
         if (!el->view.ready)
                 return -EHOSTDOWN;
-        if (!el->view.writable)
+        if (!eng_takes_changes(store, &el->view))
                 return -EROFS;
         if (atomic_load(&store->full))
                 return -ENOSPC;

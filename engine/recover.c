@@ -130,18 +130,28 @@ static bool in_history(const struct eng_member *m, const uint8_t id[FMT_ID])
         return false;
 }
 
-static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
+static const struct fmt_epoch_drive *drives_of(const struct eng_member *m)
 {
-        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(of->epoch + sizeof(struct fmt_epoch));
+        return (const struct fmt_epoch_drive *)(m->epoch + sizeof(struct fmt_epoch));
+}
+
+/* Whether a drive is in the map of an epoch, and in which slot. */
+static bool names(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
+{
         unsigned i;
 
         for (i = 0; i < epoch_of(of)->drives; i++)
-                if (memcmp(d[i].drive_id, drive_id, FMT_ID) == 0) {
+                if (memcmp(drives_of(of)[i].drive_id, drive_id, FMT_ID) == 0) {
                         *slot = i;
-                        return d[i].in == FMT_EPOCH_IN;
+                        return true;
                 }
         *slot = ENG_NO_DRIVE;
         return false;
+}
+
+static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
+{
+        return names(of, drive_id, slot) && drives_of(of)[*slot].in == FMT_EPOCH_IN;
 }
 
 /* The id of the epoch before this one, as far as any drive here has seen it. */
@@ -197,6 +207,22 @@ static bool contradicted(const struct eng_store *store, const struct eng_member 
         return false;
 }
 
+/* Whether an epoch that no present drive contradicts was forced without this drive: then what it holds is another history. */
+static bool was_given_up(const struct eng_store *store, const struct eng_member *drive)
+{
+        unsigned i, slot;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive == NULL || !names(m, drive->identity.drive_id, &slot))
+                        continue;
+                if ((drives_of(m)[slot].flags & FMT_EPOCH_GIVEN_UP) && !contradicted(store, m))
+                        return true;
+        }
+        return false;
+}
+
 static const struct eng_member *newest(struct eng_store *store)
 {
         const struct eng_member *best = NULL;
@@ -205,7 +231,7 @@ static const struct eng_member *newest(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++) {
                 const struct eng_member *m = &store->unplaced[i];
 
-                if (m->drive == NULL || contradicted(store, m))
+                if (m->drive == NULL || contradicted(store, m) || was_given_up(store, m))
                         continue;
                 if (best == NULL || epoch_of(m)->number > epoch_of(best)->number)
                         best = m;
@@ -243,6 +269,7 @@ static int place_pgs(struct eng_store *store)
 static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
 {
         c->filling |= flags & FMT_EPOCH_FILLING ? drive : 0;
+        c->given_up |= flags & FMT_EPOCH_GIVEN_UP ? drive : 0;
         c->shape.adding |= flags & FMT_EPOCH_ADDING ? drive : 0;
         c->shape.leaving |= flags & FMT_EPOCH_LEAVING ? drive : 0;
         c->shape.gone |= flags & FMT_EPOCH_GONE ? drive : 0;
@@ -253,7 +280,7 @@ static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
 static int take_map(struct eng_store *store, const struct eng_member *from)
 {
         const struct fmt_epoch *epoch = epoch_of(from);
-        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(from->epoch + sizeof(*epoch));
+        const struct fmt_epoch_drive *d = drives_of(from);
         const uint8_t *places = from->epoch_len == FMT_EPOCH_MAX(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
         unsigned i, slot;
 
@@ -295,7 +322,7 @@ static bool known_path(const struct eng_store *store, unsigned slot)
 /* States of all drives under the chosen epoch. Returns its members; sets *present to those of them that are here. */
 static eng_mask sort_drives(struct eng_store *store, const struct eng_member *chosen, eng_mask *present)
 {
-        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(chosen->epoch + sizeof(struct fmt_epoch));
+        const struct fmt_epoch_drive *d = drives_of(chosen);
         eng_mask in = 0;
         char text[160];
         unsigned i;
@@ -308,6 +335,9 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
                         in |= eng_bit(i);
                 if (store->coord->shape.gone & eng_bit(i)) {
                         eng_member_state(store, i, ENG_DRIVE_REMOVED, "was removed from the store");
+                } else if (store->coord->given_up & eng_bit(i)) {
+                        eng_member_state(store, i, known_path(store, i) ? ENG_DRIVE_FAILED : ENG_DRIVE_MISSING,
+                                         "was given up: only an emptied folder can take its place (millrace admin drive replace)");
                 } else if (m->drive == NULL && !known_path(store, i)) {
                         snprintf(text, sizeof(text), "no folder given holds this drive%.100s", store->empty_paths);
                         eng_member_state(store, i, ENG_DRIVE_MISSING, text);
@@ -331,21 +361,31 @@ void eng_recover_wait(struct eng_store *store, const char *text)
         c->phase = ENG_PHASE_WAITING;
         snprintf(c->waits_for, sizeof(c->waits_for), "%s", text);
         eng_health_refresh(store);
+        eng_force_ended(store, -EHOSTDOWN, text);
 }
 
-static void name_missing(struct eng_store *store, eng_mask missing)
+void eng_recover_wait_for(struct eng_store *store, eng_mask missing, const char *why)
 {
         char text[200];
         int n = snprintf(text, sizeof(text), "waits for %u drive%s of the newest epoch, slot",
                          (unsigned)__builtin_popcountll(missing), __builtin_popcountll(missing) == 1 ? "" : "s");
         unsigned i;
 
-        for (i = 0; i < store->drive_count && n > 0 && n < 180; i++)
+        for (i = 0; i < store->drive_count && n > 0 && n < 150; i++)
                 if (missing & eng_bit(i))
                         n += snprintf(text + n, sizeof(text) - (size_t)n, " %u", i);
         if (n > 0 && n < 200)
-                snprintf(text + n, sizeof(text) - (size_t)n, ": they may have gone on without the others");
+                snprintf(text + n, sizeof(text) - (size_t)n, ": %s", why);
         eng_recover_wait(store, text);
+}
+
+static void may_have_gone_on(struct eng_store *store, eng_mask missing)
+{
+        unsigned pg;
+
+        for (pg = 0; pg <= store->pg_count; pg++)
+                store->pgs[pg].in_doubt = (store->coord->view.map->groups[pg].before & missing) != 0;
+        eng_recover_wait_for(store, missing, "they may have gone on without the others");
 }
 
 static void first_epoch_durable(struct eng_store *store, eng_mask failed)
@@ -410,7 +450,7 @@ static uint64_t highest_number(const struct eng_store *store, uint64_t number)
 /* Members of the last epoch that was surely in force: the chosen one if all its members are here and have it, else the one it was based on. */
 static eng_mask base_of(const struct eng_store *store, const struct eng_member *chosen, eng_mask in)
 {
-        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(chosen->epoch + sizeof(struct fmt_epoch));
+        const struct fmt_epoch_drive *d = drives_of(chosen);
         eng_mask base = 0, have = 0;
         unsigned i, slot;
 
@@ -442,8 +482,28 @@ static eng_mask opened_slots(const struct eng_store *store)
 /* Whether these drives may have made, or may make, an epoch behind the chosen one, or behind the one it was based on if it was never in force. */
 static bool could_go_on(const struct eng_store *store, eng_mask drives, eng_mask in, eng_mask base)
 {
-        return eng_epoch_can_form(drives & in, in, eng_slots_counted(store), store->k, store->m) ||
-               eng_epoch_can_form(drives & base, base, eng_slots_counted(store), store->k, store->m);
+        return eng_epoch_can_form(drives & in, in, eng_counted(&store->coord->view), store->k, store->m) ||
+               eng_epoch_can_form(drives & base, base, eng_counted(&store->coord->view), store->k, store->m);
+}
+
+/* Members of the chosen epoch, and of the one it was based on, of which it is not known what they hold or that cannot be used. */
+static eng_mask missed(const struct eng_store *store, eng_mask present, eng_mask in)
+{
+        eng_mask mask = in & ~present;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if ((store->coord->base & eng_bit(i)) && (store->members[i].drive == NULL || atomic_load(&store->members[i].failed)))
+                        mask |= eng_bit(i);
+        return mask;
+}
+
+/* By the operator's word (force.c): all that are missed, and no others, are given up. */
+static bool may_force(const struct eng_store *store, eng_mask present)
+{
+        const struct eng_coord *c = store->coord;
+
+        return c->forcing && (c->awaited & ~c->given_up) == 0 && (unsigned)__builtin_popcountll(present) >= store->k;
 }
 
 static void choose(struct eng_store *store)
@@ -452,6 +512,7 @@ static void choose(struct eng_store *store)
         const struct eng_member *chosen = newest(store);
         eng_mask in, present;
 
+        c->awaited = 0;
         if (chosen == NULL) {
                 eng_recover_wait(store, "no drive could be opened, or the drives' epochs contradict each other");
                 return;
@@ -477,17 +538,32 @@ static void choose(struct eng_store *store)
         c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
         c->base = base_of(store, chosen, in);
-        c->view.writable = eng_epoch_can_form(present, in, eng_slots_counted(store), store->k, store->m) &&
+        c->view.writable = eng_epoch_can_form(present, in, eng_counted(&store->coord->view), store->k, store->m) &&
                            eng_is_majority(present, c->base);
+        c->view.in = in;
+        c->awaited = c->view.writable ? 0 : missed(store, present, in);
+        if (!c->view.writable && may_force(store, present)) {
+                c->view.writable = true;
+                c->view.epoch += FMT_EPOCH_FORCED_STEP;
+                c->base = present;
+        }
         if (!c->view.writable && (present == 0 || could_go_on(store, ~opened_slots(store), in, c->base))) {
-                name_missing(store, (in | c->base) & ~present);
+                may_have_gone_on(store, c->awaited);
                 return;
         }
-        c->view.in = c->view.writable ? present : in;
-        if (c->view.writable)
-                begin_epoch(store);
-        else
+        c->read_only = !c->view.writable;
+        if (c->read_only) {
                 eng_settle(store, choose);
+        } else {
+                c->view.in = present;
+                begin_epoch(store);
+        }
+}
+
+void eng_recover_again(struct eng_store *store)
+{
+        store->coord->attempts = 0;
+        choose(store);
 }
 
 void eng_recover_stop(struct eng_store *store)

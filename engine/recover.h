@@ -40,5 +40,9 @@ void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store))
 void eng_settle_free(struct eng_store *store);
 /* The store can't be opened: health says what for. */
 void eng_recover_wait(struct eng_store *store, const char *text);
+/* The same, for want of these drives. */
+void eng_recover_wait_for(struct eng_store *store, eng_mask missing, const char *why);
+/* Once more from the choice of an epoch on, with the drives that are open. No loop's view says ready. */
+void eng_recover_again(struct eng_store *store);
 
 #endif

@@ -17,13 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-unsigned eng_slots_counted(const struct eng_store *store)
-{
-        const struct eng_placement *map = store->coord->view.map;
-
-        return (unsigned)__builtin_popcountll(map->all & ~map->adding);
-}
-
 void eng_reshape_next(struct eng_store *store, eng_mask promoted)
 {
         struct eng_coord *c = store->coord;
@@ -41,6 +34,7 @@ void eng_reshape_next(struct eng_store *store, eng_mask promoted)
         next->leaving &= ~next->gone;
         next->shedding &= ~(next->gone | c->wish.shed);
         c->filling &= ~next->gone;
+        c->given_up &= ~next->gone;
 }
 
 /* ---- what an epoch brought ------------------------------------------------------------------------------------ */
@@ -121,7 +115,7 @@ void eng_reshape_consider(struct eng_store *store)
         if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->stopping || c->changing || c->join != NULL)
                 return;
         if (!c->view.writable || c->wish.gone != 0 ||
-            !eng_epoch_can_form(left, c->view.in, eng_slots_counted(store) - 1, store->k, store->m))
+            !eng_epoch_can_form(left, c->view.in, eng_counted(&c->view) - 1, store->k, store->m))
                 return; /* another drive is out: when it is back */
         c->wish.gone = c->shape.leaving;
         eng_epoch_change(store);
@@ -165,7 +159,7 @@ static const char *refusal(const struct eng_store *store, unsigned slot, int *rv
         *rv = -EINVAL;
         if (store->m == 0)
                 return "a store without parity has nothing to give its objects other shards from";
-        left = eng_slots_counted(store) - (c->shape.adding & eng_bit(slot) ? 0 : 1);
+        left = eng_counted(&c->view) - (c->shape.adding & eng_bit(slot) ? 0 : 1);
         if (left < store->k + store->m)
                 return "so few drives would be left that an object's shards could not all be on different ones: add one first, or replace it";
         *rv = 0;

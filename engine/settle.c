@@ -264,7 +264,7 @@ static void commit_all(struct settle *s)
         }
         if (store->pgs[store->pg_count].in_doubt) {
                 eng_settle_free(store);
-                eng_recover_wait(store, "waits for drives that are missing: they alone can tell which buckets there are");
+                eng_recover_wait_for(store, store->coord->awaited, "they alone can tell which buckets there are");
                 return;
         }
         s->out = s->commit_count + 1;

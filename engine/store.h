@@ -62,11 +62,13 @@ void eng_place_order(uint32_t pg, const uint8_t (*drive_ids)[FMT_ID], unsigned c
 /* Drives for the shards of a run: the first k+m of order that are in the mask; where there are fewer, the last shards are ENG_NO_DRIVE. Returns how
  * many shards have a drive. */
 unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, unsigned shards, uint16_t *out);
-/*
- * Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs). At most m of all drives are left
- * out: were it more, some group could be left without a current replica, and nobody could bring those that left up to date again.
- */
 bool eng_is_majority(eng_mask part, eng_mask all);
+/*
+ * Whether an epoch of these members takes clients' changes. At most m of all drives are left out: were it more, some group could be left without a
+ * current replica, and nobody could bring those that left up to date again. Only a forced epoch (force.c) may be of fewer.
+ */
+bool eng_epoch_can_write(eng_mask in, unsigned drives, unsigned k, unsigned m);
+/* Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs): always where nobody leaves. */
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
 /* ---- maps (placement.c) ----------------------------------------------------------------------------- */
@@ -231,7 +233,7 @@ struct eng_coord {
         eng_mask base;                 /* of the epoch in force: members of the last one before it that was surely in force */
         bool changing;                 /* an epoch change is under way */
         bool again;                    /* and another is needed after it */
-        bool read_only;                /* too few drives for an epoch: no new one was made */
+        bool read_only;                /* too few drives for an epoch at the start: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
         struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
         struct {
@@ -255,6 +257,9 @@ struct eng_coord {
         struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
         eng_mask filling;              /* FMT_EPOCH_FILLING */
+        eng_mask given_up;             /* FMT_EPOCH_GIVEN_UP */
+        bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */
+        eng_mask awaited;              /* drives without which recovery could not tell whether what is here is current, or not go on; 0: none */
         char waits_for[200];
         unsigned attempts;
         struct lp_timer health_timer;
@@ -296,6 +301,8 @@ struct eng_store {
         struct eng_heal_report heal, last_heal; /* under health_lock */
         struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
         uint64_t attach_number;
+        struct eng_outlook outlook;    /* under health_lock, like the next */
+        struct eng_force_report forced;
 };
 
 static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)
@@ -323,6 +330,18 @@ static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
 
 /* Sets the bits of groups, CONFIG included, that a drive speaks for. */
 void eng_groups_spoken_for(const struct eng_view *view, unsigned pg_count, unsigned slot, uint64_t *bits);
+
+/* Drives that count towards what an epoch may leave out. */
+static inline unsigned eng_counted(const struct eng_view *view)
+{
+        return (unsigned)__builtin_popcountll(view->map->all & ~view->map->adding);
+}
+
+/* Clients' changes are taken. A forced epoch may be of too few drives for them: until others have joined, it is writable for what brings these in. */
+static inline bool eng_takes_changes(const struct eng_store *store, const struct eng_view *view)
+{
+        return view->writable && eng_epoch_can_write(view->in, eng_counted(view), store->k, store->m);
+}
 
 /* A new object id, unique for ever: epoch, loop, counter. */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
@@ -574,6 +593,13 @@ void eng_health_refresh(struct eng_store *store);
 void eng_health_start(struct eng_store *store);
 void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason);
 
+/* ---- going on without drives (force.c) -------------------------------------------------------------------------- */
+
+/* Coordinator: what going on without the drives that are missed would mean. */
+void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out);
+/* Recovery is over, with the store open (0) or not; nothing, if it was not forced. */
+void eng_force_ended(struct eng_store *store, int rv, const char *text);
+
 /* ---- drives that come while the store serves (attach.c) ---------------------------------------------------------------- */
 
 /* Opens one folder as a drive. Blocking; any thread. member: path and identity set; the rest is filled. */
@@ -589,8 +615,6 @@ void eng_attach_report(struct eng_store *store, uint64_t number, int rv, const c
 
 /* ---- drives that are added or removed (reshape.c, shed.c) -------------------------------------------------------------- */
 
-/* Drives that count towards what an epoch may leave out. */
-unsigned eng_slots_counted(const struct eng_store *store);
 /* Coordinator: what the next epoch says, given that these become members: coord->next_shape. */
 void eng_reshape_next(struct eng_store *store, eng_mask promoted);
 /* Coordinator: makes the placement for coord->next_shape, if it is another than the one in force: coord->next_map. -ENOMEM. */

@@ -108,6 +108,8 @@ static int admit(struct eng_txn *txn)
                 return -EAGAIN;
         if (txn->internal)
                 return 0;
+        if (!eng_takes_changes(el->store, &el->view))
+                return -EROFS;
         bucket = eng_bucket_by_id(el, txn->bucket);
         return bucket == NULL || bucket->closing ? -ENOENT : 0;
 }

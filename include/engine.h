@@ -386,6 +386,46 @@ struct eng_attach_report {
 /* Any thread. -ENOENT: no such number, or many came after it. */
 int eng_attach_read(struct eng_store *store, uint64_t number, struct eng_attach_report *out);
 
+/* ---- going on without drives --------------------------------------------------------------------- */
+
+/*
+ * What it would mean for a store that waits for drives, or since its start only reads for want of them, to go on without them. Metadata is kept in
+ * `groups` by the hash of bucket and key; shards are placed in as many.
+ */
+struct eng_outlook {
+        uint64_t missed;           /* the drives it waits for, a bit for each slot; 0: none */
+        uint64_t open;             /* drives that are here, stale ones included */
+        uint64_t epoch;            /* the newest that a drive here knows: those missed were in use in it, or in the one before */
+        unsigned left, least;      /* drives that would go on; needed for any object with shards to be read */
+        unsigned groups;
+        unsigned doubtful;         /* groups of which those missed alone know the last changes */
+        unsigned lost, alone;      /* groups of which no copy is here; of which one is, where there should be more: they take no changes */
+        unsigned unreadable;       /* groups whose shards would be too few */
+        bool buckets_doubtful;     /* so is the list of buckets */
+        bool writable;             /* they would be enough for changes */
+        char refusal[200];         /* why it can't go on without those missed, else "" */
+};
+/* Any thread; at most a second old. */
+void eng_outlook_read(struct eng_store *store, struct eng_outlook *out);
+/* Why these slots can't be gone on without: one line into text, or "" when they can. */
+void eng_outlook_refuse(const struct eng_outlook *outlook, uint64_t slots, char text[200]);
+
+/*
+ * Goes on without the drives of these slots for good, which must be exactly those missed: a new epoch of those that are here, what they hold is the truth,
+ * and the drives given up are no drives of this store any more. By the operator's word alone. Any thread. -ENOMEM, -EALREADY (one is under way); else 0 and
+ * the number under which eng_force_read() tells how it went.
+ */
+int eng_force(struct eng_store *store, uint64_t slots, uint64_t *number);
+
+struct eng_force_report {
+        uint64_t number;
+        bool running;
+        int rv;                    /* once it has ended: 0, the store is open; -EINVAL it was refused; -EHOSTDOWN it waits again */
+        char text[200];            /* why not */
+};
+/* Any thread. -ENOENT: no such number, or one came after it. */
+int eng_force_read(struct eng_store *store, uint64_t number, struct eng_force_report *out);
+
 /* ---- verification -------------------------------------------------------------------------------- */
 
 struct eng_verify_report {

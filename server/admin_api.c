@@ -326,6 +326,7 @@ static const struct route {
         {"/admin/v1/scrub", get_scrub, post_scrub},
         {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives},
         {"/admin/v1/heal", srv_admin_get_heal, NULL},
+        {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start},
 };
 
 static const struct route *find_route(struct s3_str path)

@@ -1,8 +1,8 @@
 /*
- * admin_drives.c - what the admin listener answers about drives and healing: /admin/v1/drives, /admin/v1/heal.
+ * admin_drives.c - what the admin listener answers about drives and healing: /admin/v1/drives, /admin/v1/start, /admin/v1/heal.
  *
- * On the admin thread. Taking a drive in may take long (a log is replayed), so POST answers a number at once, and GET
- * with that number says how it went.
+ * On the admin thread. Taking a drive in, or opening the store without some, may take long (logs are replayed and compared), so
+ * POST answers a number at once, and GET with that number says how it went.
  */
 #include "server/admin_private.h"
 
@@ -173,6 +173,146 @@ struct admin_answer srv_admin_post_drives(struct admin_request *request)
         if (p == NULL)
                 return srv_admin_error(400, "BadRequest", "the query is malformed");
         answer = change(request, p);
+        free(p);
+        return answer;
+}
+
+/* ---- going on without drives ----------------------------------------------------------------------- */
+
+/* One slot or drive id of a list. -1: there is no such drive. */
+static int slot_of(const struct eng_health *health, const char *word)
+{
+        unsigned slot;
+        char *end;
+
+        for (slot = 0; slot < health->drive_count; slot++)
+                if (strcmp(word, health->drives[slot].id) == 0)
+                        return (int)slot;
+        if (word[0] < '0' || word[0] > '9' || strlen(word) > 2)
+                return -1;
+        slot = (unsigned)strtoul(word, &end, 10);
+        return *end == '\0' && slot < health->drive_count ? (int)slot : -1;
+}
+
+/* The slots that without=… names. False: *wrong is a word of it that names no drive. */
+static bool take_slots(const struct eng_health *health, char *list, uint64_t *slots, const char **wrong)
+{
+        char *rest = list, *word;
+
+        *slots = 0;
+        while ((word = strsep(&rest, ",")) != NULL) {
+                int slot = slot_of(health, word);
+
+                *wrong = word;
+                if (slot < 0)
+                        return false;
+                *slots |= (uint64_t)1 << slot;
+        }
+        return true;
+}
+
+static json_t *missed_json(const struct eng_outlook *outlook, const struct eng_health *health)
+{
+        json_t *drives = json_array();
+        unsigned i;
+
+        for (i = 0; i < health->drive_count; i++)
+                if (outlook->missed & (uint64_t)1 << i)
+                        json_array_append_new(drives, drive_json(&health->drives[i], i));
+        return drives;
+}
+
+static struct admin_answer outlook_answer(const struct eng_outlook *outlook, const struct eng_health *health, const char *refusal)
+{
+        return srv_admin_json(
+                200, json_pack("{s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:o}", "reason",
+                               srv_admin_text(health->reason), "missed", missed_json(outlook, health), "epoch",
+                               srv_admin_number(outlook->epoch), "drives_total", (int)health->drive_count, "drives_left",
+                               (int)outlook->left, "drives_needed", (int)outlook->least, "groups", (int)outlook->groups,
+                               "groups_in_doubt", (int)outlook->doubtful, "groups_lost", (int)outlook->lost, "groups_alone",
+                               (int)outlook->alone, "groups_unreadable",
+                               (int)outlook->unreadable, "buckets_in_doubt", outlook->buckets_doubtful, "writable",
+                               outlook->writable, "refusal", srv_admin_text(refusal)));
+}
+
+static struct admin_answer go_on_without(struct admin_request *request, const struct eng_outlook *outlook, uint64_t slots)
+{
+        char why[200];
+        uint64_t number;
+        int rv;
+
+        eng_outlook_refuse(outlook, slots, why);
+        if (why[0] != '\0')
+                return srv_admin_error(409, "Refused", why);
+        rv = eng_force(request->admin->source.store, slots, &number);
+        if (rv == -EALREADY)
+                return srv_admin_error(409, "AlreadyRunning", "the store is being opened without drives");
+        if (rv != 0)
+                return srv_admin_error(503, "Unavailable", strerror(-rv));
+        return srv_admin_json(202, json_pack("{s:o}", "number", srv_admin_number(number)));
+}
+
+static struct admin_answer without(struct admin_request *request, const struct parameters *p, bool go)
+{
+        char list[ENG_DRIVES_MAX * 33 + 1], why[200] = "";
+        struct eng_health *health = malloc(sizeof(*health));
+        struct admin_answer answer;
+        struct eng_outlook outlook;
+        const char *wrong = "";
+        uint64_t slots = 0;
+
+        if (health == NULL)
+                return srv_admin_error(503, "OutOfMemory", "out of memory");
+        eng_health_read(request->admin->source.store, health);
+        eng_outlook_read(request->admin->source.store, &outlook);
+        if (!take(p, "without", list, sizeof(list))) {
+                answer = srv_admin_error(400, "BadRequest", "without=SLOT[,SLOT]... must be given once");
+        } else if (health->drive_count != 0 && !take_slots(health, list, &slots, &wrong)) {
+                snprintf(why, sizeof(why), "no drive of this store: %.150s", wrong);
+                answer = srv_admin_error(400, "NoSuchDrive", why);
+        } else if (go) {
+                answer = go_on_without(request, &outlook, slots);
+        } else {
+                eng_outlook_refuse(&outlook, slots, why);
+                answer = outlook_answer(&outlook, health, why);
+        }
+        free(health);
+        return answer;
+}
+
+static struct admin_answer start_report(struct admin_request *request, const struct parameters *p)
+{
+        struct eng_force_report r;
+        uint64_t number;
+
+        if (!take_number(p, "number", &number))
+                return srv_admin_error(400, "BadRequest", "number=N or without=SLOT[,SLOT]... must be given");
+        if (eng_force_read(request->admin->source.store, number, &r) != 0)
+                return srv_admin_error(404, "NoSuchNumber", "the store was not opened without drives under this number");
+        return srv_admin_json(200, json_pack("{s:o, s:b, s:b, s:o}", "number", srv_admin_number(r.number), "running", r.running,
+                                             "open", !r.running && r.rv == 0, "reason", srv_admin_text(r.text)));
+}
+
+struct admin_answer srv_admin_get_start(struct admin_request *request)
+{
+        struct parameters *p = parse(request);
+        struct admin_answer answer;
+
+        if (p == NULL)
+                return srv_admin_error(400, "BadRequest", "the query is malformed");
+        answer = s3_query_find(&p->query, "without") != NULL ? without(request, p, false) : start_report(request, p);
+        free(p);
+        return answer;
+}
+
+struct admin_answer srv_admin_post_start(struct admin_request *request)
+{
+        struct parameters *p = parse(request);
+        struct admin_answer answer;
+
+        if (p == NULL)
+                return srv_admin_error(400, "BadRequest", "the query is malformed");
+        answer = without(request, p, true);
         free(p);
         return answer;
 }

@@ -81,6 +81,8 @@ void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *sto
 struct admin_answer srv_admin_get_drives(struct admin_request *request);
 struct admin_answer srv_admin_post_drives(struct admin_request *request);
 struct admin_answer srv_admin_get_heal(struct admin_request *request);
+struct admin_answer srv_admin_get_start(struct admin_request *request);
+struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 

@@ -73,8 +73,8 @@ MUTATIONS = {
     "few-may-go-on": (
         "an epoch may have any number of members",
         "engine/place.c",
-        "        return n >= least && 2 * n > all && n + m >= drives;",
-        "        return n >= least && all + drives > 0;",
+        "        return eng_epoch_can_write(next, drives, k, m) && 2 * __builtin_popcountll(next) > __builtin_popcountll(prev);",
+        "        return __builtin_popcountll(next) >= (int)(m == 0 ? k : k + 1) && drives > 0;",
     ),
     "parts-die": (
         "parts that a copy deletes are taken for dead (the drive's side of it: simulated)",

@@ -127,6 +127,75 @@ static void verify_waits_for_the_end(void **state)
         }
 }
 
+/* ---- start --------------------------------------------------------------------------------------- */
+
+#define OUTLOOK(refusal)                                                                                               \
+        "{\"reason\":\"waits for 2 drives\",\"missed\":[{\"slot\":1,\"id\":\"aa\",\"path\":\"\",\"reason\":\"gone\"},3],"      \
+        "\"epoch\":7,\"drives_total\":4,\"drives_left\":2,\"drives_needed\":2,\"groups\":4096,\"groups_in_doubt\":9,"      \
+        "\"groups_lost\":1,\"groups_alone\":2,\"groups_unreadable\":3,\"buckets_in_doubt\":true,\"writable\":false,"       \
+        "\"refusal\":\"" refusal "\"}"
+
+/* A daemon that waits for drives: what it answers to the preview, to the word, and then to each question how it went. */
+struct waiting {
+        const char *outlook;
+        int post_status;
+        const char *post, *report[2];
+        unsigned posts, reports;
+};
+
+static void serve_waiting(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct waiting *waiting = arg;
+
+        reply->status = 200;
+        if (strcmp(request->method, "POST") == 0) {
+                assert_string_equal(request->target, "/admin/v1/start?without=1%2C3");
+                waiting->posts++;
+                reply->status = waiting->post_status;
+                fake_text(reply, waiting->post);
+        } else if (strcmp(request->target, "/admin/v1/start?without=1%2C3") == 0) {
+                fake_text(reply, waiting->outlook);
+        } else {
+                assert_string_equal(request->target, "/admin/v1/start?number=5");
+                fake_text(reply, waiting->report[waiting->reports]);
+                waiting->reports += waiting->reports < 1;
+        }
+}
+
+static void start_does_nothing_without_yes(void **state)
+{
+        static const struct {
+                bool yes, json;
+                struct waiting waiting;
+                int status;
+                unsigned posts;
+        } cases[] = {
+                {false, false, {.outlook = OUTLOOK("")}, CLI_FAILED, 0},
+                {false, true, {.outlook = OUTLOOK("")}, CLI_FAILED, 0},
+                {false, false, {.outlook = OUTLOOK("it is here")}, CLI_FAILED, 0},
+                {false, false, {.outlook = "{\"missed\":7}"}, CLI_FAILED, 0},
+                {true, false, {NULL, 202, "{\"number\":5}", {"{\"running\":true}", "{\"running\":false,\"open\":true}"}, 0, 0}, CLI_OK, 1},
+                {true, true, {NULL, 202, "{\"number\":5}", {"{\"running\":true}", "{\"running\":false,\"open\":true}"}, 0, 0}, CLI_OK, 1},
+                {true, false, {NULL, 202, "{\"number\":5}", {"{\"open\":false,\"reason\":\"waits\"}"}, 0, 0}, CLI_FAILED, 1},
+                {true, false, {NULL, 202, "{\"number\":5}", {"nonsense"}, 0, 0}, CLI_FAILED, 1},
+                {true, false, {NULL, 409, "{\"error\":\"Refused\",\"message\":\"it is here\"}", {NULL}, 0, 0}, CLI_FAILED, 1},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct cli_call call = {.yes = cases[i].yes, .json = cases[i].json, .force_without = "1,3"};
+                struct waiting waiting = cases[i].waiting;
+                struct fake_s3 fake;
+
+                fake_start(&fake, serve_waiting, &waiting);
+                call.client = fake_client(&fake, 1);
+                mr_settings_default(&call.settings);
+                assert_int_equal(cli_admin_start(&call), cases[i].status);
+                assert_int_equal(waiting.posts, cases[i].posts);
+                mr_client_free(call.client);
+                fake_stop(&fake);
+        }
+}
+
 /* ---- doctor -------------------------------------------------------------------------------------- */
 
 static void drives_good_and_bad(void **state)
@@ -243,6 +312,7 @@ int main(void)
                 cmocka_unit_test(info_tells_health_by_its_status),
                 cmocka_unit_test(info_as_it_is),
                 cmocka_unit_test(verify_waits_for_the_end),
+                cmocka_unit_test(start_does_nothing_without_yes),
                 cmocka_unit_test(drives_good_and_bad),
                 cmocka_unit_test(rdma_devices),
                 cmocka_unit_test(endpoints_good_and_bad),
