@@ -480,11 +480,32 @@ static int set_end(struct replay *r)
         return rv == 0 ? 0 : trouble(r, last->number, rv);
 }
 
+/*
+ * A process that was killed may have had a batch in flight. What is read of it need not be durable yet, and will be relied on: other members are
+ * asked for nothing that this drive says it has, and the index must not cover what a power cut takes. Only the last file can hold any.
+ */
+static int flush_last(struct replay *r)
+{
+        uint64_t number = r->count > 0 ? r->files[r->count - 1].number : 0;
+        int fd, rv;
+
+        if (r->count == 0)
+                return 0;
+        fd = eng_logfile_open_write(r->l->files.dir_fd, number);
+        if (fd < 0)
+                return trouble(r, number, fd);
+        rv = fdatasync(fd) == 0 ? 0 : -errno;
+        close(fd);
+        return rv == 0 ? 0 : trouble(r, number, rv);
+}
+
 static int replay_all(struct replay *r)
 {
         int rv;
 
         rv = drop_unbegun(r);
+        if (rv == 0)
+                rv = flush_last(r);
         if (rv == 0)
                 rv = add_files(r);
         if (rv == 0)
