@@ -428,13 +428,70 @@ static void test_crash_after_a_move(void **state)
         fx_destroy(&fx);
 }
 
+/* Two records of the drive's own, the second appended when the first is durable. */
+static struct {
+        struct fx_body body;
+        uint64_t writes[2]; /* that had come back when each was durable */
+        sem_t ended;
+} in_turn;
+
+static void second_durable(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+
+        in_turn.writes[1] = atomic_load(&l->figures.batches);
+        moved(arg, append);
+        sem_post(&in_turn.ended);
+}
+
+static void first_durable(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+
+        in_turn.writes[0] = atomic_load(&l->figures.batches);
+        assert_int_equal(eng_append_own(l, FMT_RECORD_COPY, append->body, FX_EPOCH, second_durable), 0);
+        moved(arg, append);
+}
+
+static void append_in_turn(void *arg)
+{
+        struct eng_buf *body = fx_body_buf(&in_turn.body);
+
+        assert_int_equal(eng_append_own(arg, FMT_RECORD_COPY, body, FX_EPOCH, first_durable), 0);
+        eng_buf_unref(body);
+}
+
+/* What is appended while the last record of a write is taken in was not in that write, and is not durable with it. */
+static void test_appended_while_taken_in(void **state)
+{
+        uint8_t name[FMT_NAME_MAX];
+        size_t len = fx_name(name, "moved");
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        fx_body_delete(&in_turn.body, name, len);
+        sem_init(&in_turn.ended, 0, 0);
+        fx_call(&fx, 0, append_in_turn, eng_local_of(fx.local));
+        while (sem_wait(&in_turn.ended) != 0)
+                assert_int_equal(errno, EINTR);
+        assert_int_equal(in_turn.writes[1], in_turn.writes[0] + 1);
+        sem_destroy(&in_turn.ended);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_living_values_move),        cmocka_unit_test(test_deleted_stays_deleted),
-                cmocka_unit_test(test_tombstones_wait),           cmocka_unit_test(test_numbers_are_remembered),
-                cmocka_unit_test(test_busy_group_waits),          cmocka_unit_test(test_damaged_record_keeps_its_file),
-                cmocka_unit_test(test_epochs_outlive_their_file), cmocka_unit_test(test_crash_after_a_move),
+                cmocka_unit_test(test_appended_while_taken_in),
+                cmocka_unit_test(test_living_values_move),
+                cmocka_unit_test(test_deleted_stays_deleted),
+                cmocka_unit_test(test_tombstones_wait),
+                cmocka_unit_test(test_numbers_are_remembered),
+                cmocka_unit_test(test_busy_group_waits),
+                cmocka_unit_test(test_damaged_record_keeps_its_file),
+                cmocka_unit_test(test_epochs_outlive_their_file),
+                cmocka_unit_test(test_crash_after_a_move),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
