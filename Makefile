@@ -30,6 +30,7 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 SRC_sim := $(wildcard tests/sim/*.c)
+SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/sim_core.c tests/sim/sim_loop.c
 POWER_SRC := $(wildcard tests/power/*.c)
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
@@ -61,7 +62,7 @@ BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(POWER_SRC))
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC))
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -115,6 +116,10 @@ SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -W
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
 $(O)/sim: $(call obj,$(SRC_sim)) $(O)/sim.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(LINKED_WITH)
 	$(LINK) $(SIM_WRAP) -o $@ $(filter %.o,$^) $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -lcrypto $(LDLIBS)
+# The other one: a real local drive over simulated loops, workers and what a crash leaves of its files.
+$(eval $(call remember,$(O)/simdrive.sources,SRC_simdrive))
+$(O)/simdrive: $(call obj,$(SRC_simdrive)) $(O)/simdrive.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(TESTLIB) $(LINKED_WITH)
+	$(LINK) -o $@ $(filter %.o,$^) $(TESTLIB) $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -llmdb -lcrypto $(LDLIBS)
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter %.o,$^) -lfuse3 $(LDLIBS)
@@ -123,7 +128,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim sim-bin unit-bin bench-bin power-bin power qemu mutate clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
+.PHONY: sim simdrive sim-bin unit-bin bench-bin power-bin power qemu mutate clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -135,9 +140,11 @@ deps: ## installs Debian packages and the Python environment (build/venv)
 	tools/deps.sh
 SEEDS ?= 200
 FIRST ?= 1
-sim-bin: $(O)/sim ## builds the simulator
-sim: sim-bin ## SEEDS (200) simulated histories from seed FIRST (1) on; BUILD=asan works too
+sim-bin: $(O)/sim $(O)/simdrive ## builds the simulators
+sim: $(O)/sim ## SEEDS (200) simulated histories from seed FIRST (1) on; BUILD=asan works too
 	$(O)/sim --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
+simdrive: $(O)/simdrive ## the same of one real local drive under crashes
+	$(O)/simdrive --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
 unit: ## builds and runs the unit tests, release build
 	tools/check.sh unit
 integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real daemon

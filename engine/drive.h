@@ -233,6 +233,7 @@ struct eng_local_options {
         uint64_t reclaim_rate;         /* bytes/s read and written to get dead space back, at leisure; 0: default; ENG_RECLAIM_OFF: none */
         unsigned reclaim_dead_percent; /* files at least so dead are emptied; 0: as free space demands. For tests */
         uint64_t index_map_bytes;      /* first size of the index's map; 0: default. For tests */
+        bool short_logs;               /* log_file_bytes counts however few: the longest record must fit. For tests */
         /* Called on the owner loop: the drive has failed (text says why); it answers -EIO from now on. */
         void (*failed)(void *arg, struct eng_drive *drive, const char *text);
         /* Called on the owner loop: there is no room for another log file. What is left of this one is for deletions: nothing should be put any more. */

@@ -11,7 +11,8 @@
 #   tsan          unit tests and a smoke test, TSan       tidy          cppcheck and clang-tidy
 #   fuzz          each fuzz target for a few seconds  sim           simulated histories (SIM_SEEDS), some under ASan, some twice
 # A stage that has nothing to run yet says so. The last line is the sum: 'N passed, N failed'. Exit status 1 if anything failed
-# or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three, SIM_SEEDS sim.
+# or nothing ran. BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three, SIM_SEEDS
+# and SIM_DRIVE_SEEDS sim.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,6 +21,7 @@ CRASH_SECONDS=${CRASH_SECONDS:-60}
 POWER_POINTS=${POWER_POINTS:-105}
 FUZZ_SECONDS=${FUZZ_SECONDS:-5}
 SIM_SEEDS=${SIM_SEEDS:-2000}
+SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-600}
 JOBS=${JOBS:-$(nproc)}
 PYTHON=build/venv/bin/python
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
@@ -135,22 +137,25 @@ stage_fuzz() {
         awk '/^fuzz ok /{p++} /^fuzz FAIL /{f++} END {print p+0, f+0, 0, "fuzz"}' "$out" >>"$COUNTS"
 }
 
-# histories BUILD LAST ARG...: seeds 1 to LAST are one test; each that fails counts.
+# histories PROGRAM BUILD LAST ARG...: seeds 1 to LAST are one test; each that fails counts.
 histories() {
-        local kind=$1 last=$2 out=$WORK/sim.out
-        shift 2
+        local program=$1 kind=$2 last=$3 out=$WORK/sim.out
+        shift 3
         build "$kind" sim-bin || return
-        timeout -k 10 900 "$BUILD_ROOT/$kind/sim" --seeds "1-$last" "$@" | tee "$out"
-        if ! grep -q '^sim: ' "$out"; then
-                failed_one "sim ($kind) did not come to an end"
+        timeout -k 10 900 "$BUILD_ROOT/$kind/$program" --seeds "1-$last" "$@" | tee "$out"
+        if ! grep -q "^$program: " "$out"; then
+                failed_one "$program ($kind) did not come to an end"
                 return
         fi
-        awk -v name="sim ($kind) $*" '/^sim: /{print ($4 == 0), $4, 0, name}' "$out" >>"$COUNTS"
+        awk -v head="$program:" -v name="$program ($kind) $*" '$1 == head {print ($4 == 0), $4, 0, name}' "$out" >>"$COUNTS"
 }
 stage_sim() {
-        histories release "$SIM_SEEDS"
-        histories release $((SIM_SEEDS / 20)) --twice
-        histories asan $((SIM_SEEDS / 4))
+        histories sim release "$SIM_SEEDS"
+        histories sim release $((SIM_SEEDS / 20)) --twice
+        histories sim asan $((SIM_SEEDS / 4))
+        histories simdrive release "$SIM_DRIVE_SEEDS"
+        histories simdrive release $((SIM_DRIVE_SEEDS / 20)) --twice
+        histories simdrive asan $((SIM_DRIVE_SEEDS / 10))
 }
 
 deps=true

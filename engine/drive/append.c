@@ -134,7 +134,7 @@ int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
         int rv = 0;
 
         for (;;) {
-                applied = pg->applied;
+                applied = pg->applied > pg->copied ? pg->applied : pg->copied;
                 append = eng_pgs_take(&l->pgs, pg, seq);
                 if (append == NULL)
                         break;
@@ -150,8 +150,11 @@ int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
 
 int eng_apply_copy(struct eng_local *l, const struct eng_append *append)
 {
+        struct eng_log_pg *pg = eng_pgs_find(&l->pgs, append->rec.pg); /* none: nothing of it is pending */
         int rv;
 
+        if (pg != NULL && append->rec.seq > pg->copied)
+                pg->copied = append->rec.seq;
         l->active->copying = true;
         rv = apply(l, append, true);
         l->active->copying = false;

@@ -69,9 +69,9 @@ struct eng_log_position {
 };
 
 struct eng_log {
-        struct eng_append_list queue, batch; /* batch: in the write that is in flight */
+        struct eng_append_list queue, batch; /* batch: in the write that is in flight, or was written and is being taken in */
         uint64_t queue_bytes;
-        bool writing;
+        bool writing; /* there is such a batch */
         uint8_t *buffer; /* FMT_BLOCK for a file's header, then ENG_BATCH_BYTES; the kernel's while writing (I7) */
         struct lp_io io;
         uint32_t write_len;

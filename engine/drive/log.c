@@ -175,7 +175,8 @@ static uint32_t build(struct eng_local *l, uint64_t room)
 
 /*
  * What was written is taken in, one record after the other, and the end of the log with it: an index batch may begin in between (moving records has an
- * end, too), and must not say that a record is covered which is in no generation yet and not pending either.
+ * end, too), and must not say that a record is covered which is in no generation yet and not pending either. A record of the drive's own may have the
+ * next one appended from here: it is not written before all are taken in, or it would be taken for one of them.
  */
 static void finish_batch(struct eng_local *l)
 {
@@ -191,6 +192,7 @@ static void finish_batch(struct eng_local *l)
                 atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
                 append->durable(l, append);
         }
+        log->writing = false;
 }
 
 static void fail_list(struct eng_local *l, struct eng_append_list *list, int rv)
@@ -227,7 +229,6 @@ static void written(struct lp_io *io, int res)
         struct eng_local *l = (struct eng_local *)((char *)io - offsetof(struct eng_local, log.io));
         struct eng_log *log = &l->log;
 
-        log->writing = false;
         if (!eng_local_release(l))
                 return;
         eng_watch_end(l, &log->watch);
@@ -282,7 +283,7 @@ void eng_log_kick(struct eng_local *l)
         bool with_header = false;
         int rv;
 
-        if (log->writing || !TAILQ_EMPTY(&log->batch) || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
+        if (log->writing || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
                 return;
         if (tail_full(l)) {
                 eng_batch_start(l);

@@ -431,7 +431,7 @@ static uint64_t log_file_bytes(const struct eng_local_options *options)
 {
         uint64_t bytes = eng_round_up(or_default(options->log_file_bytes, ENG_LOG_BYTES_DEFAULT), FMT_BLOCK);
 
-        return bytes < ENG_LOG_BYTES_MIN ? ENG_LOG_BYTES_MIN : bytes;
+        return bytes < ENG_LOG_BYTES_MIN && !options->short_logs ? ENG_LOG_BYTES_MIN : bytes;
 }
 
 static struct eng_local *new_local(const struct eng_local_options *options)

@@ -113,6 +113,17 @@ bool eng_pgs_add(struct eng_pgs *pgs, struct eng_log_pg *pg, struct eng_append *
         return true;
 }
 
+/* What a MARKS record says was seen, and does not wait for COMMIT, was applied. */
+static void catch_up(struct eng_log_pg *pg)
+{
+        const struct eng_append *first = TAILQ_FIRST(&pg->pending);
+
+        if (pg->known <= pg->applied || (first != NULL && first->rec.seq <= pg->known))
+                return;
+        pg->applied = pg->known;
+        pg->dirty = true;
+}
+
 struct eng_append *eng_pgs_take(struct eng_pgs *pgs, struct eng_log_pg *pg, uint64_t up_to)
 {
         struct eng_append *append = TAILQ_FIRST(&pg->pending);
@@ -127,6 +138,7 @@ struct eng_append *eng_pgs_take(struct eng_pgs *pgs, struct eng_log_pg *pg, uint
                 pg->applied = append->rec.seq;
         pg->recent[pg->recent_next++ % ENG_PG_RECENT] = append->rec.seq;
         pg->dirty = true;
+        catch_up(pg);
         return append;
 }
 
@@ -183,6 +195,7 @@ void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which)
         pgs->pending_count--;
         pgs->pending_bytes -= append_bytes(append);
         eng_append_free(append);
+        catch_up(pg);
         last = TAILQ_LAST(&pg->pending, eng_append_list);
         pg->seen = last != NULL && last->rec.seq > pg->applied ? last->rec.seq : pg->applied;
 }
@@ -193,10 +206,9 @@ void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch)
                 pg->seen = seq;
                 pg->epoch = epoch;
         }
-        if (seq > pg->applied) {
-                pg->applied = seq;
-                pg->dirty = true;
-        }
+        if (seq > pg->known)
+                pg->known = seq;
+        catch_up(pg);
 }
 
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed)

@@ -35,7 +35,9 @@ struct eng_log_pg {
         uint32_t pg;
         bool dirty;                  /* differs from its row in the index */
         uint64_t applied, committed; /* highest seq applied; highest known stable on all members */
+        uint64_t copied;             /* highest seq of a COPY: it came before pending records that are older than it */
         uint64_t seen;               /* highest durable seq */
+        uint64_t known;              /* highest seq that a MARKS record has: up to here, what is not pending was applied */
         uint64_t marked; /* opening: committed as the index says, which may know of later than what is being replayed */
         uint64_t epoch;  /* of the record with that seq */
         struct eng_append_list pending;
@@ -69,7 +71,7 @@ bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq);
 struct eng_buf *eng_pgs_void_body(const struct eng_pgs *pgs);
 /* Drops one pending record; harmless if it is not there. */
 void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which);
-/* Records up to seq were applied here once, whether or not the log still has them. */
+/* Records up to seq were seen here once, whether or not the log still has them. Those that are not pending were applied. */
 void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch);
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed);
 /* Entries of a TAIL answer: per pg the pending ones, then its mark. NULL: no memory. */

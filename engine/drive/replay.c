@@ -38,7 +38,6 @@ struct replay {
         size_t at; /* file being read */
         uint64_t position;
         uint32_t crc; /* chain */
-        bool from_scratch;
         struct eng_log_rest rest; /* behind the end of the last file */
         uint64_t spare;           /* number of a file made ahead that may be used; 0: none */
         struct range_list gaps, freed;
@@ -266,14 +265,17 @@ static int read_file(struct replay *r)
 
 /* ---- from file to file ----------------------------------------------------------------------------- */
 
-/* The files between this one and the next are missing: legitimate if a FREED record says so, which may come later. */
+/*
+ * The files between this one and the next are missing: legitimate if a FREED record says so, which may come later. (An index that was built anew covers
+ * the log up to the first record that waits for COMMIT again, and files may have been freed behind that long ago.)
+ */
 static int note_gap(struct replay *r, const struct eng_replay_file *file, const struct eng_replay_file *next)
 {
         struct fmt_freed gap = {.first = file->number + 1, .last = next->number - 1};
 
         if (r->rest.damage != 0)
                 return damaged(r, file->number, r->position, "valid records follow");
-        if (!r->from_scratch || next->header.prev_file <= file->number || gap.first > gap.last)
+        if (next->header.prev_file <= file->number || gap.first > gap.last)
                 return damaged(r, next->number, 0, "the file before it is missing");
         return range_add(&r->gaps, &gap);
 }
@@ -395,8 +397,7 @@ static int find_start(struct replay *r, const struct fmt_index_covered *covered)
 {
         if (r->count == 0)
                 return eng_error_set(r->error, -EBADMSG, "%s: there is no log", r->l->path);
-        r->from_scratch = covered->file == 0;
-        if (r->from_scratch) {
+        if (covered->file == 0) { /* a new index: all there is */
                 if (!r->files[0].begun)
                         return damaged(r, r->files[0].number, 0, "its header is not valid");
                 r->position = FMT_BLOCK;
@@ -479,11 +480,32 @@ static int set_end(struct replay *r)
         return rv == 0 ? 0 : trouble(r, last->number, rv);
 }
 
+/*
+ * A process that was killed may have had a batch in flight. What is read of it need not be durable yet, and will be relied on: other members are
+ * asked for nothing that this drive says it has, and the index must not cover what a power cut takes. Only the last file can hold any.
+ */
+static int flush_last(struct replay *r)
+{
+        uint64_t number = r->count > 0 ? r->files[r->count - 1].number : 0;
+        int fd, rv;
+
+        if (r->count == 0)
+                return 0;
+        fd = eng_logfile_open_write(r->l->files.dir_fd, number);
+        if (fd < 0)
+                return trouble(r, number, fd);
+        rv = fdatasync(fd) == 0 ? 0 : -errno;
+        close(fd);
+        return rv == 0 ? 0 : trouble(r, number, rv);
+}
+
 static int replay_all(struct replay *r)
 {
         int rv;
 
         rv = drop_unbegun(r);
+        if (rv == 0)
+                rv = flush_last(r);
         if (rv == 0)
                 rv = add_files(r);
         if (rv == 0)

@@ -363,6 +363,11 @@ static int scan_one(struct eng_segments *set, struct eng_segment *segment, eng_s
         uint64_t from = segment->indexed_to > SEGMENT_FIRST_FRAME ? segment->indexed_to : SEGMENT_FIRST_FRAME;
         int rv;
 
+        /* A process that was killed may have left frames that are not durable yet. The index must not name such a one in place of
+         * another, whose segment could go before a power cut takes it. */
+        if (fdatasync(segment->read_fd) != 0)
+                return fail(error, -errno, "segment %016llx cannot be flushed: %s", (unsigned long long)segment->id,
+                            strerror(errno));
         /* Headers lie a unit apart: reading ahead would read everything. */
         posix_fadvise(segment->read_fd, 0, 0, POSIX_FADV_RANDOM);
         rv = frames_walk(set, segment, from, false, found, arg);

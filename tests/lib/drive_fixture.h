@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "engine/drive.h"
+#include "tests/lib/body_fixture.h"
 
 #define FX_LOOPS_MAX 3u
 #define FX_SLOTS     16u
@@ -66,23 +67,6 @@ int fx_run(struct fx *fx, struct fx_op *op); /* on loop 0, the owner */
 /* Runs a function on a loop's thread and waits for it. */
 void fx_call(struct fx *fx, unsigned loop, void (*function)(void *arg), void *arg);
 
-/* ---- bodies ---------------------------------------------------------------------------------------- */
-
-struct fx_body {
-        uint8_t bytes[FMT_BODY_MAX];
-        size_t len, inline_len;
-};
-/* An inline object. id: 8 bytes of it; the rest is zero. */
-void fx_body_put(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint32_t pg, const void *bytes,
-                 size_t len);
-/* An object of one part with shards, part id == id. */
-void fx_body_put_part(struct fx_body *body, const void *name, size_t name_len, uint64_t id, uint64_t part_id,
-                      uint32_t pg);
-void fx_body_delete(struct fx_body *body, const void *name, size_t name_len);
-void fx_body_end_upload(struct fx_body *body, const void *name, size_t name_len, const uint64_t *ids, size_t count);
-void fx_id(uint8_t out[FMT_ID], uint64_t id);
-struct eng_buf *fx_body_buf(const struct fx_body *body);
-
 /* ---- ops, on the owner loop ------------------------------------------------------------------------ */
 
 void fx_fill_append(struct fx_op *op, const struct fx_body *body, uint32_t pg, uint64_t seq, uint64_t committed);
@@ -91,8 +75,6 @@ int fx_commit(struct fx *fx, uint32_t pg, uint64_t seq);
 /* APPEND and COMMIT of one inline put, on pg 1 with the next seq. */
 int fx_put(struct fx *fx, const char *name, const void *bytes, size_t len);
 int fx_delete(struct fx *fx, const char *name);
-/* Names of the fixture are objects of bucket 1. */
-size_t fx_name(uint8_t *out, const char *key);
 /* LOOKUP with inline bytes. bytes NULL: not wanted. The caller unrefs both. */
 int fx_lookup(struct fx *fx, const void *name, size_t name_len, struct eng_buf **value, struct eng_buf **bytes);
 /* True: the name's bytes are exactly these. */

@@ -31,6 +31,8 @@ struct sim {
 };
 extern struct sim sim;
 
+extern const char *sim_program; /* whose histories these are: named with a seed that failed */
+
 void sim_begin(uint64_t seed, bool trace);
 
 /* ---- randomness ----------------------------------------------------------------------------------------- */

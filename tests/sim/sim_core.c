@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 struct sim sim;
+const char *sim_program = "sim";
 
 struct event {
         uint64_t time, serial;
@@ -203,7 +204,7 @@ void sim_fail(const char *format, ...)
         va_start(args, format);
         vprintf(format, args);
         va_end(args);
-        printf("\n  replay: sim --seeds %llu --trace\n", (unsigned long long)sim.seed);
+        printf("\n  replay: %s --seeds %llu --trace\n", sim_program, (unsigned long long)sim.seed);
         fflush(stdout);
         _exit(SIM_FAILED);
 }

@@ -159,6 +159,22 @@ static void test_older_copies_lose(void **state)
         fx_destroy(&fx);
 }
 
+/* A record that waits has an older number than a copy that is in the index already: it changes nothing when it is committed. */
+static void test_pending_is_older_than_copy(void **state)
+{
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "key", "older", 40), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_COPY, "key", "newer", 45), 0);
+        assert_true(has(&fx, "key", "newer"));
+        assert_true(fx_wait_indexed(&fx));
+        assert_int_equal(fx_commit(&fx, 1, 40), 0);
+        assert_true(has(&fx, "key", "newer"));
+        fx_destroy(&fx);
+}
+
 static void put_shards(struct fx *fx, uint64_t id, uint64_t seq)
 {
         static struct fx_body body;
@@ -253,6 +269,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_catching_up),
                 cmocka_unit_test(test_older_copies_lose),
+                cmocka_unit_test(test_pending_is_older_than_copy),
                 cmocka_unit_test(test_void_over_close),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_copies_prove_nothing_dead),

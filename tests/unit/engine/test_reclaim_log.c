@@ -244,6 +244,50 @@ static void test_numbers_are_remembered(void **state)
         fx_destroy(&fx);
 }
 
+static void freed(void *arg, struct eng_append *append)
+{
+        eng_append_free(append);
+}
+
+static void append_marks(void *arg)
+{
+        struct fmt_mark mark = {.pg = 3, .seq = 9, .epoch = FX_EPOCH};
+        struct eng_buf *body = eng_buf_new(sizeof(mark));
+        struct fx *fx = arg;
+
+        assert_non_null(body);
+        memcpy(body->data, &mark, sizeof(mark));
+        assert_int_equal(eng_append_own(eng_local_of(fx->local), FMT_RECORD_MARKS, body, 0, freed), 0);
+        eng_buf_unref(body);
+}
+
+/* MARKS say what was seen. A record that waits for COMMIT was, and goes on waiting, however often the drive is opened. */
+static void test_marks_commit_nothing(void **state)
+{
+        static struct fx_body body;
+        uint8_t name[FMT_NAME_MAX];
+        size_t len = fx_name(name, "waits");
+        unsigned round;
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        fx_body_put(&body, name, len, 77, 3, "x", 1);
+        assert_int_equal(fx_append(&fx, &body, 3, 9, 0), 0);
+        fx_call(&fx, 0, append_marks, &fx);
+        assert_int_equal(fx_put(&fx, "behind", "x", 1), 0);
+        for (round = 0; round < 3; round++) {
+                fx_close(&fx);
+                must_open(&fx);
+                assert_int_equal(mark_of(&fx, 3), 9);
+                assert_int_equal(fx_lookup_rv(&fx, "waits"), -ENOENT);
+                settle(&fx, 1);
+        }
+        settle(&fx, 3);
+        assert_true(fx_has(&fx, "waits", "x", 1));
+        fx_destroy(&fx);
+}
+
 /* A group with a record that waits for COMMIT is left alone, so that no copy comes behind it in the log; the others move. */
 static void test_busy_group_waits(void **state)
 {
@@ -428,9 +472,62 @@ static void test_crash_after_a_move(void **state)
         fx_destroy(&fx);
 }
 
+/* Two records of the drive's own, the second appended when the first is durable. */
+static struct {
+        struct fx_body body;
+        uint64_t writes[2]; /* that had come back when each was durable */
+        sem_t ended;
+} in_turn;
+
+static void second_durable(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+
+        in_turn.writes[1] = atomic_load(&l->figures.batches);
+        moved(arg, append);
+        sem_post(&in_turn.ended);
+}
+
+static void first_durable(void *arg, struct eng_append *append)
+{
+        struct eng_local *l = arg;
+
+        in_turn.writes[0] = atomic_load(&l->figures.batches);
+        assert_int_equal(eng_append_own(l, FMT_RECORD_COPY, append->body, FX_EPOCH, second_durable), 0);
+        moved(arg, append);
+}
+
+static void append_in_turn(void *arg)
+{
+        struct eng_buf *body = fx_body_buf(&in_turn.body);
+
+        assert_int_equal(eng_append_own(arg, FMT_RECORD_COPY, body, FX_EPOCH, first_durable), 0);
+        eng_buf_unref(body);
+}
+
+/* What is appended while the last record of a write is taken in was not in that write, and is not durable with it. */
+static void test_appended_while_taken_in(void **state)
+{
+        uint8_t name[FMT_NAME_MAX];
+        size_t len = fx_name(name, "moved");
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        fx_body_delete(&in_turn.body, name, len);
+        sem_init(&in_turn.ended, 0, 0);
+        fx_call(&fx, 0, append_in_turn, eng_local_of(fx.local));
+        while (sem_wait(&in_turn.ended) != 0)
+                assert_int_equal(errno, EINTR);
+        assert_int_equal(in_turn.writes[1], in_turn.writes[0] + 1);
+        sem_destroy(&in_turn.ended);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_marks_commit_nothing),      cmocka_unit_test(test_appended_while_taken_in),
                 cmocka_unit_test(test_living_values_move),        cmocka_unit_test(test_deleted_stays_deleted),
                 cmocka_unit_test(test_tombstones_wait),           cmocka_unit_test(test_numbers_are_remembered),
                 cmocka_unit_test(test_busy_group_waits),          cmocka_unit_test(test_damaged_record_keeps_its_file),

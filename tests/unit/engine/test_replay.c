@@ -527,6 +527,43 @@ static void test_freeing(void **state)
         fx_destroy(&fx);
 }
 
+/* Files were freed behind a record that waits again, since the index was built anew: that index covers the log up to there, and the gap is still no damage. */
+static void test_gap_behind_what_waits(void **state)
+{
+        static struct fx_body body;
+        uint8_t early[64];
+        size_t len = fx_name(early, "early");
+        char path[256];
+        unsigned i;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        fx.options.reclaim_rate = ENG_RECLAIM_OFF;
+        assert_int_equal(fx_open(&fx), 0);
+        fx_body_put(&body, early, len, 9000, 2, "x", 1);
+        assert_int_equal(fx_append(&fx, &body, 2, 1, 0), 0);
+        assert_int_equal(fx_commit(&fx, 2, 1), 0);
+        fill_files(&fx, 200);
+        fill_files(&fx, 80); /* supersedes the first 80 */
+        assert_true(fx_wait_indexed(&fx));
+        log_path(&fx, 2, path, sizeof(path));
+        assert_true(wait_gone(path));
+        fx_close(&fx);
+        drop_index(&fx);
+        for (i = 0; i < 2; i++) {
+                assert_int_equal(fx_open(&fx), 0);
+                assert_int_equal(fx_lookup_rv(&fx, "early"), -ENOENT);
+                fx_close(&fx);
+        }
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        assert_int_equal(fx_commit(&fx, 2, 1), 0);
+        assert_true(fx_has(&fx, "early", "x", 1));
+        for (i = 0; i < 200; i++)
+                assert_true(has_big(&fx, i));
+        fx_destroy(&fx);
+}
+
 static void test_epochs(void **state)
 {
         struct fmt_epoch epoch = {.number = FX_EPOCH + 1, .id = {2}, .parent = {1}, .pg_count = 16, .k = 1};
@@ -584,6 +621,7 @@ int main(void)
                 cmocka_unit_test(test_order_is_by_seq),
                 cmocka_unit_test(test_rollover_and_missing_file),
                 cmocka_unit_test(test_freeing),
+                cmocka_unit_test(test_gap_behind_what_waits),
                 cmocka_unit_test(test_epochs),
         };
 

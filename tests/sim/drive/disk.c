@@ -1,0 +1,340 @@
+/*
+ * disk.c - see disk.h: file I/O of loop.h, and the system calls that change files.
+ *
+ * A write of a loop reaches its file when it completes, a flush counts for the writes that had completed when it was asked for. What a worker or an
+ * opening thread writes is in the file at once: LMDB and the code that makes files flush before they rely on it (the power-cut tests of tests/power
+ * judge that). They may die in any of those calls.
+ */
+#include "tests/sim/drive/disk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "tests/sim/drive/world.h"
+
+#define SECTOR 512u
+
+enum io_kind { IO_READ, IO_WRITE, IO_FLUSH };
+
+/* A write that came back and was not flushed. */
+struct loose {
+        char path[DISK_PATH_MAX];
+        uint64_t offset, serial;
+        uint32_t len;
+};
+
+struct disk_figures disk_figures;
+
+static struct lp_io *flying;
+static struct loose *loose;
+static unsigned loose_count, loose_size;
+static uint64_t serial, calls_left;
+static bool armed, dead;
+static int first_fd;
+
+/* ---- what is not flushed --------------------------------------------------------------------------------- */
+
+static void path_of(int fd, char out[DISK_PATH_MAX])
+{
+        char link[64];
+        ssize_t n;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, out, DISK_PATH_MAX - 1);
+        out[n > 0 ? n : 0] = '\0';
+}
+
+static void loose_add(int fd, uint64_t offset, uint32_t len)
+{
+        if (loose_count == loose_size) {
+                loose_size = loose_size == 0 ? 64 : 2 * loose_size;
+                loose = realloc(loose, loose_size * sizeof(*loose));
+                assert(loose != NULL);
+        }
+        path_of(fd, loose[loose_count].path);
+        loose[loose_count].offset = offset;
+        loose[loose_count].serial = ++serial;
+        loose[loose_count++].len = len;
+}
+
+/* The file was flushed: what had come back by then is durable. */
+static void flushed(int fd, uint64_t up_to)
+{
+        char path[DISK_PATH_MAX];
+        unsigned i, kept = 0;
+
+        if (loose_count == 0)
+                return;
+        path_of(fd, path);
+        for (i = 0; i < loose_count; i++)
+                if (loose[i].serial > up_to || strcmp(loose[i].path, path) != 0)
+                        loose[kept++] = loose[i];
+        loose_count = kept;
+}
+
+/* Sectors of a write that did not come to rest: any of them may be missing. */
+static void lose(const struct loose *one)
+{
+        static const uint8_t zeroes[SECTOR];
+        uint64_t share = sim_below(SIM_FAULTS, 5), at; /* 0: none is missing; 4: all are */
+        int fd = open(one->path, O_WRONLY | O_CLOEXEC);
+        struct stat st;
+
+        if (fd < 0)
+                return; /* the file has gone since */
+        assert(fstat(fd, &st) == 0);
+        for (at = one->offset; at < one->offset + one->len && at + SECTOR <= (uint64_t)st.st_size; at += SECTOR)
+                if (sim_below(SIM_FAULTS, 4) < share)
+                        syscall(SYS_pwrite64, fd, zeroes, SECTOR, at);
+        close(fd);
+        disk_figures.lost += share == 4;
+        disk_figures.torn += share > 0 && share < 4;
+}
+
+/* ---- I/O of the loops ------------------------------------------------------------------------------------ */
+
+static int write_whole(const struct lp_io *io)
+{
+        ssize_t n = syscall(SYS_pwrite64, io->fd, io->buf, io->len, io->offset);
+
+        assert(n == (ssize_t)io->len);
+        return (int)n;
+}
+
+static void trace_write(const struct lp_io *io)
+{
+        char path[DISK_PATH_MAX];
+
+        if (!sim.trace)
+                return;
+        path_of(io->fd, path);
+        sim_trace("written %s, %u bytes at %llx", path, io->len, (unsigned long long)io->offset);
+}
+
+static int carry_out(const struct lp_io *io)
+{
+        ssize_t n;
+
+        switch ((enum io_kind)io->op) {
+        case IO_READ:
+                n = pread(io->fd, io->buf, io->len, (off_t)io->offset);
+                return n < 0 ? -errno : (int)n;
+        case IO_WRITE:
+                n = write_whole(io);
+                trace_write(io);
+                if (io->rw_flags == 0)
+                        loose_add(io->fd, io->offset, io->len);
+                disk_figures.writes++;
+                world_moment(MOMENT_WRITTEN);
+                return (int)n;
+        case IO_FLUSH:
+                flushed(io->fd, io->offset);
+                disk_figures.flushes++;
+                return 0;
+        }
+        return -EINVAL;
+}
+
+static void complete(void *arg)
+{
+        struct lp_io *io = arg, **at = &flying;
+        int res;
+
+        while (*at != io)
+                at = &(*at)->next;
+        *at = io->next;
+        res = carry_out(io);
+        io->done(io, res);
+}
+
+static void start(struct lp_loop *loop, struct lp_io *io, enum io_kind kind, int fd)
+{
+        struct lp_io **end = &flying;
+
+        while (*end != NULL)
+                end = &(*end)->next;
+        io->op = (uint8_t)kind;
+        io->fd = fd;
+        io->next = NULL;
+        *end = io;
+        sim_at(sim_skewed(SIM_DRIVES, SIM_US, world.tempo.io_ns), loop, complete, io);
+}
+
+void lp_read(struct lp_loop *loop, struct lp_io *io, int fd, void *buf, uint32_t len, uint64_t offset)
+{
+        io->buf = buf;
+        io->len = len;
+        io->offset = offset;
+        start(loop, io, IO_READ, fd);
+}
+
+void lp_write(struct lp_loop *loop, struct lp_io *io, int fd, const void *buf, uint32_t len, uint64_t offset,
+              int rw_flags)
+{
+        io->buf = (void *)buf;
+        io->len = len;
+        io->offset = offset;
+        io->rw_flags = rw_flags;
+        start(loop, io, IO_WRITE, fd);
+}
+
+void lp_fdatasync(struct lp_loop *loop, struct lp_io *io, int fd)
+{
+        io->offset = serial;
+        start(loop, io, IO_FLUSH, fd);
+}
+
+/* ---- calls of workers, of LMDB, and of a drive being opened or closed ---------------------------------------- */
+
+ssize_t pwrite(int fd, const void *buf, size_t len, off_t offset);
+ssize_t writev(int fd, const struct iovec *iov, int n);
+int fdatasync(int fd);
+int fsync(int fd);
+int ftruncate(int fd, off_t len);
+int fallocate(int fd, int mode, off_t offset, off_t len);
+int posix_fallocate(int fd, off_t offset, off_t len);
+int unlinkat(int dir_fd, const char *name, int flags);
+int renameat(int from_fd, const char *from, int to_fd, const char *to);
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
+
+/* True: the process is dead, the call has no effect. */
+static bool refused(void)
+{
+        if (armed && !dead) {
+                disk_figures.calls++;
+                dead = --calls_left == 0;
+        }
+        if (dead)
+                errno = EIO;
+        return dead;
+}
+
+ssize_t pwrite(int fd, const void *buf, size_t len, off_t offset)
+{
+        return refused() ? -1 : syscall(SYS_pwrite64, fd, buf, len, offset);
+}
+
+ssize_t writev(int fd, const struct iovec *iov, int n)
+{
+        return refused() ? -1 : syscall(SYS_writev, fd, iov, n);
+}
+
+int fdatasync(int fd)
+{
+        if (refused())
+                return -1;
+        flushed(fd, UINT64_MAX);
+        return 0;
+}
+
+int fsync(int fd)
+{
+        return fdatasync(fd);
+}
+
+int ftruncate(int fd, off_t len)
+{
+        return refused() ? -1 : (int)syscall(SYS_ftruncate, fd, len);
+}
+
+/* Made longer, sparse: room is no matter here, and zeroes take time. */
+int fallocate(int fd, int mode, off_t offset, off_t len)
+{
+        struct stat st;
+
+        if (refused() || fstat(fd, &st) != 0)
+                return -1;
+        return st.st_size >= offset + len ? 0 : (int)syscall(SYS_ftruncate, fd, offset + len);
+}
+
+int posix_fallocate(int fd, off_t offset, off_t len)
+{
+        return fallocate(fd, 0, offset, len) == 0 ? 0 : errno;
+}
+
+int unlinkat(int dir_fd, const char *name, int flags)
+{
+        sim_trace("unlink %s", name);
+        return refused() ? -1 : (int)syscall(SYS_unlinkat, dir_fd, name, flags);
+}
+
+int renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+        sim_trace("rename to %s", to);
+        return refused() ? -1 : (int)syscall(SYS_renameat, from_fd, from, to_fd, to);
+}
+
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+        return refused() ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
+}
+
+/* ---- life and death -------------------------------------------------------------------------------------- */
+
+void disk_begin(void)
+{
+        flying = NULL;
+        armed = dead = false;
+        first_fd = dup(0);
+        assert(first_fd >= 0);
+        close(first_fd);
+}
+
+void disk_arm(uint64_t n)
+{
+        calls_left = n;
+        armed = n > 0;
+}
+
+bool disk_dead(void)
+{
+        return dead;
+}
+
+/* A write that was in flight may have reached the file. */
+static void in_flight(const struct lp_io *io)
+{
+        if ((enum io_kind)io->op != IO_WRITE || sim_chance(SIM_FAULTS, 3))
+                return;
+        write_whole(io);
+        loose_add(io->fd, io->offset, io->len);
+}
+
+void disk_kill(void)
+{
+        const struct lp_io *io;
+
+        armed = dead = false;
+        for (io = flying; io != NULL; io = io->next)
+                in_flight(io);
+        flying = NULL;
+        close_range((unsigned)first_fd, ~0u, 0);
+}
+
+void disk_power_cut(void)
+{
+        unsigned i;
+
+        disk_kill();
+        for (i = 0; i < loose_count; i++)
+                lose(&loose[i]);
+        loose_count = 0;
+}
+
+void disk_finish(void)
+{
+        struct lp_io *io;
+
+        while ((io = flying) != NULL) {
+                flying = io->next;
+                io->done(io, carry_out(io));
+        }
+}

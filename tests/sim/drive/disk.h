@@ -1,0 +1,31 @@
+/*
+ * disk.h - what the drive under test has for a disk: files of a real folder, whose writes come to an end one by one, and what a crash leaves of them.
+ */
+#ifndef MILLRACE_TESTS_SIM_DRIVE_DISK_H
+#define MILLRACE_TESTS_SIM_DRIVE_DISK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DISK_PATH_MAX 160u
+
+struct disk_figures {
+        uint64_t writes, flushes, jobs, calls; /* calls: that change a file, made by jobs and while opening */
+        uint64_t torn, lost;                   /* writes */
+};
+extern struct disk_figures disk_figures;
+
+/* A new process: nothing is in flight. Descriptors opened from now on are its own. */
+void disk_begin(void);
+/* The process dies in the n-th call from now on that would change a file: that one and all behind it have no effect. 0: it does not. */
+void disk_arm(uint64_t n);
+bool disk_dead(void);
+
+/* The process is gone. What was in flight was carried out, in part or not at all, and what was not flushed stays so. */
+void disk_kill(void);
+/* The same, and of each write that was not flushed any sectors may be missing. */
+void disk_power_cut(void);
+/* The loops have stopped: I/O in flight comes to its end (I7). */
+void disk_finish(void);
+
+#endif

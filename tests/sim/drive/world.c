@@ -1,0 +1,397 @@
+/*
+ * world.c - one history: a drive is formatted, and processes use it one after the other until each is killed, dies in a call, loses its power or ends
+ * well; now and then its index is lost in between.
+ */
+#include "tests/sim/drive/world.h"
+
+#include <assert.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/drive/local.h"
+#include "tests/sim/drive/disk.h"
+
+#define LIVES_MAX   7u
+#define EVENTS_MAX  20000u   /* of a process whose end does not come */
+#define WAIT_EVENTS 2000000u /* of an operation that must be answered */
+
+struct world world;
+struct world_figures world_figures;
+
+bool world_step(void)
+{
+        if (world.crash_at != 0 && sim.events >= world.crash_at)
+                return false;
+        if (!sim_step())
+                sim_fail("nothing happens any more");
+        return !disk_dead();
+}
+
+/* ---- operations ------------------------------------------------------------------------------------------- */
+
+static void answered(struct eng_op *op)
+{
+        struct act *act = (struct act *)((char *)op - offsetof(struct act, op));
+
+        act->answered = true;
+        if (op->kind == ENG_OP_APPEND || op->kind == ENG_OP_SYNC)
+                world_moment(MOMENT_DURABLE);
+        if (act->after != NULL)
+                act->after(act);
+}
+
+struct act *act_new(unsigned loop, void (*after)(struct act *act))
+{
+        struct act *act = calloc(1, sizeof(*act));
+
+        assert(act != NULL);
+        act->loop = world.loops[loop];
+        act->after = after;
+        world.acts++;
+        return act;
+}
+
+static void submit(void *arg)
+{
+        struct act *act = arg;
+
+        eng_drive_submit(world.drive, &act->op);
+}
+
+void act_submit(struct act *act)
+{
+        act->op.done = answered;
+        act->answered = false;
+        if (act->op.epoch == 0)
+                act->op.epoch = model_epoch();
+        if (sim.self == act->loop)
+                submit(act);
+        else
+                sim_at(0, act->loop, submit, act);
+}
+
+void act_end(struct act *act)
+{
+        world.acts--;
+        free(act->slot);
+        free(act);
+}
+
+bool act_run(struct act *act, enum eng_op_kind kind)
+{
+        uint64_t until = sim.events + WAIT_EVENTS;
+
+        act->op.kind = kind;
+        act_submit(act);
+        while (!act->answered) {
+                if (!world_step())
+                        return false;
+                if (sim.events > until)
+                        sim_fail("an operation of kind %d waits for ever", (int)kind);
+        }
+        return true;
+}
+
+void fill_append(struct eng_op *op, const struct record *rec, uint64_t committed, uint64_t epoch)
+{
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_APPEND;
+        op->epoch = epoch;
+        op->append.body = rec->body;
+        op->append.body_crc = rec->body_crc;
+        op->append.inline_len = rec->inline_len;
+        op->append.type = rec->type;
+        op->append.pg = rec->pg;
+        op->append.seq = rec->seq;
+        op->append.committed = committed;
+}
+
+void fill_lookup(struct eng_op *op, unsigned name)
+{
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = ENG_OP_WANT_INLINE;
+        op->lookup.name = model.names[name].bytes;
+        op->lookup.name_len = model.names[name].len;
+}
+
+void fill_read(struct act *act, unsigned value, uint32_t stripe)
+{
+        act->slot = aligned_alloc(4096, LP_SLOT_SIZE);
+        assert(act->slot != NULL);
+        act->value = value;
+        act->stripe = stripe;
+        act->op.kind = ENG_OP_READ;
+        act->op.read.object_id[0] = (uint8_t)(value >> 24);
+        act->op.read.object_id[1] = (uint8_t)(value >> 16);
+        act->op.read.object_id[2] = (uint8_t)(value >> 8);
+        act->op.read.object_id[3] = (uint8_t)value;
+        act->op.read.stripe = stripe;
+        act->op.read.len = act->op.read.payload_len = model.values[value].unit;
+        act->op.read.slot = act->slot;
+}
+
+bool read_right(const struct act *act)
+{
+        return value_is(act->value, act->stripe, act->slot + LP_SLOT_HEADER, model.values[act->value].unit);
+}
+
+/* ---- one process ------------------------------------------------------------------------------------------- */
+
+static void failed(void *arg, struct eng_drive *drive, const char *text)
+{
+        if (!disk_dead())
+                sim_fail("the drive failed: %s", text);
+}
+
+static struct eng_local_options options;
+
+static void make_options(void)
+{
+        static const uint64_t log_bytes[] = {32u << 10, 128u << 10, 512u << 10};
+        static const uint64_t tail_bytes[] = {8u << 10, 32u << 10, 128u << 10, 1u << 20};
+        static const unsigned dead[] = {1, 10, 40};
+
+        memset(&options, 0, sizeof(options));
+        options.path = world.path;
+        memset(options.identity.store_id, 0xaa, FMT_ID);
+        memset(options.identity.drive_id, 0xbb, FMT_ID);
+        options.identity.layout = FMT_LAYOUT_VERSION;
+        options.log_file_bytes = log_bytes[sim_below(SIM_PLAN, 3)];
+        options.short_logs = true;
+        options.segment_bytes = 4u << 20;
+        options.tail_bytes = tail_bytes[sim_below(SIM_PLAN, 4)];
+        options.cache_bytes = sim_chance(SIM_PLAN, 2) ? 1 : 0;
+        options.full_reserve_bytes = 1;
+        options.reclaim_rate = sim_chance(SIM_PLAN, 8) ? ENG_RECLAIM_OFF : UINT64_MAX;
+        options.reclaim_dead_percent = dead[sim_below(SIM_PLAN, 3)];
+        options.failed = failed;
+        options.superseded = clients_superseded;
+}
+
+void world_moment(enum moment moment)
+{
+        if (world.moments_left > 0 && moment == world.moment && --world.moments_left == 0)
+                world.crash_at = sim.events + world.events_behind;
+}
+
+static void make_tempo(void)
+{
+        static const uint64_t io[] = {20 * SIM_US, 500 * SIM_US, 4 * SIM_MS};
+        static const uint64_t job[] = {50 * SIM_US, 2 * SIM_MS, 30 * SIM_MS};
+        static const uint64_t turn[] = {50 * SIM_US, 2 * SIM_MS, 30 * SIM_MS};
+        static const uint64_t commit[] = {2 * SIM_US, 200 * SIM_US, 20 * SIM_MS};
+
+        world.tempo.io_ns = io[sim_below(SIM_PLAN, 3)];
+        world.tempo.job_ns = job[sim_below(SIM_PLAN, 3)];
+        world.tempo.turn_ns = turn[sim_below(SIM_PLAN, 3)];
+        world.tempo.commit_ns = commit[sim_below(SIM_PLAN, 3)];
+        world.tempo.late_commits = sim_chance(SIM_PLAN, 2) ? 8 : 0;
+        world.tempo.bytes_max = (uint32_t)(options.log_file_bytes / 8 < 60000 ? options.log_file_bytes / 8 : 60000);
+}
+
+/* When, and how, this process ends: well, in a call, at any event, or just behind something that matters. */
+static void plan_end(void)
+{
+        world.crash_at = world.moments_left = 0;
+        disk_arm(0);
+        switch (sim_below(SIM_PLAN, 8)) {
+        case 0:
+                return;
+        case 1:
+        case 2:
+                disk_arm(sim_skewed(SIM_PLAN, 1, 400));
+                return;
+        case 3:
+        case 4:
+                world.crash_at = sim.events + sim_skewed(SIM_PLAN, 1, 12000);
+                return;
+        default:
+                world.moment = (enum moment)sim_below(SIM_PLAN, MOMENTS);
+                world.moments_left = sim_skewed(
+                        SIM_PLAN, 1, world.moment == MOMENT_DURABLE || world.moment == MOMENT_WRITTEN ? 400 : 40);
+                world.events_behind = sim_skewed(SIM_PLAN, 0, 15);
+        }
+}
+
+static void open_loops(void)
+{
+        struct lp_config config = {.slots = 0};
+        unsigned i;
+
+        for (i = 0; i < LOOPS; i++) {
+                config.index = i;
+                if (lp_loop_new(&config, &world.loops[i]) != 0)
+                        sim_fail("no loop");
+        }
+        options.owner = world.loops[0];
+}
+
+/* Nothing in the log ever goes bad here: reclaim can move all that lives. */
+static void check_log_files(struct eng_local *l)
+{
+        const struct eng_log_file *file;
+
+        TAILQ_FOREACH (file, &l->files.list, order)
+                if (file->kept)
+                        sim_fail("reclaim left %llu names in log file %llu", (unsigned long long)file->live_names,
+                                 (unsigned long long)file->number);
+}
+
+static void count_figures(void)
+{
+        struct eng_drive_info info;
+
+        eng_local_info(world.drive, &info);
+        world_figures.copied += info.reclaim_copied;
+        world_figures.freed += info.reclaim_freed;
+        world_figures.index_batches += eng_local_of(world.drive)->batches_ended;
+        world_figures.log_batches += info.batches;
+        world_figures.log_records += info.appends;
+        check_log_files(eng_local_of(world.drive));
+}
+
+/* False: it died. */
+static bool live(void)
+{
+        struct eng_error error;
+        uint64_t until, longest;
+        int rv;
+
+        open_loops();
+        world.drive = NULL;
+        rv = eng_local_open(&options, &world.drive, &error);
+        if (disk_dead())
+                return false;
+        if (rv != 0)
+                sim_fail("it cannot be opened: %s", error.text);
+        world.quiet = false;
+        if (!recover())
+                return false;
+        clients_begin();
+        until = sim.events + sim_skewed(SIM_PLAN, 100, 12000);
+        longest = sim.events + EVENTS_MAX;
+        while ((world.crash_at != 0 || world.moments_left != 0 || sim.events < until) && sim.events < longest)
+                if (!world_step())
+                        return false;
+        world.quiet = true;
+        until = sim.events + WAIT_EVENTS;
+        while (world.acts > 0) {
+                if (!world_step())
+                        return false;
+                if (sim.events > until)
+                        sim_fail("%u operations wait for ever", world.acts);
+        }
+        return true;
+}
+
+static void end_well(void)
+{
+        unsigned i, n;
+
+        world.crash_at = world.moments_left = 0;
+        disk_arm(0);
+        disk_finish();
+        world.drive->ops->close(world.drive);
+        for (n = 0; n < 2; n++)
+                for (i = 0; i < LOOPS; i++)
+                        lp_loop_drain(world.loops[i]);
+        world_figures.closed++;
+}
+
+/* ---- between two ------------------------------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+        return remove(path);
+}
+
+static void remove_folder(const char *path)
+{
+        if (nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0)
+                sim_fail("%s cannot be removed", path);
+}
+
+static bool lose_index(void)
+{
+        char path[DISK_PATH_MAX];
+
+        if (!sim_chance(SIM_PLAN, 4))
+                return false;
+        snprintf(path, sizeof(path), "%s/index", world.path);
+        remove_folder(path);
+        world_figures.rebuilt++;
+        return true;
+}
+
+static void process_ends(bool well)
+{
+        bool power = sim_chance(SIM_PLAN, 4) ? false : true;
+
+        if (well)
+                end_well();
+        else if (disk_dead())
+                world_figures.dead_in_call++;
+        if (world.drive == NULL)
+                world_figures.opened_dead++;
+        sim_trace("---- %s, %s",
+                  well          ? "ended well"
+                  : disk_dead() ? "died in a call"
+                                : "died",
+                  power ? "power cut" : "kill");
+        if (power)
+                disk_power_cut();
+        else
+                disk_kill();
+        world_figures.power_cuts += power;
+        world_figures.kills += !power;
+        sim_events_clear();
+        sim_loops_clear();
+        world.acts = 0;
+        model_life_ends(!lose_index() && well);
+}
+
+static void one_process(void)
+{
+        bool well;
+
+        disk_begin();
+        plan_end();
+        well = live();
+        if (world.drive != NULL)
+                count_figures();
+        process_ends(well);
+        world_figures.lives++;
+}
+
+static void format(void)
+{
+        struct fmt_epoch epoch = {.number = 1, .id = {1}, .pg_count = GROUPS, .drives = 0, .k = 1};
+        struct eng_error error;
+
+        if (mkdir(world.path, 0700) != 0)
+                sim_fail("no folder %s", world.path);
+        disk_begin();
+        if (eng_folder_format(world.path, &options.identity, &epoch, sizeof(epoch), &error) != 0)
+                sim_fail("it cannot be formatted: %s", error.text);
+        model.epochs[model.epoch_count++] = epoch;
+}
+
+void world_run(uint64_t seed, bool trace, const char *folder)
+{
+        uint64_t lives, i;
+
+        sim_begin(seed, trace);
+        snprintf(world.path, sizeof(world.path), "%s/%llu", folder, (unsigned long long)seed);
+        model_begin();
+        make_options();
+        make_tempo();
+        format();
+        lives = 2 + sim_below(SIM_PLAN, LIVES_MAX - 1);
+        for (i = 0; i < lives; i++)
+                one_process();
+        disk_power_cut();
+        remove_folder(world.path);
+}
