@@ -128,7 +128,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim simdrive sim-bin unit-bin bench-bin power-bin power qemu mutate clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
+.PHONY: sim simdrive sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -156,6 +156,8 @@ power: power-bin programs ## power cuts, POINTS of them (1,000): the daemon on a
 qemu: programs power-bin ## power cuts on ext4 and XFS in a QEMU guest (root; some minutes), POINTS of them (100)
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) build/venv/bin/python tests/power/qemu/run.py --points $(or $(POINTS),100) --steps 40
+soak: programs ## a day's work in SOAK_SECONDS (1,200): nothing may grow, and everything is right at the end
+	MILLRACE_BUILD=$(O) build/venv/bin/python tests/soak/run.py --seconds $(or $(SOAK_SECONDS),1200)
 mutate: ## takes out each flush and some other guards, one at a time, and says which test notices (an hour); docs/mutations.md
 	tools/mutate.py --out docs/mutations.md
 check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
