@@ -206,8 +206,15 @@ static void drop_claims(struct eng_local *l)
         l->log.claimed = l->file.make_bytes = 0;
 }
 
-void eng_local_teardown(struct eng_local *l)
+/* All but what any thread may look at, and what an operation that is still on its way here meets. */
+static void free_state(struct eng_local *l)
 {
+        int *const fds[] = {&l->log.fd, &l->files.dir_fd, &l->dir_fd, &l->lock_fd};
+        unsigned i;
+
+        if (l->emptied)
+                return;
+        l->emptied = true;
         drop_queues(l);
         eng_batch_free(&l->batch);
         eng_tail_free(l->active);
@@ -221,21 +228,24 @@ void eng_local_teardown(struct eng_local *l)
         eng_index_close(l->index);
         eng_segments_close(l->segments);
         eng_log_files_close(&l->files);
+        if (l->holds == 1)
+                eng_log_free(l); /* else a write may still be under way: the last one frees it */
         free(l->logs_gone);
         free(l->segments_gone);
         free(l->writes.flushes);
-        if (l->log.fd >= 0)
-                close(l->log.fd);
-        if (l->files.dir_fd >= 0)
-                close(l->files.dir_fd);
-        if (l->dir_fd >= 0)
-                close(l->dir_fd);
-        if (l->lock_fd >= 0)
-                close(l->lock_fd);
-        if (l->space != NULL) {
-                drop_claims(l);
-                eng_space_put(l->space);
+        for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+                if (*fds[i] >= 0)
+                        close(*fds[i]);
+                *fds[i] = -1;
         }
+        if (l->space != NULL)
+                drop_claims(l);
+}
+
+void eng_local_teardown(struct eng_local *l)
+{
+        free_state(l);
+        eng_space_put(l->space);
         l->closed = true;
         eng_local_release(l);
 }
@@ -244,7 +254,7 @@ bool eng_local_let_go(struct eng_drive *drive)
 {
         struct eng_local *l = eng_local_of(drive);
 
-        if (l->lock_fd < 0)
+        if (l->emptied)
                 return true;
         if (!eng_local_failed(l))
                 eng_local_fail(l, 0, "the store went on without it");
@@ -254,13 +264,7 @@ bool eng_local_let_go(struct eng_drive *drive)
         eng_worker_stop(&l->file_worker);
         eng_reclaim_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
-        drop_claims(l);
-        eng_index_reader_free(l->reader);
-        eng_index_close(l->index);
-        l->reader = NULL;
-        l->index = NULL;
-        close(l->lock_fd);
-        l->lock_fd = -1;
+        free_state(l);
         return true;
 }
 

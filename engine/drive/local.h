@@ -238,6 +238,7 @@ struct eng_local {
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
         unsigned holds; /* open, and each job, message or I/O under way; the last one frees the memory */
         bool opened, closed;
+        bool emptied; /* it failed, and let go of all it had: what comes is answered -EIO */
         struct eng_log log;
         struct eng_log_files files;
         struct eng_pgs pgs;
