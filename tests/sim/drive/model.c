@@ -82,12 +82,17 @@ bool value_is(unsigned value, uint32_t stripe, const void *bytes, size_t len)
         return wrong == 0 && memcmp(from + at, &word, len - at) == 0;
 }
 
+unsigned value_number(const uint8_t id[FMT_ID])
+{
+        return (unsigned)id[0] << 24 | (unsigned)id[1] << 16 | (unsigned)id[2] << 8 | id[3];
+}
+
 unsigned value_of(const struct eng_buf *found)
 {
         struct fmt_value head;
 
         memcpy(&head, found->data, sizeof(head));
-        return (unsigned)head.id[0] << 24 | (unsigned)head.id[1] << 16 | (unsigned)head.id[2] << 8 | head.id[3];
+        return value_number(head.id);
 }
 
 static bool parts_match(const struct value *value, unsigned id, const struct eng_buf *found)

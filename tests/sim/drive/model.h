@@ -116,6 +116,7 @@ bool value_is(unsigned value, uint32_t stripe, const void *bytes, size_t len);
 /* The name's value is exactly this: what LOOKUP said. */
 bool value_matches(unsigned value, int rv, const struct eng_buf *found, const struct eng_buf *bytes);
 unsigned value_of(const struct eng_buf *found); /* the number in it */
+unsigned value_number(const uint8_t id[FMT_ID]);
 
 unsigned name_upload(unsigned slot);
 unsigned name_part(unsigned slot, unsigned part);

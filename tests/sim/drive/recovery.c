@@ -303,8 +303,7 @@ static bool check_scan(void)
                 memcpy(&entry, act->op.scan.entries->data + at, sizeof(entry));
                 name = find_name(act->op.scan.entries->data + at + sizeof(entry), entry.name_len);
                 memcpy(&head, act->op.scan.entries->data + at + sizeof(entry) + entry.name_len, sizeof(head));
-                if (((unsigned)head.id[0] << 24 | (unsigned)head.id[1] << 16 | (unsigned)head.id[2] << 8 |
-                     head.id[3]) != model.names[name].now)
+                if (value_number(head.id) != model.names[name].now)
                         sim_fail("SCAN: name %u is not value %u", name, model.names[name].now);
         }
         for (i = 0; i < NAMES; i++)

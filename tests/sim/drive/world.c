@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "engine/drive/local.h"
+#include "tests/lib/body_fixture.h"
 #include "tests/sim/drive/disk.h"
 
 #define LIVES_MAX   7u
@@ -124,10 +125,7 @@ void fill_read(struct act *act, unsigned value, uint32_t stripe)
         act->value = value;
         act->stripe = stripe;
         act->op.kind = ENG_OP_READ;
-        act->op.read.object_id[0] = (uint8_t)(value >> 24);
-        act->op.read.object_id[1] = (uint8_t)(value >> 16);
-        act->op.read.object_id[2] = (uint8_t)(value >> 8);
-        act->op.read.object_id[3] = (uint8_t)value;
+        fx_id(act->op.read.object_id, value);
         act->op.read.stripe = stripe;
         act->op.read.len = act->op.read.payload_len = model.values[value].unit;
         act->op.read.slot = act->slot;
