@@ -74,6 +74,8 @@ static void appended(struct act *act)
         struct record *rec = act->rec;
 
         sim_trace("append of %u.%llu: %d", rec->pg, (unsigned long long)rec->seq, act->op.result);
+        if (act->op.result == 0 && !rec->written)
+                sim_fail("record %u.%llu was answered and is not in the log", rec->pg, (unsigned long long)rec->seq);
         if (act->op.result == -ESTALE && rec->state == RECORD_FLYING) {
                 record_lost(rec);
         } else if (act->op.result != 0 && act->op.result != -ESTALE) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ec.h"
+#include "engine/drive/rec.h"
 #include "tests/lib/body_fixture.h"
 #include "tests/sim/sim.h"
 
@@ -350,6 +351,34 @@ uint64_t group_stable(const struct group *group)
 uint64_t model_epoch(void)
 {
         return model.epochs[model.epoch_count - 1 - model.epoch_flying].number;
+}
+
+static void was_written(const struct fmt_record *head)
+{
+        const struct group *group;
+        unsigned i;
+
+        if (head->pg == 0 || head->pg > GROUPS)
+                return; /* of the drive's own */
+        group = group_of(head->pg);
+        for (i = group->count; i-- > 0;)
+                if (group->records[i]->seq == head->seq && group->records[i]->type == head->type)
+                        group->records[i]->written = true;
+}
+
+void model_written(const uint8_t *bytes, size_t len)
+{
+        struct fmt_record head;
+        uint32_t magic;
+        size_t at;
+
+        memcpy(&magic, bytes, sizeof(magic));
+        for (at = magic == FMT_LOG_MAGIC ? FMT_BLOCK : 0; at + sizeof(head) <= len; at += eng_rec_size(head.body_len)) {
+                memcpy(&head, bytes + at, sizeof(head));
+                if (head.magic != FMT_RECORD_MAGIC)
+                        return; /* zeroes up to the end of the block */
+                was_written(&head);
+        }
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------ */

@@ -81,6 +81,7 @@ struct record {
                 uint64_t upload; /* as the name's was */
         } touch[TOUCHES];
         bool locks;   /* its names are locked by it */
+        bool written; /* a durable write to the log had it */
         bool pending; /* in the TAIL that was looked at last */
 };
 
@@ -137,5 +138,7 @@ struct group *group_of(uint32_t pg);
 /* All records up to here are answered. */
 uint64_t group_stable(const struct group *group);
 uint64_t model_epoch(void);
+/* A durable write: a header block perhaps, then records. */
+void model_written(const uint8_t *bytes, size_t len);
 
 #endif

@@ -2,7 +2,7 @@
  * recovery.c - what must be found when the drive has been opened again, and what the store does then: settle what is pending, or void it and copy what
  * the other members have.
  *
- * - A record that was answered is pending, or applied if the drive may know that it is committed; its bytes are what was sent.
+ * - A record that was answered was written (clients.c looks, I1), and is pending, or applied if the drive may know that it is committed; its bytes are what was sent.
  * - A record that was not answered is there or not. If not, nothing of it is ever seen.
  * - What was not committed is not visible (I2). What is void, or lost, never comes back.
  * - Numbers and epochs never go back. (No number is given twice: the store's begin with that of the start.)
