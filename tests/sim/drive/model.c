@@ -362,8 +362,12 @@ static void was_written(const struct fmt_record *head)
                 return; /* of the drive's own */
         group = group_of(head->pg);
         for (i = group->count; i-- > 0;)
-                if (group->records[i]->seq == head->seq && group->records[i]->type == head->type)
+                if (group->records[i]->seq == head->seq && group->records[i]->type == head->type &&
+                    !group->records[i]->written) {
                         group->records[i]->written = true;
+                        group->records[i]->file = head->file;
+                        group->records[i]->position = head->position;
+                }
 }
 
 void model_written(const uint8_t *bytes, size_t len)
@@ -379,6 +383,27 @@ void model_written(const uint8_t *bytes, size_t len)
                         return; /* zeroes up to the end of the block */
                 was_written(&head);
         }
+}
+
+/* Only COMMIT applies it, and none was sent. */
+static bool waits(const struct record *rec)
+{
+        return rec->written && rec->type != FMT_RECORD_COPY &&
+               (rec->state == RECORD_FLYING || (rec->state == RECORD_STABLE && rec->seq > group_of(rec->pg)->told));
+}
+
+void model_covered(uint64_t file, uint64_t position)
+{
+        const struct record *rec;
+        unsigned g, i;
+
+        for (g = 0; g < GROUPS; g++)
+                for (i = 0; i < model.groups[g].count; i++) {
+                        rec = model.groups[g].records[i];
+                        if (waits(rec) && (rec->file < file || (rec->file == file && rec->position < position)))
+                                sim_fail("the index is to cover record %u.%llu, which waits", rec->pg,
+                                         (unsigned long long)rec->seq);
+                }
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------ */

@@ -80,9 +80,10 @@ struct record {
                 unsigned name, value;
                 uint64_t upload; /* as the name's was */
         } touch[TOUCHES];
-        bool locks;   /* its names are locked by it */
-        bool written; /* a durable write to the log had it */
-        bool pending; /* in the TAIL that was looked at last */
+        bool locks;              /* its names are locked by it */
+        bool written;            /* a durable write to the log had it */
+        uint64_t file, position; /* there */
+        bool pending;            /* in the TAIL that was looked at last */
 };
 
 struct group {
@@ -140,5 +141,7 @@ uint64_t group_stable(const struct group *group);
 uint64_t model_epoch(void);
 /* A durable write: a header block perhaps, then records. */
 void model_written(const uint8_t *bytes, size_t len);
+/* An index batch was begun that covers the log up to here: nothing before it can be waiting for COMMIT. */
+void model_covered(uint64_t file, uint64_t position);
 
 #endif

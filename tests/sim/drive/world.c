@@ -22,12 +22,23 @@
 struct world world;
 struct world_figures world_figures;
 
+static void look_at_batch(void)
+{
+        const struct eng_local *l = eng_local_of(world.drive);
+
+        if (l->batches_begun == world.batches)
+                return;
+        world.batches = l->batches_begun;
+        model_covered(l->batch.covered.file, l->batch.covered.position);
+}
+
 bool world_step(void)
 {
         if (world.crash_at != 0 && sim.events >= world.crash_at)
                 return false;
         if (!sim_step())
                 sim_fail("nothing happens any more");
+        look_at_batch();
         return !disk_dead();
 }
 
@@ -266,6 +277,7 @@ static bool live(void)
         if (rv != 0)
                 sim_fail("it cannot be opened: %s", error.text);
         world.quiet = false;
+        world.batches = eng_local_of(world.drive)->batches_begun;
         if (!recover())
                 return false;
         clients_begin();
