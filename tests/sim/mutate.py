@@ -89,11 +89,11 @@ MUTATIONS = {
         "append->rec.position + eng_rec_size(append->rec.body_len);",
         "log->current->bytes;",
     ),
-    "written-while-taken-in": (
-        "a write of the log begins while another is being taken in",
+    "writes-overlap": (
+        "a write of the log begins while another is in flight",
         "engine/drive/log.c",
-        "        while ((append = TAILQ_FIRST(&log->batch)) != NULL) {\n                log->end",
-        "        log->writing = false;\n        while ((append = TAILQ_FIRST(&log->batch)) != NULL) {\n                log->end",
+        "        log->writing = true;\n        eng_watch_begin",
+        "        log->writing = l == NULL;\n        eng_watch_begin",
     ),
     "covers-pending": (
         "the index covers records that wait for COMMIT",
