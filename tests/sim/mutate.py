@@ -107,12 +107,6 @@ MUTATIONS = {
         "log->write_len, offset, RWF_DSYNC);",
         "log->write_len, offset, 0);",
     ),
-    "no-marks": (
-        "log files go without a MARKS record",
-        "engine/drive/file.c",
-        "&& marks_behind(l, file) &&",
-        "&& (marks_behind(l, file) || l != NULL) &&",
-    ),
     "marks-commit": (
         "a MARKS record applies what waits",
         "engine/drive/pgs.c",
@@ -149,12 +143,6 @@ MUTATIONS = {
         "applied = pg->applied > pg->copied ? pg->applied : pg->copied;",
         "applied = 0;",
     ),
-    "tear-overwritten": (
-        "appends go on over what a torn write left",
-        "engine/drive/replay.c",
-        "        if (r->rest.records)\n                return 0;",
-        "        if (r->rest.records && r == NULL)\n                return 0;",
-    ),
     "log-not-flushed": (
         "what a killed process wrote to the log is not flushed",
         "engine/drive/replay.c",
@@ -183,7 +171,7 @@ MUTATIONS = {
         "moved frames count though the index is whole",
         "engine/drive/open.c",
         "if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding)",
-        "if ((frame->flags & FMT_FRAME_MOVED) == 0xff && !intake->rebuilding)",
+        "if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding && intake->l == NULL)",
     ),
     "indexed-too-far": (
         "the index says of frames still being written that it has them",
@@ -241,7 +229,7 @@ def try_one(tree, name, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=6000)
-    parser.add_argument("--drive-seeds", type=int, default=1500)
+    parser.add_argument("--drive-seeds", type=int, default=6000)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *MUTATIONS])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="millrace-mutate.") as tmp:
