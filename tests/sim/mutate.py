@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that the simulator notices.
+"""Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, or simdrive for those of
+engine/drive/.
 
-    tests/sim/mutate.py [--seeds N] [NAME ...]
+    tests/sim/mutate.py [--seeds N] [--drive-seeds N] [NAME ...]
 
 Each mutation names a text of the engine that must be there, and what takes its place. Exits 1 if one is not noticed within N seeds, or if its text
 is gone: then this list is out of date.
@@ -82,11 +83,114 @@ MUTATIONS = {
         "!(kind == SIM_GONE && name[0] == FMT_SPACE_PART)",
         "kind != SIM_PUT",
     ),
+    "end-early": (
+        "the log's end moves before all records of a write are taken in",
+        "engine/drive/log.c",
+        "append->rec.position + eng_rec_size(append->rec.body_len);",
+        "log->current->bytes;",
+    ),
+    "writes-overlap": (
+        "a write of the log begins while another is in flight",
+        "engine/drive/log.c",
+        "        log->writing = true;\n        eng_watch_begin",
+        "        log->writing = l == NULL;\n        eng_watch_begin",
+    ),
+    "covers-pending": (
+        "the index covers records that wait for COMMIT",
+        "engine/drive/append.c",
+        "        if (oldest != NULL) {",
+        "        if (oldest != NULL && l == NULL) {",
+    ),
+    "answers-before-durable": (
+        "a write of the log is answered before it is flushed",
+        "engine/drive/log.c",
+        "log->write_len, offset, RWF_DSYNC);",
+        "log->write_len, offset, 0);",
+    ),
+    "marks-commit": (
+        "a MARKS record applies what waits",
+        "engine/drive/pgs.c",
+        "if (pg->known <= pg->applied || (first != NULL && first->rec.seq <= pg->known))",
+        "if (pg->known <= pg->applied || (first != NULL && first->rec.seq == 0))",
+    ),
+    "no-freed": (
+        "log files in the middle go without a FREED record",
+        "engine/drive/file.c",
+        "if (oldest || file->freed) {",
+        "if (oldest || file->freed || l != NULL) {",
+    ),
+    "tombstones-go": (
+        "log files with tombstones go before older ones",
+        "engine/drive/file.c",
+        "(oldest || file->tombstones == 0) &&",
+        "(oldest || file->tombstones < 1000) &&",
+    ),
+    "epochs-go": (
+        "log files go with the only record of an epoch",
+        "engine/drive/file.c",
+        "            without_epochs(l, file)) {",
+        "            (without_epochs(l, file) || l != NULL)) {",
+    ),
+    "busy-moves": (
+        "values move while a record of their group is on its way",
+        "engine/drive/reclaim_log.c",
+        "if (rv == 1 && is_busy(rc, rec->pg)) {",
+        "if (rv == 2 && is_busy(rc, rec->pg)) {",
+    ),
+    "late-hides": (
+        "an older record hides what is newer in the index",
+        "engine/drive/append.c",
+        "applied = pg->applied > pg->copied ? pg->applied : pg->copied;",
+        "applied = 0;",
+    ),
+    "log-not-flushed": (
+        "what a killed process wrote to the log is not flushed",
+        "engine/drive/replay.c",
+        "rv = fdatasync(fd) == 0 ? 0 : -errno;",
+        "rv = 0;",
+    ),
+    "frames-not-flushed": (
+        "frames that a killed process wrote are not flushed",
+        "engine/drive/segment_open.c",
+        "if (fdatasync(segment->read_fd) != 0)",
+        "if (segment->read_fd < 0)",
+    ),
+    "gap-is-damage": (
+        "files that were freed behind the index's position are missed",
+        "engine/drive/replay.c",
+        "if (next->header.prev_file <= file->number || gap.first > gap.last)",
+        "if (r->l->covered.file != 0 || next->header.prev_file <= file->number || gap.first > gap.last)",
+    ),
+    "moved-before-sync": (
+        "the index names moved frames that are not flushed",
+        "engine/drive/reclaim_segment.c",
+        "        eng_sync_op(l, &rc->sync);",
+        "        eng_local_answer(&rc->sync, 0);",
+    ),
+    "moved-always-count": (
+        "moved frames count though the index is whole",
+        "engine/drive/open.c",
+        "if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding)",
+        "if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding && intake->l == NULL)",
+    ),
+    "indexed-too-far": (
+        "the index says of frames still being written that it has them",
+        "engine/drive/batch.c",
+        "                row->indexed_to = floor;",
+        "                row->indexed_to = segment->end;",
+    ),
+    "sync-shares": (
+        "a SYNC shares the flush that runs already",
+        "engine/drive/write.c",
+        "        op->next = l->writes.sync_waiting;\n        l->writes.sync_waiting = op;",
+        "        op->next = l->writes.flushing > 0 ? l->writes.sync_running : l->writes.sync_waiting;\n"
+        "        *(l->writes.flushing > 0 ? &l->writes.sync_running : &l->writes.sync_waiting) = op;",
+    ),
 }
 
 
 def copy_tree(to):
-    for name in ("Makefile", "include", "engine", "ec", "tests/sim"):
+    for name in ("Makefile", "include", "engine", "ec", "tests/sim", "tests/lib"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, to / name)
@@ -95,19 +199,20 @@ def copy_tree(to):
 
 
 def build(tree):
-    done = subprocess.run(["make", "-s", "O=out", "out/sim"], cwd=tree, capture_output=True, text=True)
+    done = subprocess.run(["make", "-s", "O=out", "out/sim", "out/simdrive"], cwd=tree, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}{done.stderr}")
 
 
-def first_failure(tree, seeds):
-    done = subprocess.run([tree / "out/sim", "--seeds", f"1-{seeds}"], capture_output=True, text=True)
+def first_failure(tree, program, seeds):
+    done = subprocess.run([tree / "out" / program, "--seeds", f"1-{seeds}"], capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
     return lines[0] if lines else None
 
 
-def try_one(tree, name, seeds):
+def try_one(tree, name, args):
     what, file, old, new = MUTATIONS[name]
+    drive = file.startswith("engine/drive/")
     path = tree / file
     text = path.read_text()
     if text.count(old) != 1:
@@ -115,7 +220,7 @@ def try_one(tree, name, seeds):
         return False
     path.write_text(text.replace(old, new))
     build(tree)
-    found = first_failure(tree, seeds)
+    found = first_failure(tree, *(("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)))
     path.write_text(text)
     print(f"{name} ({what}): {'not noticed' if found is None else found}", flush=True)
     return found is not None
@@ -124,13 +229,14 @@ def try_one(tree, name, seeds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=6000)
+    parser.add_argument("--drive-seeds", type=int, default=6000)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *MUTATIONS])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="millrace-mutate.") as tmp:
         tree = Path(tmp)
         copy_tree(tree)
         build(tree)
-        results = [try_one(tree, name, args.seeds) for name in args.names or MUTATIONS]
+        results = [try_one(tree, name, args) for name in args.names or MUTATIONS]
     print(f"{sum(results)} of {len(results)} noticed")
     return 0 if all(results) else 1
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ec.h"
+#include "tests/lib/body_fixture.h"
 
 #define ACTS_MAX  40u
 #define BURST_MAX 8u
@@ -73,6 +74,8 @@ static void appended(struct act *act)
         struct record *rec = act->rec;
 
         sim_trace("append of %u.%llu: %d", rec->pg, (unsigned long long)rec->seq, act->op.result);
+        if (act->op.result == 0 && !rec->written)
+                sim_fail("record %u.%llu was answered and is not in the log", rec->pg, (unsigned long long)rec->seq);
         if (act->op.result == -ESTALE && rec->state == RECORD_FLYING) {
                 record_lost(rec);
         } else if (act->op.result != 0 && act->op.result != -ESTALE) {
@@ -173,10 +176,7 @@ static void write_stripe(struct act *act)
         memset(&act->op, 0, sizeof(act->op));
         act->op.kind = ENG_OP_WRITE;
         act->op.epoch = model_epoch();
-        act->op.write.object_id[0] = (uint8_t)(act->value >> 24);
-        act->op.write.object_id[1] = (uint8_t)(act->value >> 16);
-        act->op.write.object_id[2] = (uint8_t)(act->value >> 8);
-        act->op.write.object_id[3] = (uint8_t)act->value;
+        fx_id(act->op.write.object_id, act->value);
         act->op.write.stripe = act->stripe;
         act->op.write.k = 1;
         act->op.write.payload_len = value->unit;
@@ -401,10 +401,7 @@ static void discard(void *arg)
         model.values[id].shards = SHARDS_UNSURE;
         sim_trace("discard of value %u", id);
         act->op.kind = ENG_OP_DISCARD;
-        act->op.discard.object_id[0] = (uint8_t)(id >> 24);
-        act->op.discard.object_id[1] = (uint8_t)(id >> 16);
-        act->op.discard.object_id[2] = (uint8_t)(id >> 8);
-        act->op.discard.object_id[3] = (uint8_t)id;
+        fx_id(act->op.discard.object_id, id);
         act_submit(act);
         world_figures.discards++;
 }
@@ -418,8 +415,7 @@ void clients_superseded(void *arg, struct eng_drive *drive, struct eng_buf *cons
         for (i = 0; i < n; i++) {
                 pos = 0;
                 while (eng_value_next_part(values[i]->data, values[i]->len, &pos, &part) == 1) {
-                        id = (unsigned)part.head.id[0] << 24 | (unsigned)part.head.id[1] << 16 |
-                             (unsigned)part.head.id[2] << 8 | part.head.id[3];
+                        id = value_number(part.head.id);
                         sim_trace("superseded: %u", id);
                         if (id >= model.value_count || value_lives(id))
                                 sim_fail("shards of value %u are said to be dead, and are not", id);

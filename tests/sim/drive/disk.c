@@ -132,6 +132,8 @@ static int carry_out(const struct lp_io *io)
                 trace_write(io);
                 if (io->rw_flags == 0)
                         loose_add(io->fd, io->offset, io->len);
+                else
+                        model_written(io->buf, io->len);
                 disk_figures.writes++;
                 world_moment(MOMENT_WRITTEN);
                 return (int)n;

@@ -20,7 +20,7 @@
 
 #define BATCH         8u /* what a process that is simulated away leaves behind is freed with the child */
 #define FAILURES_MAX  10u
-#define STUCK_SECONDS 300u /* of real time, for a batch */
+#define STUCK_SECONDS 120u /* of real time, for a batch */
 
 /* owner: the child while it runs; shared memory */
 struct shared {

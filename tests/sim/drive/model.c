@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ec.h"
+#include "engine/drive/rec.h"
 #include "tests/lib/body_fixture.h"
 #include "tests/sim/sim.h"
 
@@ -82,12 +83,17 @@ bool value_is(unsigned value, uint32_t stripe, const void *bytes, size_t len)
         return wrong == 0 && memcmp(from + at, &word, len - at) == 0;
 }
 
+unsigned value_number(const uint8_t id[FMT_ID])
+{
+        return (unsigned)id[0] << 24 | (unsigned)id[1] << 16 | (unsigned)id[2] << 8 | id[3];
+}
+
 unsigned value_of(const struct eng_buf *found)
 {
         struct fmt_value head;
 
         memcpy(&head, found->data, sizeof(head));
-        return (unsigned)head.id[0] << 24 | (unsigned)head.id[1] << 16 | (unsigned)head.id[2] << 8 | head.id[3];
+        return value_number(head.id);
 }
 
 static bool parts_match(const struct value *value, unsigned id, const struct eng_buf *found)
@@ -345,6 +351,59 @@ uint64_t group_stable(const struct group *group)
 uint64_t model_epoch(void)
 {
         return model.epochs[model.epoch_count - 1 - model.epoch_flying].number;
+}
+
+static void was_written(const struct fmt_record *head)
+{
+        const struct group *group;
+        unsigned i;
+
+        if (head->pg == 0 || head->pg > GROUPS)
+                return; /* of the drive's own */
+        group = group_of(head->pg);
+        for (i = group->count; i-- > 0;)
+                if (group->records[i]->seq == head->seq && group->records[i]->type == head->type &&
+                    !group->records[i]->written) {
+                        group->records[i]->written = true;
+                        group->records[i]->file = head->file;
+                        group->records[i]->position = head->position;
+                }
+}
+
+void model_written(const uint8_t *bytes, size_t len)
+{
+        struct fmt_record head;
+        uint32_t magic;
+        size_t at;
+
+        memcpy(&magic, bytes, sizeof(magic));
+        for (at = magic == FMT_LOG_MAGIC ? FMT_BLOCK : 0; at + sizeof(head) <= len; at += eng_rec_size(head.body_len)) {
+                memcpy(&head, bytes + at, sizeof(head));
+                if (head.magic != FMT_RECORD_MAGIC)
+                        return; /* zeroes up to the end of the block */
+                was_written(&head);
+        }
+}
+
+/* Only COMMIT applies it, and none was sent. */
+static bool waits(const struct record *rec)
+{
+        return rec->written && rec->type != FMT_RECORD_COPY &&
+               (rec->state == RECORD_FLYING || (rec->state == RECORD_STABLE && rec->seq > group_of(rec->pg)->told));
+}
+
+void model_covered(uint64_t file, uint64_t position)
+{
+        const struct record *rec;
+        unsigned g, i;
+
+        for (g = 0; g < GROUPS; g++)
+                for (i = 0; i < model.groups[g].count; i++) {
+                        rec = model.groups[g].records[i];
+                        if (waits(rec) && (rec->file < file || (rec->file == file && rec->position < position)))
+                                sim_fail("the index is to cover record %u.%llu, which waits", rec->pg,
+                                         (unsigned long long)rec->seq);
+                }
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------ */

@@ -80,8 +80,10 @@ struct record {
                 unsigned name, value;
                 uint64_t upload; /* as the name's was */
         } touch[TOUCHES];
-        bool locks;   /* its names are locked by it */
-        bool pending; /* in the TAIL that was looked at last */
+        bool locks;              /* its names are locked by it */
+        bool written;            /* a durable write to the log had it */
+        uint64_t file, position; /* there */
+        bool pending;            /* in the TAIL that was looked at last */
 };
 
 struct group {
@@ -116,6 +118,7 @@ bool value_is(unsigned value, uint32_t stripe, const void *bytes, size_t len);
 /* The name's value is exactly this: what LOOKUP said. */
 bool value_matches(unsigned value, int rv, const struct eng_buf *found, const struct eng_buf *bytes);
 unsigned value_of(const struct eng_buf *found); /* the number in it */
+unsigned value_number(const uint8_t id[FMT_ID]);
 
 unsigned name_upload(unsigned slot);
 unsigned name_part(unsigned slot, unsigned part);
@@ -136,5 +139,9 @@ struct group *group_of(uint32_t pg);
 /* All records up to here are answered. */
 uint64_t group_stable(const struct group *group);
 uint64_t model_epoch(void);
+/* A durable write: a header block perhaps, then records. */
+void model_written(const uint8_t *bytes, size_t len);
+/* An index batch was begun that covers the log up to here: nothing before it can be waiting for COMMIT. */
+void model_covered(uint64_t file, uint64_t position);
 
 #endif

@@ -2,7 +2,7 @@
  * recovery.c - what must be found when the drive has been opened again, and what the store does then: settle what is pending, or void it and copy what
  * the other members have.
  *
- * - A record that was answered is pending, or applied if the drive may know that it is committed; its bytes are what was sent.
+ * - A record that was answered was written (clients.c looks, I1), and is pending, or applied if the drive may know that it is committed; its bytes are what was sent.
  * - A record that was not answered is there or not. If not, nothing of it is ever seen.
  * - What was not committed is not visible (I2). What is void, or lost, never comes back.
  * - Numbers and epochs never go back. (No number is given twice: the store's begin with that of the start.)
@@ -303,8 +303,7 @@ static bool check_scan(void)
                 memcpy(&entry, act->op.scan.entries->data + at, sizeof(entry));
                 name = find_name(act->op.scan.entries->data + at + sizeof(entry), entry.name_len);
                 memcpy(&head, act->op.scan.entries->data + at + sizeof(entry) + entry.name_len, sizeof(head));
-                if (((unsigned)head.id[0] << 24 | (unsigned)head.id[1] << 16 | (unsigned)head.id[2] << 8 |
-                     head.id[3]) != model.names[name].now)
+                if (value_number(head.id) != model.names[name].now)
                         sim_fail("SCAN: name %u is not value %u", name, model.names[name].now);
         }
         for (i = 0; i < NAMES; i++)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "engine/drive/local.h"
+#include "tests/lib/body_fixture.h"
 #include "tests/sim/drive/disk.h"
 
 #define LIVES_MAX   7u
@@ -21,12 +22,23 @@
 struct world world;
 struct world_figures world_figures;
 
+static void look_at_batch(void)
+{
+        const struct eng_local *l = eng_local_of(world.drive);
+
+        if (l->batches_begun == world.batches)
+                return;
+        world.batches = l->batches_begun;
+        model_covered(l->batch.covered.file, l->batch.covered.position);
+}
+
 bool world_step(void)
 {
         if (world.crash_at != 0 && sim.events >= world.crash_at)
                 return false;
         if (!sim_step())
                 sim_fail("nothing happens any more");
+        look_at_batch();
         return !disk_dead();
 }
 
@@ -124,10 +136,7 @@ void fill_read(struct act *act, unsigned value, uint32_t stripe)
         act->value = value;
         act->stripe = stripe;
         act->op.kind = ENG_OP_READ;
-        act->op.read.object_id[0] = (uint8_t)(value >> 24);
-        act->op.read.object_id[1] = (uint8_t)(value >> 16);
-        act->op.read.object_id[2] = (uint8_t)(value >> 8);
-        act->op.read.object_id[3] = (uint8_t)value;
+        fx_id(act->op.read.object_id, value);
         act->op.read.stripe = stripe;
         act->op.read.len = act->op.read.payload_len = model.values[value].unit;
         act->op.read.slot = act->slot;
@@ -268,6 +277,7 @@ static bool live(void)
         if (rv != 0)
                 sim_fail("it cannot be opened: %s", error.text);
         world.quiet = false;
+        world.batches = eng_local_of(world.drive)->batches_begun;
         if (!recover())
                 return false;
         clients_begin();

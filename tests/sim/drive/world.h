@@ -36,8 +36,9 @@ struct world {
         uint64_t crash_at;  /* of sim.events; 0: not by that */
         enum moment moment; /* or so many events behind the last of so many of these */
         uint64_t moments_left, events_behind;
-        unsigned acts; /* asked for and not answered */
-        bool quiet;    /* clients begin nothing new */
+        uint64_t batches; /* of the index, looked at */
+        unsigned acts;    /* asked for and not answered */
+        bool quiet;       /* clients begin nothing new */
 };
 extern struct world world;
 
