@@ -89,12 +89,6 @@ MUTATIONS = {
         "append->rec.position + eng_rec_size(append->rec.body_len);",
         "log->current->bytes;",
     ),
-    "writes-overlap": (
-        "a write of the log begins while another is in flight",
-        "engine/drive/log.c",
-        "        log->writing = true;\n        eng_watch_begin",
-        "        log->writing = l == NULL;\n        eng_watch_begin",
-    ),
     "covers-pending": (
         "the index covers records that wait for COMMIT",
         "engine/drive/append.c",
@@ -166,25 +160,6 @@ MUTATIONS = {
         "engine/drive/reclaim_segment.c",
         "        eng_sync_op(l, &rc->sync);",
         "        eng_local_answer(&rc->sync, 0);",
-    ),
-    "moved-always-count": (
-        "moved frames count though the index is whole",
-        "engine/drive/open.c",
-        "if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding)",
-        "if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding && intake->l == NULL)",
-    ),
-    "indexed-too-far": (
-        "the index says of frames still being written that it has them",
-        "engine/drive/batch.c",
-        "                row->indexed_to = floor;",
-        "                row->indexed_to = segment->end;",
-    ),
-    "sync-shares": (
-        "a SYNC shares the flush that runs already",
-        "engine/drive/write.c",
-        "        op->next = l->writes.sync_waiting;\n        l->writes.sync_waiting = op;",
-        "        op->next = l->writes.flushing > 0 ? l->writes.sync_running : l->writes.sync_waiting;\n"
-        "        *(l->writes.flushing > 0 ? &l->writes.sync_running : &l->writes.sync_waiting) = op;",
     ),
 }
 
