@@ -35,16 +35,15 @@ static eng_mask missed(const struct eng_coord *c)
 static void count_groups(const struct eng_store *store, eng_mask left, struct eng_outlook *out)
 {
         const struct eng_placement *map = store->coord->view.map;
-        unsigned pg, i, placed, shards, copies;
+        unsigned pg, i, shards, copies;
 
         for (pg = 0; pg < store->pg_count; pg++) {
-                const uint16_t *order = map->orders + (size_t)pg * map->drives;
+                uint16_t placed[ERA_MAX_SHARDS];
 
+                eng_place_shards(map->orders + (size_t)pg * map->drives, map->drives, map->all, store->k + store->m, placed);
                 copies = (unsigned)__builtin_popcountll(map->groups[pg].before & left);
-                for (i = placed = shards = 0; i < map->drives && placed < store->k + store->m; i++) {
-                        placed += (map->all & eng_bit(order[i])) != 0;
-                        shards += (left & eng_bit(order[i])) != 0;
-                }
+                for (i = shards = 0; i < store->k + store->m; i++)
+                        shards += placed[i] != ENG_NO_DRIVE && (left & eng_bit(placed[i])) != 0;
                 out->unreadable += shards < store->k;
                 out->lost += copies == 0;
                 out->alone += copies == 1 && store->m > 0;

@@ -381,10 +381,11 @@ void eng_recover_wait_for(struct eng_store *store, eng_mask missing, const char 
 
 static void may_have_gone_on(struct eng_store *store, eng_mask missing)
 {
+        const struct eng_placement *map = store->coord->view.map;
         unsigned pg;
 
         for (pg = 0; pg <= store->pg_count; pg++)
-                store->pgs[pg].in_doubt = (store->coord->view.map->groups[pg].before & missing) != 0;
+                store->pgs[pg].in_doubt = ((map->groups[pg].before | map->groups[pg].after) & missing) != 0;
         eng_recover_wait_for(store, missing, "they may have gone on without the others");
 }
 

@@ -13,8 +13,9 @@ KIB, MIB = 1 << 10, 1 << 20
 SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "2MiB", "cache": "0"}
 
 
-def run_history(faults, seconds=2.0, kill=True, **layout):
-    """A mixed load over drives with these faults, then every object by content; then the same after a crash, without the faults."""
+def run_history(faults, seconds=2.0, kill=True, costs=0, **layout):
+    """A mixed load over drives with these faults, until they have cost so many drives, then every object by content; then the same after a crash,
+    without the faults."""
     layout = layout or dict(drives=4, ec="2+2")
     history = History(f"{SEED}/{faults}", "faulty", workers=5)
     with Daemon(settings={**SMALL, "test_faults": faults}, **layout).start() as daemon:
@@ -22,7 +23,8 @@ def run_history(faults, seconds=2.0, kill=True, **layout):
             return make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, read_timeout=30 * PATIENCE)
 
         make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=8).create_bucket(Bucket="faulty")
-        history.load(client, seconds, lambda: None)
+        drives_in = len(daemon.drives) - costs
+        history.load(client, seconds, lambda: daemon.wait_until(lambda: daemon.health_json()[1]["drives_in"] <= drives_in, 60, "to lose drives"))
         patient = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=8)
         count = history.check(patient, restarted=False)
         in_use = daemon.health_json()[1]["drives_in"]
@@ -54,12 +56,12 @@ COSTS_A_DRIVE = ["fail:slot=0,after=300", "fail:op=append,slot=1,after=50", "fai
 @pytest.mark.parametrize("faults", COSTS_A_DRIVE)
 def test_one_drive_is_lost(faults):
     """The drive leaves by an epoch and the store goes on with the others."""
-    assert run_history(faults) == 3
+    assert run_history(faults, costs=1) == 3
 
 
 def test_reads_go_on_without_a_write_quorum():
     """Two of four drives gone: writes get 503, what is there is read, and nothing is pretended."""
-    run_history("fail:slot=0,after=300;fail:slot=1,after=500")
+    run_history("fail:slot=0,after=300;fail:slot=1,after=500", costs=2)
 
 
 def test_one_drive_that_lies():
