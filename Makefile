@@ -128,7 +128,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim simdrive sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check demo run check-fresh format format-check tidy cov fuzz docs install help bench
+.PHONY: sim simdrive sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -162,6 +162,8 @@ mutate: ## takes out each flush and some other guards, one at a time, and says w
 	tools/mutate.py --out docs/mutations.md
 check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
 	tools/check.sh
+check-long: ## some hours of simulated histories (over 100,000 crashes and faults), kills and power cuts
+	SIM_SEEDS=15000 SIM_DRIVE_SEEDS=10000 CRASH_SECONDS=600 POWER_POINTS=3000 tools/check.sh sim crash power
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap
 	tools/check_fresh.sh
 demo: ## installs, builds, and runs the main job on real data end to end
