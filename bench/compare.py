@@ -111,6 +111,7 @@ class Millrace(Server):
         super().__init__(folder)
         self.daemon = daemon
         self.admin = None
+        self.options = []
 
     def start(self, listen="127.0.0.1:0", admin="127.0.0.1:0"):
         for drive in self.drives:
@@ -119,6 +120,7 @@ class Millrace(Server):
         command = [str(self.daemon), "--format", "--ec", "2+2", "--listen", listen, "--admin", admin]
         for drive in self.drives:
             command += ["--drive", str(drive)]
+        command += self.options
         self.spawn(command, self.environment())
         self.endpoint = "http://" + self.wait_for(lambda: self.said("listening on ", already))
         self.admin = "http://" + self.wait_for(lambda: self.said("admin on ", already))
