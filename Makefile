@@ -114,8 +114,13 @@ $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 # The simulator is loop.h and the drives itself: of the engine it takes what does not touch files, of loop/ nothing.
 SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -Wl,--wrap=close
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
-$(O)/sim: $(call obj,$(SRC_sim)) $(O)/sim.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(LINKED_WITH)
-	$(LINK) $(SIM_WRAP) -o $@ $(filter %.o,$^) $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -lcrypto $(LDLIBS)
+# Its store's memory (not its drives') fails at its word, and when the store ends the process for that, a simulated process ends.
+$(O)/lib/libsimengine.a: $(call obj,$(wildcard engine/*.c))
+	rm -f $@
+	ar rc $@ $^
+	objcopy $(foreach f,malloc calloc realloc abort exit,--redefine-sym $(f)=sim_engine_$(f)) $@
+$(O)/sim: $(call obj,$(SRC_sim)) $(O)/sim.sources $(O)/lib/libsimengine.a $(O)/lib/libengine.a $(O)/lib/libec.a $(LINKED_WITH)
+	$(LINK) $(SIM_WRAP) -o $@ $(filter %.o,$^) $(O)/lib/libsimengine.a $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -lcrypto $(LDLIBS)
 # The other one: a real local drive over simulated loops, workers and what a crash leaves of its files.
 $(eval $(call remember,$(O)/simdrive.sources,SRC_simdrive))
 $(O)/simdrive: $(call obj,$(SRC_simdrive)) $(O)/simdrive.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(TESTLIB) $(LINKED_WITH)

@@ -34,6 +34,8 @@ struct world {
         unsigned loop_count;
         bool stopping; /* callbacks are to do nothing more */
         bool calm;     /* no fault in this life so far: no error is to be seen */
+        bool gone;     /* the process has ended itself for want of memory */
+        bool last;     /* life: nothing goes wrong any more */
         bool final;    /* all drives are back: everything must be readable */
         unsigned client_count, key_count, ops_left;
         uint64_t bytes_left;               /* of large bodies */

@@ -1,6 +1,7 @@
 /*
  * sim_disk.c - simulated disks: what survives, and the folders of engine/drive.h over them.
  */
+#include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_disk.h"
 
 #include <assert.h>
@@ -203,7 +204,7 @@ int eng_folder_prepare(const char *path, const struct eng_identity *identity, co
                        struct eng_error *error)
 {
         struct sim_disk *disk = disk_of(path);
-        struct eng_buf *body = eng_buf_new(epoch_len);
+        struct eng_buf *body = sim_buf_new(epoch_len);
         struct fmt_epoch *epoch = (struct fmt_epoch *)body->data;
         struct fmt_record rec = {.type = FMT_RECORD_EPOCH, .body_len = (uint32_t)epoch_len};
 

@@ -5,6 +5,7 @@
  * what is applied into the index with the log position it covers, then reports what died; frames are durable by SYNC. Operations arrive after a
  * delay, in order only where the contract says so.
  */
+#include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_disk.h"
 
 #include <assert.h>
@@ -442,7 +443,7 @@ static void op_lookup(struct sim_drive *d, struct eng_op *op)
                 return;
         }
         if (inline_wanted) {
-                op->lookup.bytes = eng_buf_new(entry->inline_len);
+                op->lookup.bytes = sim_buf_new(entry->inline_len);
                 memcpy(op->lookup.bytes->data, entry->body->data + entry->inline_at, entry->inline_len);
         }
         answer(op, 0);
@@ -484,7 +485,7 @@ static void op_write(struct sim_drive *d, struct eng_op *op)
         memcpy(frame->object_id, op->write.object_id, FMT_ID);
         frame->stripe = op->write.stripe;
         frame->shard = op->write.shard;
-        frame->payload = eng_buf_new(op->write.payload_len);
+        frame->payload = sim_buf_new(op->write.payload_len);
         memcpy(frame->payload->data, op->write.payload, op->write.payload_len);
         op->priv[PRIV_FRAME] = (uint64_t)(uintptr_t)frame;
 }
@@ -593,7 +594,7 @@ static void op_ids(struct sim_drive *d, struct eng_op *op)
         if (op->ids.max == 0 || op->ids.max > ENG_IDS_MAX)
                 sim_fail("IDS of %u", op->ids.max);
         op->ids.count = 0;
-        op->ids.ids = eng_buf_new((size_t)op->ids.max * FMT_ID);
+        op->ids.ids = sim_buf_new((size_t)op->ids.max * FMT_ID);
         while (op->ids.count < op->ids.max && (id = next_id(d, id)) != NULL)
                 memcpy(op->ids.ids->data + (size_t)op->ids.count++ * FMT_ID, id, FMT_ID);
         if (op->ids.count == 0) {

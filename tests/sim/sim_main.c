@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/sim/sim_alloc.h"
 #include "tests/sim/history.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
@@ -29,6 +30,7 @@ struct shared {
         struct world_figures world;
         struct client_figures clients;
         struct sim_figures drives;
+        struct sim_alloc_figures alloc;
         uint64_t events;
 };
 
@@ -68,6 +70,7 @@ static void child(uint64_t first, uint64_t last)
         shared->world = world_figures;
         shared->clients = client_figures;
         shared->drives = sim_figures;
+        shared->alloc = sim_alloc_figures;
         fflush(stdout);
         _exit(0);
 }
@@ -90,6 +93,7 @@ static uint64_t batch(uint64_t first, uint64_t last)
                 world_figures = shared->world; /* a child goes on from what was counted before it */
                 client_figures = shared->clients;
                 sim_figures = shared->drives;
+                sim_alloc_figures = shared->alloc;
                 return last + 1;
         }
         if (!WIFEXITED(status) || WEXITSTATUS(status) != SIM_FAILED)
@@ -117,6 +121,8 @@ static void report(uint64_t run, unsigned failed, double took)
                (unsigned long long)sim_figures.kills, (unsigned long long)world_figures.faults,
                (unsigned long long)sim_figures.failures, (unsigned long long)sim_figures.hangs,
                (unsigned long long)sim_figures.rotten);
+        printf("  %llu allocations failed, %llu processes ended themselves for that\n", (unsigned long long)sim_alloc_figures.failed,
+               (unsigned long long)sim_alloc_figures.ends);
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n",
                (unsigned long long)client_figures.ops, (unsigned long long)client_figures.errors,
                (unsigned long long)sim_figures.ops, (unsigned long long)shared->events);

@@ -3,6 +3,7 @@
  *
  * Says the same as engine/drive/{tail,append,scan}.c by simpler means: one sorted list in memory instead of two generations and an index.
  */
+#include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_names.h"
 
 #include <assert.h>
@@ -60,7 +61,7 @@ struct sim_name *sim_names_get(struct sim_names *names, const uint8_t *name, siz
         memmove(&names->items[at + 1], &names->items[at], (names->count - at) * sizeof(names->items[0]));
         names->count++;
         memset(&names->items[at], 0, sizeof(names->items[0]));
-        names->items[at].name = eng_buf_new(len);
+        names->items[at].name = sim_buf_new(len);
         memcpy(names->items[at].name->data, name, len);
         return &names->items[at];
 }
@@ -148,7 +149,7 @@ static bool hidden(const struct apply *a)
 
 static struct eng_buf *drive_value(const struct apply *a)
 {
-        struct eng_buf *value = eng_buf_new(a->mut->value_len);
+        struct eng_buf *value = sim_buf_new(a->mut->value_len);
         struct fmt_value *head = (struct fmt_value *)value->data;
 
         memcpy(value->data, a->mut->value, a->mut->value_len);
@@ -294,7 +295,7 @@ static void emit(struct answer *out, const uint8_t *name, size_t name_len, uint1
         uint8_t *to;
 
         if (out->len + size > out->size) {
-                struct eng_buf *bigger = eng_buf_new(2 * out->size + size);
+                struct eng_buf *bigger = sim_buf_new(2 * out->size + size);
 
                 memcpy(bigger->data, out->buf->data, out->len);
                 eng_buf_unref(out->buf);
@@ -337,7 +338,7 @@ void sim_names_scan(const struct sim_names *names, struct eng_op *op)
         size_t given = op->scan.after ? common_prefix(op, op->scan.from, op->scan.from_len) : 0;
         unsigned i = sim_names_seek(names, op->scan.from, op->scan.from_len, op->scan.after);
 
-        out.buf = eng_buf_new(out.size);
+        out.buf = sim_buf_new(out.size);
         op->scan.more = false;
         if (given > 0)
                 i = behind_prefix(names, i, op->scan.from, given);

@@ -12,6 +12,7 @@
 
 #include "engine/store.h"
 #include "tests/sim/history.h"
+#include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
 
@@ -260,8 +261,16 @@ static bool is_open(void)
 /* One event, and what follows from a store that has just opened. */
 static void live(bool *open)
 {
+        if (setjmp(sim_alloc_gone) != 0) {
+                sim_alloc_arm(false);
+                sim_trace("no memory: the process ends itself");
+                world.gone = true;
+                return;
+        }
+        sim_alloc_arm(!world.last && world.bucket_count > 0);
         if (!sim_step())
                 sim_fail("nothing happens any more");
+        sim_alloc_arm(false);
         if (sim.events > EVENTS_MAX)
                 sim_fail("it does not come to an end");
         if (*open || !is_open())
@@ -281,7 +290,7 @@ static void live_for(uint64_t ns, bool *open)
 {
         uint64_t until = sim.now + ns;
 
-        while (sim.now < until) {
+        while (sim.now < until && !world.gone) {
                 live(open);
                 clients_watch();
         }
@@ -293,7 +302,7 @@ static void first_bucket(bool *open)
                 return;
         world.bucket_count = 0;
         clients_first_bucket();
-        while (world.bucket_count == 0 || !clients_idle())
+        while (!world.gone && (world.bucket_count == 0 || !clients_idle()))
                 live(open);
 }
 
@@ -319,7 +328,8 @@ static void one_life(unsigned number)
         uint64_t until = sim.now + LIFE_NS;
 
         choose_drives(number == 0, false);
-        world.calm = plan.rotten < 0 && !plan.refuses && away_now() == 0;
+        world.gone = false;
+        world.calm = plan.rotten < 0 && !plan.refuses && away_now() == 0 && !sim_alloc_fails();
         world_figures.lives++;
         world.ops_left = number == 0 ? 0 : plan.ops_per_life;
         if (open_store(number == 0) != 0) {
@@ -329,25 +339,29 @@ static void one_life(unsigned number)
                 return;
         }
         if (number == 0) {
-                while (!open)
+                while (!open && !world.gone)
                         live(&open);
                 first_bucket(&open);
                 world.ops_left = plan.ops_per_life;
                 clients_start();
         }
         plan_faults();
-        while (sim.now < until && (to_the_end || sim.events < crash_at)) {
+        while (!world.gone && sim.now < until && (to_the_end || sim.events < crash_at)) {
                 live(&open);
                 clients_watch();
                 if (open && world.ops_left == 0 && clients_idle())
                         break;
         }
-        while (to_the_end && !clients_idle()) {
+        while (!world.gone && to_the_end && !clients_idle()) {
                 world.ops_left = 0;
                 live(&open);
                 clients_watch();
         }
-        if (!plan.faults && number == 0 && to_the_end && clients_idle())
+        if (world.gone) {
+                end_life(END_KILL);
+                return;
+        }
+        if (!plan.faults && !sim_alloc_fails() && number == 0 && to_the_end && clients_idle())
                 check_calm(&open);
         end_life(to_the_end && sim_chance(SIM_FAULTS, 2) ? END_CLEAN
                  : sim_chance(SIM_FAULTS, 2)             ? END_POWER
@@ -386,6 +400,8 @@ static void last_life(bool lose_indexes)
         unsigned i;
 
         choose_drives(false, true);
+        world.gone = false;
+        world.last = true;
         for (i = 0; i < sim_disk_count; i++)
                 sim_disks[i].lose_index = lose_indexes;
         world_figures.lives++;
@@ -405,7 +421,7 @@ static void last_life(bool lose_indexes)
         check_shards(plan.rotten);
         check_idle();
         world_figures.leaked_frames += check_leaks();
-        world.final = false;
+        world.final = world.last = false;
         end_life(END_CLEAN);
 }
 
@@ -414,6 +430,7 @@ void world_run(uint64_t seed, bool trace)
         unsigned i;
 
         sim_begin(seed, trace);
+        sim_alloc_begin(seed);
         history_begin();
         clients_begin();
         plan_history();
