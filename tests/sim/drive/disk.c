@@ -36,8 +36,8 @@ struct disk_figures disk_figures;
 static struct lp_io *flying;
 static struct loose *loose;
 static unsigned loose_count, loose_size;
-static uint64_t serial, calls_left;
-static bool armed, dead;
+static uint64_t serial, calls_left, good_left; /* good_left: I/O and calls until one goes wrong, that one included; 0: none does */
+static bool armed, dead, erred;
 static int first_fd;
 
 /* ---- what is not flushed --------------------------------------------------------------------------------- */
@@ -99,6 +99,18 @@ static void lose(const struct loose *one)
         disk_figures.torn += share > 0 && share < 4;
 }
 
+/* This one goes wrong. A process does not live long after that: its drive must not do so at all (I8). */
+static bool errs(void)
+{
+        if (good_left == 0 || --good_left > 0)
+                return false;
+        erred = true;
+        disk_figures.errors++;
+        world.crash_at = sim.events + 1 + sim_below(SIM_FAULTS, 400);
+        world.moments_left = 0;
+        return true;
+}
+
 /* ---- I/O of the loops ------------------------------------------------------------------------------------ */
 
 static int write_whole(const struct lp_io *io)
@@ -153,7 +165,16 @@ static void complete(void *arg)
         while (*at != io)
                 at = &(*at)->next;
         *at = io->next;
-        res = carry_out(io);
+        if (errs()) {
+                if ((enum io_kind)io->op == IO_WRITE && sim_chance(SIM_FAULTS, 2)) {
+                        write_whole(io); /* some of it is there */
+                        loose_add(io->fd, io->offset, io->len);
+                }
+                sim_trace("an I/O of kind %u fails", io->op);
+                res = -EIO;
+        } else {
+                res = carry_out(io);
+        }
         io->done(io, res);
 }
 
@@ -214,9 +235,11 @@ static bool refused(void)
                 disk_figures.calls++;
                 dead = --calls_left == 0;
         }
-        if (dead)
+        if (dead || errs()) {
                 errno = EIO;
-        return dead;
+                return true;
+        }
+        return false;
 }
 
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t offset)
@@ -284,7 +307,8 @@ int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned
 void disk_begin(void)
 {
         flying = NULL;
-        armed = dead = false;
+        armed = dead = erred = false;
+        good_left = 0;
         first_fd = dup(0);
         assert(first_fd >= 0);
         close(first_fd);
@@ -294,6 +318,16 @@ void disk_arm(uint64_t n)
 {
         calls_left = n;
         armed = n > 0;
+}
+
+void disk_err(uint64_t n)
+{
+        good_left = n;
+}
+
+bool disk_erred(void)
+{
+        return erred;
 }
 
 bool disk_dead(void)
@@ -315,6 +349,7 @@ void disk_kill(void)
         const struct lp_io *io;
 
         armed = dead = false;
+        good_left = 0;
         for (io = flying; io != NULL; io = io->next)
                 in_flight(io);
         flying = NULL;

@@ -12,6 +12,7 @@
 struct disk_figures {
         uint64_t writes, flushes, jobs, calls; /* calls: that change a file, made by jobs and while opening */
         uint64_t torn, lost;                   /* writes */
+        uint64_t errors;
 };
 extern struct disk_figures disk_figures;
 
@@ -20,6 +21,9 @@ void disk_begin(void);
 /* The process dies in the n-th call from now on that would change a file: that one and all behind it have no effect. 0: it does not. */
 void disk_arm(uint64_t n);
 bool disk_dead(void);
+/* The n-th I/O or such call from now on goes wrong (EIO), what it was to write being there or not. 0: none. One has. */
+void disk_err(uint64_t n);
+bool disk_erred(void);
 
 /* The process is gone. What was in flight was carried out, in part or not at all, and what was not flushed stays so. */
 void disk_kill(void);

@@ -118,8 +118,8 @@ static void report(uint64_t run, unsigned failed, double took)
                "events\n",
                N(w->changes), N(w->copies), N(w->voids), N(w->epochs), N(w->discards), N(w->lookups), N(w->reads),
                N(shared->events));
-        printf("  records settled %llu, lost %llu, void %llu; writes torn %llu, lost %llu\n", N(w->settled), N(w->lost),
-               N(w->voided), N(d->torn), N(d->lost));
+        printf("  records settled %llu, lost %llu, void %llu; writes torn %llu, lost %llu; %llu I/O errors\n",
+               N(w->settled), N(w->lost), N(w->voided), N(d->torn), N(d->lost), N(d->errors));
         printf("  log batches %llu with %llu records, index batches %llu; reclaim moved %llu KiB, freed %llu KiB\n",
                N(w->log_batches), N(w->log_records), N(w->index_batches), N(w->copied >> 10), N(w->freed >> 10));
 }

@@ -36,8 +36,11 @@ bool world_step(void)
 {
         if (world.crash_at != 0 && sim.events >= world.crash_at)
                 return false;
-        if (!sim_step())
+        if (!sim_step()) {
+                if (disk_erred())
+                        return false; /* a drive that failed has nothing to do any more */
                 sim_fail("nothing happens any more");
+        }
         look_at_batch();
         return !disk_dead();
 }
@@ -49,6 +52,8 @@ static void answered(struct eng_op *op)
         struct act *act = (struct act *)((char *)op - offsetof(struct act, op));
 
         act->answered = true;
+        if (disk_erred() && op->result != 0)
+                return; /* of a drive that failed; its process ends soon */
         if (op->kind == ENG_OP_APPEND || op->kind == ENG_OP_SYNC)
                 world_moment(MOMENT_DURABLE);
         if (act->after != NULL)
@@ -104,7 +109,7 @@ bool act_run(struct act *act, enum eng_op_kind kind)
                 if (sim.events > until)
                         sim_fail("an operation of kind %d waits for ever", (int)kind);
         }
-        return true;
+        return !disk_erred() || act->op.result == 0;
 }
 
 void fill_append(struct eng_op *op, const struct record *rec, uint64_t committed, uint64_t epoch)
@@ -151,7 +156,7 @@ bool read_right(const struct act *act)
 
 static void failed(void *arg, struct eng_drive *drive, const char *text)
 {
-        if (!disk_dead())
+        if (!disk_dead() && !disk_erred())
                 sim_fail("the drive failed: %s", text);
 }
 
@@ -206,7 +211,7 @@ static void plan_end(void)
 {
         world.crash_at = world.moments_left = 0;
         disk_arm(0);
-        switch (sim_below(SIM_PLAN, 8)) {
+        switch (sim_below(SIM_PLAN, 9)) {
         case 0:
                 return;
         case 1:
@@ -216,6 +221,9 @@ static void plan_end(void)
         case 3:
         case 4:
                 world.crash_at = sim.events + sim_skewed(SIM_PLAN, 1, 12000);
+                return;
+        case 5:
+                disk_err(sim_skewed(SIM_PLAN, 1, 3000));
                 return;
         default:
                 world.moment = (enum moment)sim_below(SIM_PLAN, MOMENTS);
@@ -272,7 +280,7 @@ static bool live(void)
         open_loops();
         world.drive = NULL;
         rv = eng_local_open(&options, &world.drive, &error);
-        if (disk_dead())
+        if (disk_dead() || (rv != 0 && disk_erred()))
                 return false;
         if (rv != 0)
                 sim_fail("it cannot be opened: %s", error.text);
@@ -303,6 +311,7 @@ static void end_well(void)
 
         world.crash_at = world.moments_left = 0;
         disk_arm(0);
+        disk_err(0);
         disk_finish();
         world.drive->ops->close(world.drive);
         for (n = 0; n < 2; n++)
