@@ -60,7 +60,7 @@ unit() {
                 return
         fi
         build "$kind" unit-bin || return
-        python3 tools/unit.py --timeout "${2:-180}" --counts "$COUNTS" --name "unit ($kind)" --wrap "$(wrap_for "$kind")" \
+        python3 tools/unit.py --jobs "$JOBS" --timeout "${2:-180}" --counts "$COUNTS" --name "unit ($kind)" --wrap "$(wrap_for "$kind")" \
                 "$BUILD_ROOT/$kind/unit"
 }
 

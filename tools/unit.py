@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Runs cmocka test programs one after the other, each with a time limit, and counts their tests from their TAP output.
+"""Runs cmocka test programs, a few at a time, each with a time limit, and counts their tests from their TAP output.
 
-    unit.py [--timeout S] [--counts FILE] [--wrap COMMAND] PROGRAM|FOLDER ...
+    unit.py [--timeout S] [--counts FILE] [--wrap COMMAND] [--jobs N] PROGRAM|FOLDER ...
 
-Prints one line a program and the whole output of those that fail. A program that fails is run once more; if it passes then, a line
+Prints one line a program and the whole output of those that fail. A program that fails is run once more, alone; if it passes then, a line
 beginning with FLAKY names it. --counts appends 'passed failed skipped name' to FILE for
 tools/check.sh. Exits 1 if a test failed or a program ended badly.
 """
 import argparse
 import collections
+import concurrent.futures
 import os
 import re
 import shlex
@@ -69,10 +70,11 @@ def run(program, timeout, wrap):
         failed = 1
     if passed + failed + skipped == 0:
         failed, ending = 1, "reported no test"
-    print(f"{'ok  ' if not failed else 'FAIL'} {program}: {passed} passed, {failed} failed"
-          f"{f', {skipped} skipped' if skipped else ''} ({time.monotonic() - started:.1f} s) {ending}", flush=True)
+    line = (f"{'ok  ' if not failed else 'FAIL'} {program}: {passed} passed, {failed} failed"
+          f"{f', {skipped} skipped' if skipped else ''} ({time.monotonic() - started:.1f} s) {ending}")
     if failed:
-        print("    " + text[-20000:].replace("\n", "\n    "), flush=True)
+        line += "\n    " + text[-20000:].replace("\n", "\n    ")
+    print(line, flush=True)
     return passed, failed, skipped
 
 
@@ -80,15 +82,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timeout", type=float, default=120)
     parser.add_argument("--counts")
+    parser.add_argument("--jobs", type=int, default=1, help="programs run at the same time")
     parser.add_argument("--name", default="unit")
     parser.add_argument("--wrap", default="", help="command that runs each program, e.g. 'setarch -R'")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
-    total = [0, 0, 0]
-    for program in programs(args.paths):
-        result = run(program, args.timeout, shlex.split(args.wrap))
+    total, wrap = [0, 0, 0], shlex.split(args.wrap)
+    all_programs = list(programs(args.paths))
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        results = list(pool.map(lambda program: run(program, args.timeout, wrap), all_programs))
+    for program, result in zip(all_programs, results):
         if result[1]:  # once more: what passes then is not counted as failed, but it is named
-            result = run(program, args.timeout, shlex.split(args.wrap))
+            result = run(program, args.timeout, wrap)
             if not result[1]:
                 print(f"FLAKY {program}: failed once, passed when run again", flush=True)
         for i, n in enumerate(result):

@@ -81,12 +81,18 @@ static void restart(struct sf *sf)
         assert_true(sf_wait_ready(sf, 60));
 }
 
+#if defined(__SANITIZE_THREAD__)
+#define PAIRS 1u /* ten times slower, and looks for races alone */
+#else
+#define PAIRS ENG_DRIVES_MAX
+#endif
+
 /* Everything is there with two drives gone, any one of them once or twice; removed: none of these. The store is closed. */
 static void check_without_two(struct sf *sf, uint64_t bucket, const struct so_expected *e, unsigned removed)
 {
         unsigned a, b;
 
-        for (a = 0; a < sf->drives; a++) {
+        for (a = 0; a < sf->drives && a < PAIRS; a++) {
                 b = (a + 1) % sf->drives == removed ? (a + 2) % sf->drives : (a + 1) % sf->drives;
                 if (a == removed)
                         continue;
@@ -307,7 +313,7 @@ static void test_moved_to_other_drives(void **state)
         struct sf sf;
 
         so_begin(&sf, 4, &bucket, &e);
-        for (i = 0; i < 4; i++) {
+        for (i = 0; i < (PAIRS < 4 ? 1 : 4); i++) {
                 add(&sf);
                 so_change(&sf, bucket, &e, i, 9);
                 rest(&sf);
@@ -317,7 +323,7 @@ static void test_moved_to_other_drives(void **state)
         }
         so_check(&sf, bucket, &e);
         sf_close(&sf);
-        for (i = 0; i < 4; i++)
+        for (i = 0; i < (PAIRS < 4 ? 1 : 4); i++)
                 so_move(&sf, i, true);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 60));
