@@ -393,6 +393,7 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
                 eng_local_info(m->local, out);
         out->state = m->state;
         out->adding = ((store->coord->shape.adding | store->coord->wish.adding) & eng_bit(slot)) != 0;
+        out->shedding = (store->coord->shape.shedding & eng_bit(slot)) != 0;
         out->leaving = (store->coord->shape.leaving & eng_bit(slot)) != 0;
         out->filling = (store->coord->filling & eng_bit(slot)) != 0;
         snprintf(out->path, sizeof(out->path), "%s", m->path);

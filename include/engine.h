@@ -90,6 +90,7 @@ struct eng_drive_info {
         char id[33];               /* hex */
         char reason[160];          /* why it is not in, else "" */
         bool adding;               /* new: on its way in, or waiting for it */
+        bool shedding;             /* groups went from it when another was added: it may still hold names of them */
         bool leaving;              /* being removed: what it holds goes to the others */
         bool filling;              /* it took another's place and may not hold all shards yet that it should */
         bool starved;              /* the file system has no room for another log file */

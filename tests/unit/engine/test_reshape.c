@@ -60,18 +60,17 @@ static int remove_drive(struct sf *sf, unsigned slot)
 /* Whole, and nothing of a change is left to be done. */
 static bool at_rest(const struct eng_health *h, void *arg)
 {
-        const struct sf *sf = arg;
         unsigned i;
 
         for (i = 0; i < h->drive_count; i++)
-                if (h->drives[i].adding || h->drives[i].leaving || h->drives[i].filling)
+                if (h->drives[i].adding || h->drives[i].leaving || h->drives[i].filling || h->drives[i].shedding)
                         return false;
-        return so_whole(h, NULL) && !h->sweeping && sf->store->coord->shape.shedding == 0;
+        return so_whole(h, NULL) && !h->sweeping;
 }
 
 static void rest(struct sf *sf)
 {
-        assert_true(sf_wait_health(sf, at_rest, sf, 120));
+        assert_true(sf_wait_health(sf, at_rest, NULL, 120));
 }
 
 static void restart(struct sf *sf)
