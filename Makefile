@@ -30,7 +30,7 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c)
 SRC_sim := $(wildcard tests/sim/*.c)
-SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/sim_core.c tests/sim/sim_loop.c
+SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c
 POWER_SRC := $(wildcard tests/power/*.c)
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2

@@ -8,6 +8,7 @@ import os
 import random
 import secrets
 import sys
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from tests.support.s3raw import RawClient  # noqa: E402
 FOREIGN = os.environ.get("MILLRACE_TEST_ENDPOINT")
 LAYOUTS = {"single": dict(drives=1), "four": dict(drives=4, ec="2+2")}
 BUCKET_NUMBER = itertools.count(1)
-SEED = int(os.environ.get("SEED", secrets.randbelow(1 << 32)))
+SEED = int(os.environ.setdefault("SEED", str(secrets.randbelow(1 << 32))))  # in the environment, for pytest's worker processes
+UNTIL = float(os.environ.get("MILLRACE_UNTIL", "inf"))  # seconds since 1970: a test that has not begun by then is skipped
 
 
 def pytest_configure(config):
@@ -42,6 +44,12 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if FOREIGN and item.get_closest_marker("daemon"):
             item.add_marker(pytest.mark.skip(reason="tests millraced itself"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    if time.time() > UNTIL:
+        pytest.skip("no time left")
 
 
 class Store:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs cmocka test programs, a few at a time, each with a time limit, and counts their tests from their TAP output.
 
-    unit.py [--timeout S] [--counts FILE] [--wrap COMMAND] [--jobs N] PROGRAM|FOLDER ...
+    unit.py [--timeout S] [--seconds S] [--counts FILE] [--wrap COMMAND] [--jobs N] PROGRAM|FOLDER ...
 
 Prints one line a program and the whole output of those that fail. A program that fails is run once more, alone; if it passes then, a line
-beginning with FLAKY names it. --counts appends 'passed failed skipped name' to FILE for
-tools/check.sh. Exits 1 if a test failed or a program ended badly.
+beginning with FLAKY names it. A program that has not begun after --seconds is skipped, and counts as one test. --counts appends
+'passed failed skipped name' to FILE for tools/check.sh. Exits 1 if a test failed or a program ended badly.
 """
 import argparse
 import collections
@@ -51,7 +51,10 @@ def count(output):
     return total["passed"], total["failed"], total["skipped"]
 
 
-def run(program, timeout, wrap):
+def run(program, timeout, until, wrap):
+    if time.monotonic() > until:
+        print(f"SKIPPED {program}: no time left", flush=True)
+        return 0, 0, 1
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP")
     env.pop("CMOCKA_XML_FILE", None)
     started = time.monotonic()
@@ -81,19 +84,21 @@ def run(program, timeout, wrap):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no program begins after so long")
     parser.add_argument("--counts")
     parser.add_argument("--jobs", type=int, default=1, help="programs run at the same time")
     parser.add_argument("--name", default="unit")
     parser.add_argument("--wrap", default="", help="command that runs each program, e.g. 'setarch -R'")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
+    until = time.monotonic() + args.seconds
     total, wrap = [0, 0, 0], shlex.split(args.wrap)
     all_programs = list(programs(args.paths))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        results = list(pool.map(lambda program: run(program, args.timeout, wrap), all_programs))
+        results = list(pool.map(lambda program: run(program, args.timeout, until, wrap), all_programs))
     for program, result in zip(all_programs, results):
         if result[1]:  # once more: what passes then is not counted as failed, but it is named
-            result = run(program, args.timeout, wrap)
+            result = run(program, args.timeout, float("inf"), wrap)
             if not result[1]:
                 print(f"FLAKY {program}: failed once, passed when run again", flush=True)
         for i, n in enumerate(result):

@@ -71,6 +71,14 @@ def test_unit_counts(tmp_path, text, counts, status):
     assert (got, out.read_text()) == (status, f"{counts} unit\n"), output
 
 
+def test_unit_skips_what_has_no_time_left(tmp_path):
+    program(tmp_path, "test_1", 'sleep 1; echo "1..1"; echo "not ok 1 - a"; exit 1')
+    program(tmp_path, "test_2", 'echo "1..1"; echo "ok 1 - a"')
+    out = tmp_path / "counts"
+    got, output = run("unit.py", "--seconds", "0.5", "--counts", out, tmp_path)
+    assert (got, out.read_text()) == (1, "0 1 1 unit\n"), output
+
+
 # ---- junit_counts.py ----------------------------------------------------------------------------------------
 
 

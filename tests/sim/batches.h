@@ -1,0 +1,35 @@
+/*
+ * batches.h - the main program of a simulator: runs the histories of a range of seeds, a batch of them in each child process, adds up
+ * what they count, and says of each that failed how to run it again.
+ *
+ *   PROGRAM --seeds A[-B] [--seconds S] [--trace] [--verbose] [--twice] [an option of the program's own]
+ *
+ * --seconds begins no batch after so long; --twice runs each seed again, and fails where the second run goes another way. Exits 1 if
+ * a history failed, 2 for what it cannot do.
+ */
+#ifndef MILLRACE_TESTS_SIM_BATCHES_H
+#define MILLRACE_TESTS_SIM_BATCHES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Counters that each child goes on from and leaves to the next; one that fails leaves nothing. */
+struct batches_figures {
+        void *at;
+        size_t size;
+};
+
+struct batches {
+        unsigned size; /* seeds of a child: what a process that is simulated away leaves behind is freed with it */
+        void (*history)(uint64_t seed, bool trace);
+        struct batches_figures figures[4]; /* up to the first without a place */
+        void (*report)(uint64_t events);   /* the figures, on lines that begin with two spaces */
+        const char *options;               /* of its own, for the usage message; NULL: none */
+        bool (*option)(const char *arg);   /* takes one of them; false: unknown */
+};
+
+/* What main returns. Histories run under sim.h's rules: sim_program names the program, sim.digest and sim.events are of the last one. */
+int batches_main(int argc, char **argv, const struct batches *batches);
+
+#endif
