@@ -225,16 +225,11 @@ static void finish(struct eng_attach *a, int rv)
         eng_join_consider(store);
 }
 
-static const struct fmt_epoch *epoch_of(const struct eng_member *m)
-{
-        return (const struct fmt_epoch *)m->epoch;
-}
-
 /* A member of its newest epoch is in now: so its history and ours are one, and ours went on. */
 static bool shares_history(const struct eng_store *store, const struct eng_member *m)
 {
-        const struct fmt_epoch *epoch = epoch_of(m);
-        const struct fmt_epoch_drive *d = (const struct fmt_epoch_drive *)(m->epoch + sizeof(*epoch));
+        const struct fmt_epoch *epoch = eng_epoch_of(m);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(m);
         unsigned i;
 
         for (i = 0; i < epoch->drives && i < store->drive_count; i++)
@@ -265,7 +260,7 @@ static void hand_over(struct eng_attach *a)
         struct eng_coord *c = store->coord;
         const struct eng_member *from = a->member;
         struct eng_member *m = &store->members[a->slot];
-        uint64_t seen = epoch_of(from)->number;
+        uint64_t seen = eng_epoch_of(from)->number;
 
         if (seen > c->view.epoch) /* of an epoch that never came in force */
                 c->view.epoch = seen;
@@ -309,7 +304,7 @@ static void opened(struct lp_msg *msg)
                 pthread_join(a->thread, NULL);
         a->running = false;
         a->step = STEP_HAND;
-        if (a->result == 0 && a->replace && epoch_of(a->member)->number != 0) {
+        if (a->result == 0 && a->replace && eng_epoch_of(a->member)->number != 0) {
                 snprintf(a->error.text, sizeof(a->error.text), "%s is not empty: it was a drive of this store", a->member->path);
                 a->result = -ENOTEMPTY;
         }

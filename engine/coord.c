@@ -229,7 +229,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
-        if (!eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_counted(&store->coord->view), store->k, store->m)) {
+        if (!eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
@@ -271,7 +271,7 @@ void eng_epoch_change(struct eng_store *store)
         c->changing = true;
         c->again = false;
         if (!c->view.writable ||
-            !eng_epoch_can_form(c->view.in & c->view.up, c->view.in, eng_counted(&store->coord->view), store->k, store->m)) {
+            !eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
                 give_up_writing(store);
                 return;
         }

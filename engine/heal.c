@@ -39,10 +39,9 @@ struct eng_heal {
         unsigned worst;                /* the most that an object that can be mended lacks */
         eng_mask filling;              /* drives that were being filled when it began */
         eng_mask homeless;             /* and those that were leaving, or are gone: what records name on them goes to others */
-        bool old_puts;                 /* when it began, an object was on its way that may have shards on the one that leaves */
+        atomic_bool old_puts;          /* when it began, an object was on its way that may have shards on the one that leaves */
         uint64_t epoch;                /* in which it began */
         uint64_t written;              /* bytes */
-        atomic_bool seen_old;
         uint64_t leaving_since;        /* epoch */
         struct eng_mend *mend;         /* under way */
         struct eng_name from, to;
@@ -294,7 +293,7 @@ static void filled(struct eng_heal *heal)
                 return;
         if (heal->epoch != c->view.epoch || (heal->filling & ~(c->view.in & c->view.up)) != 0 || !enough_drives(heal->store))
                 return;
-        if (!heal->old_puts && (heal->homeless & c->shape.leaving) != 0)
+        if (!atomic_load(&heal->old_puts) && (heal->homeless & c->shape.leaving) != 0)
                 eng_reshape_drained(heal->store);
         if (heal->filling == 0)
                 return;
@@ -368,7 +367,7 @@ static bool see_puts(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
         eng_put_oldest(el, &epoch, &counter);
         if (epoch < heal->leaving_since)
-                atomic_store(&heal->seen_old, true);
+                atomic_store(&heal->old_puts, true);
         return true;
 }
 
@@ -378,7 +377,6 @@ static void puts_seen(struct eng_store *store, void *arg)
 
         if (store->coord->stopping)
                 return;
-        heal->old_puts = atomic_load(&heal->seen_old);
         begin_round(heal, FMT_SPACE_PART);
 }
 
@@ -405,18 +403,17 @@ void eng_heal_consider(struct eng_store *store)
         heal->walking = true;
         heal->level = heal->worst = 0;
         heal->filling = c->filling & c->view.in & c->view.up;
-        heal->homeless = c->shape.leaving | c->shape.gone;
-        heal->old_puts = false;
+        heal->homeless = eng_placement_homeless(c->view.map);
+        atomic_store(&heal->old_puts, false);
         heal->epoch = c->view.epoch;
         heal->written = 0;
         memset(&heal->report, 0, sizeof(heal->report));
         heal->report.running = true;
         heal->report.started_ms = lp_wall_ms();
         publish(heal);
-        atomic_store(&heal->seen_old, false);
         heal->leaving_since = c->leaving_since;
         if (c->shape.leaving == 0 || eng_cast(store, see_puts, puts_seen, heal) != 0) {
-                heal->old_puts = c->shape.leaving != 0;
+                atomic_store(&heal->old_puts, c->shape.leaving != 0);
                 begin_round(heal, FMT_SPACE_PART);
         }
 }

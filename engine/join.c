@@ -250,14 +250,7 @@ void eng_join_epoch(struct eng_store *store)
                 eng_join_consider(store);
                 return;
         }
-        if (join->gains) {
-                if ((c->view.in & c->view.up & eng_bit(join->slot)) && c->view.writable)
-                        return;
-                if (join->out == 0)
-                        end(join);
-                else
-                        join->error = -ECANCELED;
-        } else if (join->step == STEP_LEAVE && (c->view.in & eng_bit(join->slot))) {
+        if (join->step == STEP_LEAVE && (c->view.in & eng_bit(join->slot))) {
                 eng_member_state(store, join->slot, ENG_DRIVE_IN, "");
                 end(join);
         } else if (join->step == STEP_ENTER && (c->view.joining & eng_bit(join->slot))) {
@@ -283,6 +276,12 @@ static void retry(struct lp_timer *timer)
                 restart_compare(c->join);
 }
 
+/* Counts an attempt. A member that gains groups is never left alone for want of progress: it serves what it has. */
+static bool may_try_again(struct eng_join *join)
+{
+        return ++join->attempts <= ATTEMPTS || join->gains;
+}
+
 /* Something could not be read or copied and nothing is under way any more. */
 static void stumble(struct eng_join *join)
 {
@@ -293,7 +292,7 @@ static void stumble(struct eng_join *join)
                 return;
         }
         c->join_timer.expired = retry;
-        if ((++join->attempts > ATTEMPTS && !join->gains) || lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS) != 0)
+        if (!may_try_again(join) || lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS) != 0)
                 leave_alone(join, "it could not be brought up to date: what others hold could not be read or copied");
 }
 
@@ -501,7 +500,7 @@ static void fixed(struct eng_fix *fix)
 
         join->out--;
         fix->arg = NULL;
-        if (passing(fix->txn.result) && (++join->attempts <= ATTEMPTS || join->gains)) {
+        if (passing(fix->txn.result) && may_try_again(join)) {
                 join->differ[--join->differ_next] = fix->name;
                 join->pausing = true;
         } else if (fix->txn.result != 0) {

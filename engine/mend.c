@@ -84,7 +84,7 @@ static bool plan_run(const struct eng_mend *mend, const struct eng_part *part, u
 {
         const struct eng_placement *map = mend->el->view.map;
         uint32_t pg = eng_pg_of_run(mend->store->pg_count, part->head.id, run);
-        const uint16_t *order = map->orders + (size_t)pg * map->drives;
+        const uint16_t *order = eng_placement_order(map, pg);
         eng_mask fit = mend->el->view.in & mend->el->view.up & ~mend->homeless;
         unsigned shard, next = 0;
         bool any = false;
@@ -786,7 +786,7 @@ struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_o
         mend->bad = order->bad;
         mend->bad_count = order->bad_count;
         mend->epoch = mend->el->view.epoch;
-        mend->homeless = mend->el->view.map->leaving | mend->el->view.map->gone;
+        mend->homeless = eng_placement_homeless(mend->el->view.map);
         mend->filling = store->coord->filling & ~mend->homeless & mend->el->view.in & mend->el->view.up;
         mend->done = done;
         mend->arg = arg;

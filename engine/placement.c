@@ -27,7 +27,7 @@ static eng_mask first_of(const uint16_t *order, unsigned count, eng_mask placed,
 static void place_group(struct eng_placement *map, uint32_t pg, unsigned replicas)
 {
         struct eng_group *group = &map->groups[pg];
-        const uint16_t *order = map->orders + (size_t)pg * map->drives;
+        const uint16_t *order = eng_placement_order(map, pg);
 
         group->before = first_of(order, map->drives, map->all & ~map->adding, replicas);
         group->after = first_of(order, map->drives, map->all & ~map->leaving, replicas);
@@ -60,6 +60,10 @@ struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask 
         }
         map->groups[pg].before = map->all & ~adding; /* CONFIG: every drive */
         map->groups[pg].after = map->all & ~leaving;
+        for (pg = 0; pg <= store->pg_count; pg++) {
+                map->gaining |= map->groups[pg].after & ~map->groups[pg].before;
+                map->losing |= map->groups[pg].before & ~map->groups[pg].after;
+        }
         return map;
 }
 
@@ -72,29 +76,9 @@ void eng_placement_free(struct eng_placement *map)
         free(map);
 }
 
-eng_mask eng_placement_gaining(const struct eng_placement *map, unsigned pg_count)
-{
-        eng_mask gaining = 0;
-        unsigned pg;
-
-        for (pg = 0; pg <= pg_count; pg++)
-                gaining |= map->groups[pg].after & ~map->groups[pg].before;
-        return gaining;
-}
-
-eng_mask eng_placement_losing(const struct eng_placement *map, unsigned pg_count)
-{
-        eng_mask losing = 0;
-        unsigned pg;
-
-        for (pg = 0; pg <= pg_count; pg++)
-                losing |= map->groups[pg].before & ~map->groups[pg].after;
-        return losing;
-}
-
 int eng_placement_first(const struct eng_placement *map, uint32_t pg, eng_mask up)
 {
-        const uint16_t *order = map->orders + (size_t)pg * map->drives;
+        const uint16_t *order = eng_placement_order(map, pg);
         unsigned i;
 
         for (i = 0; i < map->drives; i++)

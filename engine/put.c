@@ -96,7 +96,7 @@ static int place_run(struct eng_put *put, unsigned run)
                 return -ENOMEM;
         put->drives = grown;
         put->runs = run + 1;
-        placed = eng_place_shards(view->map->orders + (size_t)pg * view->map->drives, view->map->drives,
+        placed = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives,
                                   view->in & view->up & ~view->map->leaving, shards_of(put), run_drives(put, run));
         return placed < put->need ? -EROFS : 0;
 }

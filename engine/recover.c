@@ -115,11 +115,6 @@ void eng_recover(struct eng_store *store)
 
 /* ---- which epoch -------------------------------------------------------------------------------------------------- */
 
-static const struct fmt_epoch *epoch_of(const struct eng_member *m)
-{
-        return (const struct fmt_epoch *)m->epoch;
-}
-
 static bool in_history(const struct eng_member *m, const uint8_t id[FMT_ID])
 {
         unsigned i;
@@ -130,18 +125,13 @@ static bool in_history(const struct eng_member *m, const uint8_t id[FMT_ID])
         return false;
 }
 
-static const struct fmt_epoch_drive *drives_of(const struct eng_member *m)
-{
-        return (const struct fmt_epoch_drive *)(m->epoch + sizeof(struct fmt_epoch));
-}
-
 /* Whether a drive is in the map of an epoch, and in which slot. */
 static bool names(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
 {
         unsigned i;
 
-        for (i = 0; i < epoch_of(of)->drives; i++)
-                if (memcmp(drives_of(of)[i].drive_id, drive_id, FMT_ID) == 0) {
+        for (i = 0; i < eng_epoch_of(of)->drives; i++)
+                if (memcmp(eng_epoch_drives(of)[i].drive_id, drive_id, FMT_ID) == 0) {
                         *slot = i;
                         return true;
                 }
@@ -151,7 +141,7 @@ static bool names(const struct eng_member *of, const uint8_t drive_id[FMT_ID], u
 
 static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
 {
-        return names(of, drive_id, slot) && drives_of(of)[*slot].in == FMT_EPOCH_IN;
+        return names(of, drive_id, slot) && eng_epoch_drives(of)[*slot].in == FMT_EPOCH_IN;
 }
 
 /* The id of the epoch before this one, as far as any drive here has seen it. */
@@ -164,8 +154,8 @@ static bool parent_of(const struct eng_store *store, const uint8_t id[FMT_ID], u
 
                 if (m->drive == NULL)
                         continue;
-                if (memcmp(epoch_of(m)->id, id, FMT_ID) == 0) {
-                        memcpy(parent, epoch_of(m)->parent, FMT_ID);
+                if (memcmp(eng_epoch_of(m)->id, id, FMT_ID) == 0) {
+                        memcpy(parent, eng_epoch_of(m)->parent, FMT_ID);
                         return true;
                 }
                 for (j = 0; j < m->history.count; j++)
@@ -184,7 +174,7 @@ static bool is_before(const struct eng_store *store, const struct eng_member *of
         uint8_t at[FMT_ID];
         unsigned i;
 
-        memcpy(at, epoch_of(of)->id, FMT_ID);
+        memcpy(at, eng_epoch_of(of)->id, FMT_ID);
         for (i = 0; i < ENG_EPOCH_HISTORY && parent_of(store, at, at); i++)
                 if (memcmp(at, id, FMT_ID) == 0)
                         return true;
@@ -201,7 +191,7 @@ static bool contradicted(const struct eng_store *store, const struct eng_member 
 
                 if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot))
                         continue;
-                if (memcmp(epoch_of(m)->id, epoch_of(of)->id, FMT_ID) != 0 && !is_before(store, of, epoch_of(m)->id))
+                if (memcmp(eng_epoch_of(m)->id, eng_epoch_of(of)->id, FMT_ID) != 0 && !is_before(store, of, eng_epoch_of(m)->id))
                         return true;
         }
         return false;
@@ -217,7 +207,7 @@ static bool was_given_up(const struct eng_store *store, const struct eng_member 
 
                 if (m->drive == NULL || !names(m, drive->identity.drive_id, &slot))
                         continue;
-                if ((drives_of(m)[slot].flags & FMT_EPOCH_GIVEN_UP) && !contradicted(store, m))
+                if ((eng_epoch_drives(m)[slot].flags & FMT_EPOCH_GIVEN_UP) && !contradicted(store, m))
                         return true;
         }
         return false;
@@ -233,7 +223,7 @@ static const struct eng_member *newest(struct eng_store *store)
 
                 if (m->drive == NULL || contradicted(store, m) || was_given_up(store, m))
                         continue;
-                if (best == NULL || epoch_of(m)->number > epoch_of(best)->number)
+                if (best == NULL || eng_epoch_of(m)->number > eng_epoch_of(best)->number)
                         best = m;
         }
         return best;
@@ -261,7 +251,7 @@ static int place_pgs(struct eng_store *store)
                 store->pgs[pg].number = pg;
                 TAILQ_INIT(&store->pgs[pg].inflight);
                 if (pg < store->pg_count)
-                        store->pg_loop[pg] = (uint16_t)(map->orders[(size_t)pg * map->drives + pg % first] % store->loop_count);
+                        store->pg_loop[pg] = (uint16_t)(eng_placement_order(map, pg)[pg % first] % store->loop_count);
         }
         return 0;
 }
@@ -279,8 +269,8 @@ static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
 /* Takes the drive map from an epoch and puts the opened drives in their slots. */
 static int take_map(struct eng_store *store, const struct eng_member *from)
 {
-        const struct fmt_epoch *epoch = epoch_of(from);
-        const struct fmt_epoch_drive *d = drives_of(from);
+        const struct fmt_epoch *epoch = eng_epoch_of(from);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(from);
         const uint8_t *places = from->epoch_len == FMT_EPOCH_MAX(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
         unsigned i, slot;
 
@@ -322,7 +312,7 @@ static bool known_path(const struct eng_store *store, unsigned slot)
 /* States of all drives under the chosen epoch. Returns its members; sets *present to those of them that are here. */
 static eng_mask sort_drives(struct eng_store *store, const struct eng_member *chosen, eng_mask *present)
 {
-        const struct fmt_epoch_drive *d = drives_of(chosen);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
         eng_mask in = 0;
         char text[160];
         unsigned i;
@@ -443,26 +433,26 @@ static uint64_t highest_number(const struct eng_store *store, uint64_t number)
         unsigned i;
 
         for (i = 0; i < store->unplaced_count; i++)
-                if (store->unplaced[i].drive != NULL && epoch_of(&store->unplaced[i])->number > number)
-                        number = epoch_of(&store->unplaced[i])->number;
+                if (store->unplaced[i].drive != NULL && eng_epoch_of(&store->unplaced[i])->number > number)
+                        number = eng_epoch_of(&store->unplaced[i])->number;
         return number;
 }
 
 /* Members of the last epoch that was surely in force: the chosen one if all its members are here and have it, else the one it was based on. */
 static eng_mask base_of(const struct eng_store *store, const struct eng_member *chosen, eng_mask in)
 {
-        const struct fmt_epoch_drive *d = drives_of(chosen);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
         eng_mask base = 0, have = 0;
         unsigned i, slot;
 
-        for (i = 0; i < epoch_of(chosen)->drives; i++)
+        for (i = 0; i < eng_epoch_of(chosen)->drives; i++)
                 if (d[i].base != 0)
                         base |= eng_bit(i);
         for (i = 0; i < store->unplaced_count; i++) {
                 const struct eng_member *m = &store->unplaced[i];
 
                 if (m->drive != NULL && is_member(chosen, m->identity.drive_id, &slot) &&
-                    memcmp(epoch_of(m)->id, epoch_of(chosen)->id, FMT_ID) == 0)
+                    memcmp(eng_epoch_of(m)->id, eng_epoch_of(chosen)->id, FMT_ID) == 0)
                         have |= eng_bit(slot);
         }
         return base == 0 || have == in ? in : base;
@@ -483,8 +473,8 @@ static eng_mask opened_slots(const struct eng_store *store)
 /* Whether these drives may have made, or may make, an epoch behind the chosen one, or behind the one it was based on if it was never in force. */
 static bool could_go_on(const struct eng_store *store, eng_mask drives, eng_mask in, eng_mask base)
 {
-        return eng_epoch_can_form(drives & in, in, eng_counted(&store->coord->view), store->k, store->m) ||
-               eng_epoch_can_form(drives & base, base, eng_counted(&store->coord->view), store->k, store->m);
+        return eng_could_form(store, drives & in, in) ||
+               eng_could_form(store, drives & base, base);
 }
 
 /* Members of the chosen epoch, and of the one it was based on, of which it is not known what they hold or that cannot be used. */
@@ -532,14 +522,14 @@ static void choose(struct eng_store *store)
         }
         in = sort_drives(store, chosen, &present);
         c->present = present;
-        if (c->view.epoch < epoch_of(chosen)->number) {
-                c->view.epoch = epoch_of(chosen)->number;
-                memcpy(c->epoch_id, epoch_of(chosen)->id, FMT_ID);
+        if (c->view.epoch < eng_epoch_of(chosen)->number) {
+                c->view.epoch = eng_epoch_of(chosen)->number;
+                memcpy(c->epoch_id, eng_epoch_of(chosen)->id, FMT_ID);
         }
         c->view.epoch = highest_number(store, c->view.epoch);
         c->view.up = present;
         c->base = base_of(store, chosen, in);
-        c->view.writable = eng_epoch_can_form(present, in, eng_counted(&store->coord->view), store->k, store->m) &&
+        c->view.writable = eng_could_form(store, present, in) &&
                            eng_is_majority(present, c->base);
         c->view.in = in;
         c->awaited = c->view.writable ? 0 : missed(store, present, in);

@@ -26,7 +26,7 @@ void eng_reshape_next(struct eng_store *store, eng_mask promoted)
         next->adding |= c->wish.adding;
         next->leaving |= c->wish.leaving;
         if (promoted & next->adding) {
-                next->shedding |= eng_placement_losing(c->view.map, store->pg_count);
+                next->shedding |= c->view.map->losing;
                 next->adding = 0;
         }
         next->gone |= c->wish.gone;
@@ -86,7 +86,7 @@ static eng_mask gaining(const struct eng_store *store)
 
         if (c->shape.leaving == 0)
                 return 0;
-        return eng_placement_gaining(c->view.map, store->pg_count) & c->view.in & c->view.up & ~c->gained;
+        return c->view.map->gaining & c->view.in & c->view.up & ~c->gained;
 }
 
 int eng_reshape_gainer(const struct eng_store *store)

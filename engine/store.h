@@ -86,15 +86,23 @@ struct eng_placement {
         eng_mask gone;                 /* removed for good */
         uint16_t *orders;              /* pg_count x drives: placement order of each PG, all slots */
         struct eng_group *groups;      /* pg_count + 1 */
+        eng_mask gaining, losing;      /* drives that come to some group by the change; drives that go from one */
         struct eng_placement *next;    /* the one before it */
 };
 struct eng_store;
 /* Of the slots there are now. NULL: no memory. */
 struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone);
 void eng_placement_free(struct eng_placement *map);
-/* Drives that come to some group by the change; drives that go from one. */
-eng_mask eng_placement_gaining(const struct eng_placement *map, unsigned pg_count);
-eng_mask eng_placement_losing(const struct eng_placement *map, unsigned pg_count);
+/* All slots in the order in which a PG prefers them. */
+static inline const uint16_t *eng_placement_order(const struct eng_placement *map, uint32_t pg)
+{
+        return map->orders + (size_t)pg * map->drives;
+}
+/* Drives that are to keep nothing: shards named on them are to be named elsewhere. */
+static inline eng_mask eng_placement_homeless(const struct eng_placement *map)
+{
+        return map->leaving | map->gone;
+}
 /* The most preferred of the group's members that are up and speak for it, or -1. */
 int eng_placement_first(const struct eng_placement *map, uint32_t pg, eng_mask up);
 
@@ -204,6 +212,15 @@ struct eng_member {
         struct eng_epoch_history history;
 };
 
+/* Of a drive that was opened: the newest epoch it holds, and what that says of each slot. */
+static inline const struct fmt_epoch *eng_epoch_of(const struct eng_member *m)
+{
+        return (const struct fmt_epoch *)m->epoch;
+}
+static inline const struct fmt_epoch_drive *eng_epoch_drives(const struct eng_member *m)
+{
+        return (const struct fmt_epoch_drive *)(m->epoch + sizeof(struct fmt_epoch));
+}
 
 /* What an epoch says of the set of drives, beside who is in (format.h has the flags). */
 struct eng_shape {
@@ -335,6 +352,12 @@ void eng_groups_spoken_for(const struct eng_view *view, unsigned pg_count, unsig
 static inline unsigned eng_counted(const struct eng_view *view)
 {
         return (unsigned)__builtin_popcountll(view->map->all & ~view->map->adding);
+}
+
+/* Whether `next` may go on as the epoch behind one of `prev`, by the store's code and the coordinator's view of its drives. */
+static inline bool eng_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
+{
+        return eng_epoch_can_form(next, prev, eng_counted(&store->coord->view), store->k, store->m);
 }
 
 /* Clients' changes are taken. A forced epoch may be of too few drives for them: until others have joined, it is writable for what brings these in. */

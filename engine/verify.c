@@ -80,6 +80,13 @@ static bool usable(const struct eng_verify *v, unsigned drive)
         return drive < v->store->drive_count && (view(v)->in & view(v)->up & eng_bit(drive)) != 0;
 }
 
+static void free_verify(struct eng_verify *v)
+{
+        free(v->bad);
+        free(v->pgs);
+        free(v);
+}
+
 void eng_verify_drop(struct eng_verify *v)
 {
         if (v->store->coord->verify == v)
@@ -91,9 +98,7 @@ void eng_verify_drop(struct eng_verify *v)
         eng_txn_drop(&v->fix.txn);
         eng_buf_unref(v->page);
         eng_buf_unref(v->value);
-        free(v->bad);
-        free(v->pgs);
-        free(v);
+        free_verify(v);
 }
 
 static void drop_slot(struct eng_verify *v)
@@ -527,9 +532,7 @@ static struct eng_verify *new_verify(struct eng_store *store, struct eng_verify_
         v->report.running = true;
         v->report.started_ms = lp_wall_ms();
         if (v->bad == NULL || v->pgs == NULL) {
-                free(v->bad);
-                free(v->pgs);
-                free(v);
+                free_verify(v);
                 return NULL;
         }
         return v;
@@ -591,9 +594,7 @@ int eng_verify_start(struct eng_store *store)
                 store->verify = v->report;
         pthread_mutex_unlock(&store->health_lock);
         if (running || !ready) {
-                free(v->bad);
-                free(v->pgs);
-                free(v);
+                free_verify(v);
                 return running ? -EALREADY : -EHOSTDOWN;
         }
         v->msg.run = begin;

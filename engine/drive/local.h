@@ -92,6 +92,8 @@ void eng_log_free(struct eng_local *l);
 void eng_log_append(struct eng_local *l, struct eng_append *append);
 /* Starts a batch if none is in flight, something waits, and the tail and the files have room. */
 void eng_log_kick(struct eng_local *l);
+/* The record is durable and taken in, as is all before it: an index batch from now on may say that it covers it. */
+void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec);
 /* Answers everything that waits with rv. -ENOSPC: records of the drive's own go on waiting. */
 void eng_log_fail_queue(struct eng_local *l, int rv);
 
@@ -238,7 +240,7 @@ struct eng_local {
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
         unsigned holds; /* open, and each job, message or I/O under way; the last one frees the memory */
         bool opened, closed;
-        bool emptied; /* it failed, and let go of all it had: what comes is answered -EIO */
+        bool emptied; /* it is being closed, or failed and let go of all it had: what still comes is answered -EIO */
         struct eng_log log;
         struct eng_log_files files;
         struct eng_pgs pgs;

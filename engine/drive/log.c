@@ -178,16 +178,21 @@ static uint32_t build(struct eng_local *l, uint64_t room)
  * end, too), and must not say that a record is covered which is in no generation yet and not pending either. A record of the drive's own may have the
  * next one appended from here: it is not written before all are taken in, or it would be taken for one of them.
  */
+void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec)
+{
+        l->log.end.file = rec->file;
+        l->log.end.generation = rec->generation;
+        l->log.end.position = rec->position + eng_rec_size(rec->body_len);
+        l->log.end.prev_crc = rec->header_crc;
+}
+
 static void finish_batch(struct eng_local *l)
 {
         struct eng_log *log = &l->log;
         struct eng_append *append;
 
         while ((append = TAILQ_FIRST(&log->batch)) != NULL) {
-                log->end.file = append->rec.file;
-                log->end.generation = append->rec.generation;
-                log->end.position = append->rec.position + eng_rec_size(append->rec.body_len);
-                log->end.prev_crc = append->rec.header_crc;
+                eng_log_ends_after(l, &append->rec);
                 TAILQ_REMOVE(&log->batch, append, link);
                 atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
                 append->durable(l, append);

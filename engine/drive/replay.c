@@ -219,15 +219,6 @@ static void make_ident(const struct replay *r, const struct eng_replay_file *fil
         out->generation = file->header.generation;
 }
 
-/* The log is durable at least up to the end of this record: what an index batch during replay may say is covered. */
-static void set_log_end(struct replay *r, const struct fmt_record *rec)
-{
-        r->l->log.end.file = rec->file;
-        r->l->log.end.generation = rec->generation;
-        r->l->log.end.position = rec->position + eng_rec_size(rec->body_len);
-        r->l->log.end.prev_crc = rec->header_crc;
-}
-
 /* Takes the records of file r->at from r->position on. Leaves both behind the last one, and looks at what follows. */
 static int read_file(struct replay *r)
 {
@@ -244,7 +235,7 @@ static int read_file(struct replay *r)
                 return trouble(r, file->number, rv);
         while ((rv = eng_replay_next(&window, &ident, &r->position, r->crc, &rec, &body)) == 1) {
                 r->crc = rec.header_crc;
-                set_log_end(r, &rec);
+                eng_log_ends_after(r->l, &rec);
                 rv = take(r, &rec, body);
                 if (rv != 0)
                         break;

@@ -51,6 +51,13 @@ def replace(daemon, slot):
     cli(daemon, "admin", "drive", "replace", slot, daemon.drives[slot])
 
 
+def replace_each(daemon, *slots):
+    """The last of the store's drives that are out."""
+    for out, slot in zip(reversed(range(len(slots))), slots):
+        replace(daemon, slot)
+        daemon.wait_until(lambda: daemon.health_json()[1]["drives_in"] == len(daemon.drives) - out, 60, f"to have all drives but {out} in")
+
+
 def gone_on(count, ec, present, small=0):
     """A store of which all drives but `present` have gone on alone: they hold 'newer', and deleted k0. Stopped, with those that went on away."""
     daemon = Daemon(drives=count, ec=ec).start()
@@ -177,17 +184,10 @@ def test_enough_are_left_to_write():
         daemon.start()
         holds(client_of(daemon), bodies)
         assert daemon.health_json()[1]["drives_in"] == 2
-        for slot in range(3):
-            replace(daemon, slot)
-            whole_but(daemon, 2 - slot)
+        replace_each(daemon, 0, 1, 2)
         whole(daemon)
         holds(client_of(daemon), bodies)
         assert "k2" not in [o["Key"] for o in client_of(daemon).list_objects_v2(Bucket="kept")["Contents"]]
-
-
-def whole_but(daemon, count):
-    total = len(daemon.drives)
-    daemon.wait_until(lambda: daemon.health_json()[1]["drives_in"] == total - count, 60, f"to have all drives but {count} in")
 
 
 def test_names_without_a_copy():
@@ -217,9 +217,7 @@ def test_names_without_a_copy():
         assert lost and len(lost) < 75  # about one in ten
         answers(daemon, 503, "list_objects_v2", Bucket="kept")
         answers(daemon, 503, "put_object", Bucket="kept", Key="n", Body=b"x")
-        for slot in range(3):
-            replace(daemon, slot)
-            whole_but(daemon, 2 - slot)
+        replace_each(daemon, 0, 1, 2)
         names = [o["Key"] for o in s3.list_objects_v2(Bucket="kept")["Contents"]]
         assert set(found) <= set(names) <= set(bodies) and not set(lost) & set(names)
         holds(s3, found)
@@ -329,9 +327,7 @@ def test_what_they_alone_can_tell():
         daemon.start()
         holds(client_of(daemon), bodies)
         back(daemon, 2, 3)
-        for slot in (2, 3):
-            replace(daemon, slot)
-            whole_but(daemon, 3 - slot)
+        replace_each(daemon, 2, 3)
         whole(daemon)
         holds(client_of(daemon), bodies)
 

@@ -3,17 +3,9 @@
  */
 #include "tests/lib/body_fixture.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MUST(what)                                                                                                     \
-        do {                                                                                                           \
-                if (!(what)) {                                                                                         \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                                     \
-                        abort();                                                                                       \
-                }                                                                                                      \
-        } while (0)
+#include "tests/lib/must.h"
 
 void fx_id(uint8_t out[FMT_ID], uint64_t id)
 {

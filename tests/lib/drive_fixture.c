@@ -14,14 +14,7 @@
 #include <unistd.h>
 
 #include "ec.h"
-
-#define MUST(what)                                                                                                     \
-        do {                                                                                                           \
-                if (!(what)) {                                                                                         \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                                     \
-                        abort();                                                                                       \
-                }                                                                                                      \
-        } while (0)
+#include "tests/lib/must.h"
 
 static void run_command(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void run_command(const char *format, ...)

@@ -63,15 +63,21 @@ static void start_waiting(struct sf *sf, const char *words)
         assert_true(sf_wait_health(sf, says, (void *)words, 20));
 }
 
-/* A whole store with one object; the first three drives have gone on alone and hold its next version. Closed, with all drives there. */
-static void begin(struct sf *sf, uint64_t *bucket)
+/* A whole store that serves, with a bucket. */
+static void make(struct sf *sf, unsigned drives, unsigned k, uint64_t *bucket)
 {
-        sf_make(sf, 5, 2);
-        sf->options.ec_k = 1;
-        sf->options.ec_m = 4;
+        sf_make(sf, drives, 2);
+        sf->options.ec_k = k;
+        sf->options.ec_m = drives - k;
         assert_int_equal(sf_open(sf, true), 0);
         assert_true(sf_wait_health(sf, ready, NULL, 20));
         assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+}
+
+/* A whole store with one object; the first three drives have gone on alone and hold its next version. Closed, with all drives there. */
+static void begin(struct sf *sf, uint64_t *bucket)
+{
+        make(sf, 5, 1, bucket);
         assert_int_equal(sf_put(sf, 0, *bucket, "k", OLD, SIZE, true, NULL), 0);
         sf_close(sf);
         move(sf, KEPT, true);
@@ -94,6 +100,19 @@ static int force(struct sf *sf, uint64_t slots, const char *words)
         assert_int_equal(eng_force_read(sf->store, number + 1, &report), -ENOENT);
         assert_non_null(strstr(report.text, words));
         return report.rv;
+}
+
+/* The first three are given up, but the epoch that says so reaches only one of the two that are left. Closed, with all drives there. */
+static void force_half(struct sf *sf, uint64_t bucket)
+{
+        move(sf, GONE, true);
+        sf->options.faults = "fail:op=append,slot=4";
+        start_waiting(sf, "slot 0 1 2");
+        assert_int_equal(force(sf, GONE, "slot 0 1 2 4"), -EHOSTDOWN);
+        assert_int_equal(sf_get(sf, 0, bucket, "k", OLD, SIZE), -EHOSTDOWN);
+        sf_close(sf);
+        sf->options.faults = NULL;
+        move(sf, GONE, false);
 }
 
 static void end(struct sf *sf)
@@ -178,14 +197,7 @@ static void test_cut_short(void **state)
         struct sf sf;
 
         begin(&sf, &bucket);
-        move(&sf, GONE, true);
-        sf.options.faults = "fail:op=append,slot=4";
-        start_waiting(&sf, "slot 0 1 2");
-        assert_int_equal(force(&sf, GONE, "slot 0 1 2 4"), -EHOSTDOWN);
-        assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), -EHOSTDOWN);
-        sf_close(&sf);
-        sf.options.faults = NULL;
-        move(&sf, GONE, false);
+        force_half(&sf, bucket);
         start(&sf, 2);
         assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), 0);
         assert_int_equal(sf_put(&sf, 0, bucket, "k", NEW, 10, true, NULL), 0);
@@ -199,13 +211,7 @@ static void test_contradicted(void **state)
         struct sf sf;
 
         begin(&sf, &bucket);
-        move(&sf, GONE, true);
-        sf.options.faults = "fail:op=append,slot=4";
-        start_waiting(&sf, "slot 0 1 2");
-        assert_int_equal(force(&sf, GONE, "slot 0 1 2 4"), -EHOSTDOWN);
-        sf_close(&sf);
-        sf.options.faults = NULL;
-        move(&sf, GONE, false);
+        force_half(&sf, bucket);
         move(&sf, 8, true);
         start(&sf, 4);
         assert_int_equal(sf_get(&sf, 0, bucket, "k", NEW, SIZE), 0);
@@ -225,12 +231,7 @@ static void test_given_up_by_both(void **state)
         uint64_t bucket;
         struct sf sf;
 
-        sf_make(&sf, 3, 2);
-        sf.options.ec_k = 1;
-        sf.options.ec_m = 2;
-        assert_int_equal(sf_open(&sf, true), 0);
-        assert_true(sf_wait_health(&sf, ready, NULL, 20));
-        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        make(&sf, 3, 1, &bucket);
         sf_close(&sf);
         move(&sf, 3, true);
         start_waiting(&sf, "slot 0 1");
@@ -260,10 +261,7 @@ static void test_from_reading(void **state)
         unsigned in = 2;
         struct sf sf;
 
-        sf_make(&sf, 4, 2);
-        assert_int_equal(sf_open(&sf, true), 0);
-        assert_true(sf_wait_health(&sf, ready, NULL, 20));
-        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        make(&sf, 4, 2, &bucket);
         assert_int_equal(sf_put(&sf, 0, bucket, "k", OLD, SIZE, true, NULL), 0);
         sf_close(&sf);
         move(&sf, 14, true);
@@ -291,10 +289,7 @@ static void test_reading_cut_short(void **state)
         unsigned in = 2;
         struct sf sf;
 
-        sf_make(&sf, 4, 2);
-        assert_int_equal(sf_open(&sf, true), 0);
-        assert_true(sf_wait_health(&sf, ready, NULL, 20));
-        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        make(&sf, 4, 2, &bucket);
         assert_int_equal(sf_put(&sf, 0, bucket, "k", OLD, SIZE, true, NULL), 0);
         sf_close(&sf);
         move(&sf, 12, true);
