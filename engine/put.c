@@ -51,6 +51,16 @@ static void granted(struct lp_reserve *reserve)
         wake(put);
 }
 
+/* The client is told to slow down. */
+static void expired(struct lp_reserve *reserve)
+{
+        struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
+
+        if (put->error == 0)
+                put->error = -EAGAIN;
+        wake(put);
+}
+
 /* Enough for a stripe under way and the next one begun, if it is to be had at once; else the least that can make progress. */
 static int reserve_slots(struct eng_put *put)
 {
@@ -60,6 +70,7 @@ static int reserve_slots(struct eng_put *put)
 
         put->reserve.share = LP_SHARE_PUT;
         put->reserve.granted = granted;
+        put->reserve.expired = expired;
         put->reserve.count = good < half ? good : least;
         rv = lp_reserve(loop, &put->reserve);
         if (rv == -EAGAIN && put->reserve.count > least) {

@@ -16,7 +16,8 @@
 #include "ops.h"
 
 #define MS 1000000ull
-#define SLOW_SWEEPS 10u                 /* in a row below the minimum rate */
+#define SLOW_SWEEPS 10u                 /* in a row below the minimum rate, while others wait for what it holds */
+#define SLOW_SWEEPS_STANDING 3u         /* or have waited for long */
 #define POLL_BATCH 256u
 #define LINGER_NS (GW_DRAIN_MS * MS)
 
@@ -149,7 +150,7 @@ static bool end_was_missed(const struct gw_conn *conn)
         return conn->ended >= 2 && ioctl(conn->fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-/* Below the minimum rate since several sweeps, while others wait for what this one holds. */
+/* Below the minimum rate since several sweeps. */
 static bool too_slow(struct gw_request *req, enum lp_share share, uint64_t moved)
 {
         const struct gw_loop *loop = req->loop;
@@ -158,7 +159,7 @@ static bool too_slow(struct gw_request *req, enum lp_share share, uint64_t moved
 
         req->rate_bytes = moved;
         req->rate_slow = slow ? req->rate_slow + 1 : 0;
-        return req->rate_slow >= SLOW_SWEEPS;
+        return req->rate_slow >= (lp_reserve_standing(loop->lp, share) ? SLOW_SWEEPS_STANDING : SLOW_SWEEPS);
 }
 
 static void time_out_body(struct gw_request *req)

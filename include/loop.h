@@ -154,13 +154,21 @@ struct lp_reserve {
         unsigned count;                           /* slots wanted; at most lp_share_slots() of the share */
         enum lp_share share;
         void (*granted)(struct lp_reserve *r);    /* later, when slots become free; never inside lp_reserve() */
+        void (*expired)(struct lp_reserve *r);    /* it waited for LP_LINE_LONGEST_NS and has left the line. NULL: it waits on */
         /* private */
         struct lp_reserve *next, *prev;
+        uint64_t since;
         bool waiting;
 };
+#define LP_LINE_LONGEST_NS  (20ull * 1000 * 1000 * 1000)
+#define LP_LINE_STANDING_NS (1000ull * 1000 * 1000)
 
-/* 0: granted at once. -EAGAIN: waits in line (first come first served), granted() will be called. -EBUSY: the line is full
- * (1,024 per share), nothing was queued. -EINVAL: count can never be granted. */
+/*
+ * 0: granted at once. -EAGAIN: waits in line, granted() will be called. -EBUSY: the line is full (1,024 per share), nothing was queued.
+ * -EINVAL: count can never be granted.
+ * First come first served; but when the first has waited for LP_LINE_STANDING_NS, more is asked for than there is: from then on the last to come
+ * is served first, so that some are served well instead of all badly, and those who can't be get to know it.
+ */
 int lp_reserve(struct lp_loop *loop, struct lp_reserve *r);
 /* Leaves the line; harmless when not waiting. */
 void lp_reserve_cancel(struct lp_loop *loop, struct lp_reserve *r);
@@ -168,6 +176,8 @@ void lp_reserve_cancel(struct lp_loop *loop, struct lp_reserve *r);
 void lp_unreserve(struct lp_loop *loop, enum lp_share share, unsigned count);
 /* Others wait in line for this share now. */
 bool lp_reserve_contended(const struct lp_loop *loop, enum lp_share share);
+/* Somebody has waited for LP_LINE_STANDING_NS. */
+bool lp_reserve_standing(const struct lp_loop *loop, enum lp_share share);
 unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share);
 
 /* Draws a slot from an earlier reservation (never NULL if the caller keeps to its reservation), gives one back. */

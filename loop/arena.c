@@ -3,7 +3,7 @@
  *
  * Called on the loop's thread. The arena is one mapping made when the loop is made, so a request never waits for an
  * allocation. Slots are promised before they are drawn: a reservation counts against its share, and the shares together
- * are the arena, so a drawn slot is never missing. Each share has a line, first come first served, of at most LP_LINE_MAX
+ * are the arena, so a drawn slot is never missing. Each share has a line of at most LP_LINE_MAX
  * (I9); those whose turn has come are told from the loop's round, never from inside the call that freed the slots.
  */
 #include "loop/internal.h"
@@ -144,6 +144,19 @@ static bool fits(const struct lp_share_line *line, unsigned count)
         return count <= line->slots - line->reserved;
 }
 
+static bool has_waited(const struct lp_loop *loop, const struct lp_reserve *r, uint64_t ns)
+{
+        return lp_now(loop) - r->since >= ns;
+}
+
+/* The one to be served next, or NULL. */
+static struct lp_reserve *first_choice(const struct lp_loop *loop, const struct lp_share_line *line)
+{
+        if (line->first == NULL)
+                return NULL;
+        return has_waited(loop, line->first, LP_LINE_STANDING_NS) ? line->last : line->first;
+}
+
 static void join_line(struct lp_share_line *line, struct lp_reserve *r)
 {
         r->next = NULL;
@@ -188,6 +201,7 @@ int lp_reserve(struct lp_loop *loop, struct lp_reserve *r)
         } else if (line->waiting >= LP_LINE_MAX) {
                 rv = -EBUSY;
         } else {
+                r->since = lp_now(loop);
                 join_line(line, r);
                 rv = -EAGAIN;
         }
@@ -214,14 +228,27 @@ void lp_unreserve(struct lp_loop *loop, enum lp_share share, unsigned count)
         show(loop, share);
 }
 
-bool lp_arena_grant_due(const struct lp_arena *arena)
+bool lp_arena_grant_due(const struct lp_loop *loop)
 {
-        const struct lp_share_line *line;
+        const struct lp_share_line *line, *lines = loop->arena.shares;
 
-        for (line = arena->shares; line < arena->shares + LP_SHARES; line++)
-                if (line->first != NULL && fits(line, line->first->count))
+        for (line = lines; line < lines + LP_SHARES; line++)
+                if (line->first != NULL && fits(line, first_choice(loop, line)->count))
                         return true;
         return false;
+}
+
+/* The longest in line are at its head. */
+static void expire(struct lp_loop *loop, enum lp_share share)
+{
+        struct lp_share_line *line = &loop->arena.shares[share];
+        struct lp_reserve *r;
+
+        while ((r = line->first) != NULL && r->expired != NULL && has_waited(loop, r, LP_LINE_LONGEST_NS)) {
+                leave_line(line, r);
+                show(loop, share);
+                r->expired(r);
+        }
 }
 
 /* Those who join while granted() runs wait for the next round. */
@@ -231,8 +258,7 @@ static void grant_share(struct lp_loop *loop, enum lp_share share)
         unsigned most = line->waiting;
         struct lp_reserve *r;
 
-        while (most-- > 0 && line->first != NULL && fits(line, line->first->count)) {
-                r = line->first;
+        while (most-- > 0 && (r = first_choice(loop, line)) != NULL && fits(line, r->count)) {
                 leave_line(line, r);
                 line->reserved += r->count;
                 show(loop, share);
@@ -244,13 +270,22 @@ void lp_arena_grant(struct lp_loop *loop)
 {
         unsigned share;
 
-        for (share = 0; share < LP_SHARES; share++)
+        for (share = 0; share < LP_SHARES; share++) {
+                expire(loop, share);
                 grant_share(loop, share);
+        }
 }
 
 bool lp_reserve_contended(const struct lp_loop *loop, enum lp_share share)
 {
         return loop->arena.shares[share].first != NULL;
+}
+
+bool lp_reserve_standing(const struct lp_loop *loop, enum lp_share share)
+{
+        const struct lp_reserve *first = loop->arena.shares[share].first;
+
+        return first != NULL && has_waited(loop, first, LP_LINE_STANDING_NS);
 }
 
 unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share)

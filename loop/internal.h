@@ -106,7 +106,7 @@ int lp_arena_open(struct lp_arena *arena, unsigned slots);
 void lp_arena_close(struct lp_arena *arena);
 /* Calls granted() of those whose turn has come. */
 void lp_arena_grant(struct lp_loop *loop);
-bool lp_arena_grant_due(const struct lp_arena *arena);
+bool lp_arena_grant_due(const struct lp_loop *loop);
 /* Number of the registered buffer that holds all of [buf, buf + len), or -1. */
 int lp_arena_group(const struct lp_arena *arena, const void *buf, size_t len);
 

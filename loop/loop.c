@@ -186,7 +186,7 @@ static uint64_t sleep_time(const struct lp_loop *loop, uint64_t longest)
         uint64_t deadline = lp_timers_next(&loop->timers);
         uint64_t now;
 
-        if (longest == 0 || lp_arena_grant_due(&loop->arena))
+        if (longest == 0 || lp_arena_grant_due(loop))
                 return 0;
         if (deadline == UINT64_MAX)
                 return longest;

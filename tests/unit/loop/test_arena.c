@@ -9,7 +9,7 @@
 
 static struct lp_loop *loop;
 static struct lp_reserve *granted[4096];
-static unsigned grants;
+static unsigned grants, expirations;
 
 static void note(struct lp_reserve *r)
 {
@@ -127,9 +127,9 @@ static void test_first_come_first_served(void **state)
         assert_int_equal(grants, 0); /* the small ones do not overtake the wide one */
         assert_int_equal(lp_reserve(loop, &late), -EAGAIN);
         lp_unreserve(loop, LP_SHARE_GET, 3);
-        assert_true(lp_arena_grant_due(&loop->arena));
+        assert_true(lp_arena_grant_due(loop));
         lp_arena_grant(loop);
-        assert_false(lp_arena_grant_due(&loop->arena));
+        assert_false(lp_arena_grant_due(loop));
         assert_int_equal(grants, 2);
         assert_ptr_equal(granted[0], &wide);
         assert_ptr_equal(granted[1], &one);
@@ -139,6 +139,69 @@ static void test_first_come_first_served(void **state)
         assert_ptr_equal(granted[2], &two);
         assert_ptr_equal(granted[3], &late);
         assert_int_equal(stats().reserved[LP_SHARE_GET], 4);
+}
+
+/* Once the first has waited for a while, the last to come is served first; who does not fit is not overtaken even then. */
+static void test_a_standing_line_is_served_from_its_end(void **state)
+{
+        struct lp_reserve all = wish(LP_SHARE_GET, 9), r[5];
+        unsigned i;
+
+        assert_int_equal(lp_reserve(loop, &all), 0);
+        for (i = 0; i < 4; i++) {
+                r[i] = wish(LP_SHARE_GET, 3);
+                assert_int_equal(lp_reserve(loop, &r[i]), -EAGAIN);
+        }
+        assert_false(lp_reserve_standing(loop, LP_SHARE_GET));
+        r[0].since -= LP_LINE_STANDING_NS;
+        assert_true(lp_reserve_standing(loop, LP_SHARE_GET));
+        assert_false(lp_reserve_standing(loop, LP_SHARE_PUT));
+        lp_unreserve(loop, LP_SHARE_GET, 6);
+        assert_true(lp_arena_grant_due(loop));
+        lp_arena_grant(loop);
+        assert_int_equal(grants, 2);
+        assert_ptr_equal(granted[0], &r[3]);
+        assert_ptr_equal(granted[1], &r[2]);
+        lp_unreserve(loop, LP_SHARE_GET, 3);
+        r[4] = wish(LP_SHARE_GET, 4);
+        assert_int_equal(lp_reserve(loop, &r[4]), -EAGAIN);
+        assert_false(lp_arena_grant_due(loop));
+        lp_reserve_cancel(loop, &r[0]);
+        lp_arena_grant(loop);
+        assert_int_equal(grants, 3);
+        assert_ptr_equal(granted[2], &r[1]); /* the one that had waited is gone: first come first served again */
+}
+
+static void note_expired(struct lp_reserve *r)
+{
+        assert_false(r->waiting);
+        expirations++;
+}
+
+static void test_nobody_waits_for_ever(void **state)
+{
+        struct lp_reserve all = wish(LP_SHARE_PUT, 9), r[3], patient = wish(LP_SHARE_INTERNAL, 2), more = wish(LP_SHARE_INTERNAL, 1);
+        unsigned i;
+
+        expirations = 0;
+        assert_int_equal(lp_reserve(loop, &all), 0);
+        assert_int_equal(lp_reserve(loop, &patient), 0);
+        assert_int_equal(lp_reserve(loop, &more), -EAGAIN);
+        more.since -= 2 * LP_LINE_LONGEST_NS;
+        for (i = 0; i < 3; i++) {
+                r[i] = wish(LP_SHARE_PUT, 3);
+                r[i].expired = note_expired;
+                assert_int_equal(lp_reserve(loop, &r[i]), -EAGAIN);
+                r[i].since -= i < 2 ? LP_LINE_LONGEST_NS : LP_LINE_LONGEST_NS / 2;
+        }
+        lp_arena_grant(loop);
+        assert_int_equal(expirations, 2);
+        assert_int_equal(grants, 0);
+        assert_true(r[2].waiting && more.waiting);
+        lp_unreserve(loop, LP_SHARE_PUT, 9);
+        lp_arena_grant(loop);
+        assert_int_equal(grants, 1);
+        assert_ptr_equal(granted[0], &r[2]);
 }
 
 static void test_cancel(void **state)
@@ -172,10 +235,10 @@ static void test_cancel_lets_others_pass(void **state)
         assert_int_equal(lp_reserve(loop, &most), 0);
         assert_int_equal(lp_reserve(loop, &wide), -EAGAIN);
         assert_int_equal(lp_reserve(loop, &small), -EAGAIN);
-        assert_false(lp_arena_grant_due(&loop->arena));
+        assert_false(lp_arena_grant_due(loop));
         lp_reserve_cancel(loop, &wide);
         assert_int_equal(grants, 0);
-        assert_true(lp_arena_grant_due(&loop->arena));
+        assert_true(lp_arena_grant_due(loop));
         lp_arena_grant(loop);
         assert_int_equal(grants, 1);
 }
@@ -403,6 +466,8 @@ int main(void)
                 cmocka_unit_test(test_arena_too_large_for_memory),
                 on_a_loop(test_one_share_does_not_take_from_another),
                 on_a_loop(test_first_come_first_served),
+                on_a_loop(test_a_standing_line_is_served_from_its_end),
+                on_a_loop(test_nobody_waits_for_ever),
                 on_a_loop(test_cancel),
                 on_a_loop(test_cancel_lets_others_pass),
                 on_a_loop(test_bounds),
