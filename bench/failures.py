@@ -25,6 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from compare import KIB, MIB, Millrace, machine, run_load, say, status_of, table  # noqa: E402
+from overwrite import Signer  # noqa: E402
 
 
 class Background:
@@ -126,19 +127,37 @@ def is_replaced(options, server, rows):
     return alone["errors"] + while_healing["errors"]
 
 
+LARGE = "/load/large"  # 16 MiB
+
+
+def put_large(server):
+    host = server.endpoint.removeprefix("http://")
+    url = server.endpoint + Signer(server.access, server.secret, host).path("PUT", LARGE)
+    with urllib.request.urlopen(urllib.request.Request(url, data=bytes(16 * MIB), method="PUT"), timeout=60) as answer:
+        if answer.status != 200:
+            raise RuntimeError(f"PUT {LARGE}: {answer.status}")
+
+
 class Nuisance:
-    """Connections that read or send a byte a second, or do nothing at all."""
+    """Connections that do nothing, send a byte a second of a large upload that has begun, or read one of a large object."""
 
     def __init__(self, server, count, kind):
-        host, port = server.endpoint.removeprefix("http://").split(":")
+        host = server.endpoint.removeprefix("http://")
+        address, port = host.split(":")
+        signer = Signer(server.access, server.secret, host)
         self.sockets, self.stop = [], threading.Event()
-        for _ in range(count):
-            one = socket.create_connection((host, int(port)), timeout=10)
-            if kind == "sends":
-                one.sendall(b"PUT /load/slow HTTP/1.1\r\nHost: x\r\nContent-Len")
-            elif kind == "reads":
+        for number in range(count):
+            one = socket.socket()
+            one.settimeout(10)
+            if kind == "reads":
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+            one.connect((address, int(port)))
+            if kind == "sends":
+                path = signer.path("PUT", f"/load/slow{number}")
+                one.sendall(f"PUT {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 16777216\r\n\r\n".encode() + b"x" * 100 * KIB)
+            elif kind == "reads":
+                one.sendall(f"GET {signer.path('GET', LARGE)} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            one.settimeout(0.001)
             self.sockets.append(one)
         self.kind = kind
         self.thread = threading.Thread(target=self.run)
@@ -173,11 +192,15 @@ def overload(options, server, rows):
     alone = small_gets(options, server, options.seconds)
     rows.append([f"GET of 4 KiB, open loop at {options.rate}/s, alone: p50 / p99", f"{milliseconds(alone)} ms, {anonymous(server) / MIB:,.0f} MiB"])
     wrong = alone["errors"]
-    for kind, count, what in (("idles", 2000, "2,000 idle connections"), ("sends", 500, "500 clients that send a byte a second"),
-                              ("reads", 500, "500 clients that read a byte a second")):
+    put_large(server)
+    for kind, count, what in (("idles", 2000, "2,000 idle connections"), ("sends", 500, "500 uploads of 16 MiB that send a byte a second"),
+                              ("reads", 500, "500 downloads of 16 MiB that read a byte a second")):
         nuisance = Nuisance(server, count, kind)
+        large = Background(options, server, "put", "--duration", options.seconds, "--conns", 2, "--size", 16 * MIB, "--prefix", "o/")
         result = small_gets(options, server, options.seconds)
-        rows.append([f"beside {what}", f"{milliseconds(result)} ms, {anonymous(server) / MIB:,.0f} MiB, {result['errors']} errors"])
+        uploads = large.wait()
+        rows.append([f"beside {what}, and 2 streams of PUTs of 16 MiB", f"{milliseconds(result)} ms, {anonymous(server) / MIB:,.0f} MiB, "
+                     f"{result['errors']} errors; {uploads['mib_s']:,.0f} MiB/s put, p99 {uploads['p99_us'] / 1e6:.1f} s, {uploads['errors']} errors"])
         nuisance.end()
         wrong += result["errors"]
     flood = Background(options, server, "put", "--duration", options.seconds, "--conns", 1000, "--size", 1 * MIB, "--prefix", "f/")

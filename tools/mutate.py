@@ -26,7 +26,8 @@ RING_FLUSH = "io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC)"
 FUNCTION = re.compile(r"^[a-z].*?(\w+)\([^;]*$")
 
 # Stages. "unit NAME ..." are those unit tests alone, quick; UNIT is all of the engine's.
-POWER, UNIT, CRASH, FAULTS = "power", "unit", "crash", "faults"
+POWER, UNIT, CRASH, FAULTS, SIM, SIMDRIVE = "power", "unit", "crash", "faults", "sim", "simdrive"
+SEEDS = {SIM: "1-3000", SIMDRIVE: "1-600"}
 FLUSH_STAGES = (POWER, UNIT, CRASH)
 
 # (what is lost, file, text, what takes its place, stages)
@@ -45,9 +46,9 @@ NAMED = [
     ("recovery does not complete the logs of the others", "engine/settle.c", "for (; s->pg <= store->pg_count; s->pg++, s->to = 0) {",
      "for (; s->pg <= store->pg_count && s->store == NULL; s->pg++, s->to = 0) {", (POWER, UNIT, FAULTS)),
     ("an append of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number))\n                return -ESTALE;",
-     "if (op->epoch == UINT64_MAX)\n                return -ESTALE;", ("unit test_replay", UNIT, FAULTS, POWER)),
+     "if (op->epoch == UINT64_MAX)\n                return -ESTALE;", ("unit test_replay", UNIT, SIMDRIVE, FAULTS, POWER)),
     ("a commit of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number)) {", "if (op->epoch == UINT64_MAX) {", ("unit test_replay", UNIT, FAULTS, POWER)),
-    ("a frame of an older epoch is taken", "engine/drive/write.c", "if (op->epoch < atomic_load(&l->epochs.number))", "if (op->epoch == UINT64_MAX)", ("unit test_local_data", UNIT, FAULTS, POWER)),
+    ("a frame of an older epoch is taken", "engine/drive/write.c", "if (op->epoch < atomic_load(&l->epochs.number))", "if (op->epoch == UINT64_MAX)", ("unit test_local_data", UNIT, SIMDRIVE, FAULTS, POWER)),
     ("a short write to the log passes", "engine/drive/log.c", "res < 0 || (uint32_t)res != log->write_len || eng", "res < 0 || eng", ("unit test_log test_local", UNIT, FAULTS)),
     ("a record read back is not summed", "engine/drive/recread.c", "era_crc32c(0, r->buf->data + sizeof(rec), rec.body_len) != rec.body_crc", "false", ("unit test_log test_replay test_local", UNIT, FAULTS)),
     ("a record's header is not summed", "engine/drive/rec.c", "rec->header_crc == rec_crc(rec) && ", "", ("unit test_log test_replay test_tear", UNIT, POWER)),
@@ -55,17 +56,17 @@ NAMED = [
     ("the chain of records is not checked", "engine/drive/replay_file.c", " || rec->prev_crc != prev_crc)", ")", ("unit test_replay test_tear", UNIT, POWER)),
     ("damage in the middle of the log passes for its end", "engine/drive/replay.c",
      "if (r->rest.damage != 0)\n                        return damaged(r, file->number, r->position, \"valid records follow\");\n                return 0;", "return 0;", ("unit test_replay test_tear", UNIT)),
-    ("the log goes on in a file with a torn batch", "engine/drive/replay.c", "if (r->rest.records)\n                return 0;", "if (r->files == NULL)\n                return 0;", ("unit test_tear test_replay", UNIT, POWER)),
+    ("the log goes on in a file with a torn batch", "engine/drive/replay.c", "if (r->rest.records)\n                return 0;", "if (r->files == NULL)\n                return 0;", ("unit test_tear test_replay", UNIT, SIMDRIVE, POWER)),
     ("the index says it covers what is pending", "engine/drive/append.c", "if (oldest != NULL) {\n                out->file", "if (l->drive.owner == NULL) {\n                out->file", ("unit test_replay test_local test_log", UNIT, POWER, CRASH)),
     ("a frame's header is not summed", "engine/drive/frame.c", "return header_crc(frame) == frame->header_crc ? 0 : -EBADMSG;", "return 0;", ("unit test_frame", UNIT, FAULTS)),
     ("payload is not summed", "engine/drive/frame.c", "if (era_crc32c(0, bytes + (at - first), part) == frame->block_crc[at / FMT_CRC_BLOCK])", "if (part > 0)", ("unit test_frame", UNIT, FAULTS)),
     ("rows of the index are not summed", "engine/drive/index_rows.c", "return crc == index_crc(key, key_len, row, len) ? 0 : -EBADMSG;", "return 0;", ("unit test_index_damage test_index", UNIT)),
     ("log files go in which something lives", "engine/drive/file.c", " && file->live_names == 0", "", ("unit test_log test_local test_replay", UNIT, POWER, CRASH)),
     ("log files go that the durable index does not cover", "engine/drive/file.c", "|| file->number >= l->covered.file)", ")", ("unit test_log test_local test_replay", UNIT, POWER, CRASH)),
-    ("log files go whose tombstones still hide something", "engine/drive/file.c", "(oldest || file->tombstones == 0)", "true", ("unit test_log test_local test_replay", UNIT, POWER, CRASH)),
+    ("log files go whose tombstones still hide something", "engine/drive/file.c", "(oldest || file->tombstones == 0)", "true", ("unit test_log test_local test_replay", UNIT, SIMDRIVE, POWER, CRASH)),
     ("log files go from the middle without a FREED record", "engine/drive/file.c", "if (oldest || file->freed) {", "if (file != NULL) {", ("unit test_log test_local test_replay", UNIT, POWER)),
     ("log files go with the last copy of an epoch", "engine/drive/file.c", "if (file->epochs == 0)\n", "if (file != NULL)\n", ("unit test_log test_local test_replay", UNIT, POWER, CRASH)),
-    ("dead shards go while a reader has them", "engine/reap.c", "return p != NULL;", "return el == NULL;", ("unit test_store", UNIT, "reads", FAULTS)),
+    ("dead shards go while a reader has them", "engine/reap.c", "return p != NULL;", "return el == NULL;", ("unit test_store", UNIT, SIM, "reads", FAULTS)),
     ("a segment found is appended to", "engine/drive/segment_open.c", "segment->sealed = true;", "segment->sealed = false;", ("unit test_segment_open", UNIT, POWER)),
     ("the end of a segment is where its data ends", "engine/drive/segment_open.c", "if (at > segment->end)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
     ("what the index knows of a segment may be behind its end", "engine/drive/segment_open.c", "if (segment->end < segment->indexed_to)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
@@ -177,6 +178,9 @@ class Bench:
             programs = sorted(f"build/release/unit/engine/{test}" for test in wanted if (self.source / f"tests/unit/engine/{test}.c").exists())
             passed, text = self.make(*programs)
             return self.run(["python3", "tools/unit.py", "--timeout", "120", *programs], 900) if passed else (passed, text)
+        if name in SEEDS:
+            passed, text = self.make("sim-bin")
+            return self.run([f"build/release/{name}", "--seeds", SEEDS[name]], 900) if passed else (passed, text)
         if name == CRASH:
             return self.pytest(400, "tests/crash", CRASH_SECONDS="20", SEED=str(self.seed))
         suites = {FAULTS: "test_faults.py", "reads": "test_reads.py"}
@@ -192,7 +196,7 @@ class Bench:
         return failed - self.broken
 
 
-SAYS = [r"^E +cut \d+:\S+ in phase '(\w+)': (.*)$", r"^E +(\w+(?:\.\w+)*(?:Error|Mismatch): .*)$", r"^ *not ok \d+ - (\w+)", r"^FAILED (\S+)", r"^FAIL (.*)$"]
+SAYS = [r"^FAILED seed \d+(?: at event [^:]*)?: (.*)$", r"^E +cut \d+:\S+ in phase '(\w+)': (.*)$", r"^E +(\w+(?:\.\w+)*(?:Error|Mismatch): .*)$", r"^ *not ok \d+ - (\w+)", r"^FAILED (\S+)", r"^FAIL (.*)$"]
 # Paths of machines, and what of a message is of no use in a table.
 CUTS = [(r"/(?:dev|tmp|home|root|work)/\S*/", ""), (r"<(\d+ \w[\w ]*?) \{.*", r"\1"), (r": \(200, b'.*", ""), (r"; drive\d.*", ""), (r"^tests\.support\.daemon\.", ""), (r"\|", "/")]
 
