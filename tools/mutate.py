@@ -76,6 +76,8 @@ NAMED = [
 # Without these nothing is lost; why they are there all the same. By title.
 REDUNDANT = {
     "engine/drive/index.c eng_index_condemn: fsync(fd)": "the mark is an empty file: its name is all there is, and that is flushed with the folder",
+    "engine/drive/replay.c: the log goes on in a file with a torn batch": "a record is read only if it names the checksum of the one before it: what is left of a torn batch "
+                                                                          "would follow a new record only if that were the lost one, to the bit",
     "engine/drive/file.c: log files go that the durable index does not cover": "is_dead() asks the same of each file once more",
 }
 

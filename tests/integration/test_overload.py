@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.conftest import Store, make_client
-from tests.support.daemon import PATIENCE, Daemon
+from tests.support.daemon import Daemon
 from tests.support.expect import read
 from tests.support.s3raw import UNSIGNED, ConnectionClosed
 
@@ -35,7 +35,7 @@ def store(drives=1, ec=None, **settings):
         for i in range(4):
             s3.put_object(Bucket="busy", Key=f"after{i}", Body=bytes([i]) * 3 * MIB)
             assert read(s3, "busy", f"after{i}") == bytes([i]) * 3 * MIB
-        assert most[0] - before < GROWTH * PATIENCE, (before, most[0])
+        assert most[0] - before < GROWTH, (before, most[0])
         daemon.stop()
 
 

@@ -23,7 +23,7 @@ CLI = BUILD / "millrace"
 WRAP = shlex.split(os.environ.get("MILLRACE_WRAP", ""))
 REGION = "us-east-1"
 # A sanitizer build is many times slower; its waits are longer by this factor.
-PATIENCE = 6 if BUILD.name in ("asan", "tsan") else 1
+PATIENCE = 6 if BUILD.name in ("asan", "tsan") else int(os.environ.get("MILLRACE_PATIENCE", "1"))  # a factor of limits in time
 
 SANITIZER_REPORT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|UndefinedBehaviorSanitizer|runtime error:"
                               r"|[Aa]ssertion .* failed|\*\*\* stack smashing|\*\*\* buffer overflow")

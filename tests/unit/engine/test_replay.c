@@ -570,6 +570,7 @@ static void test_epochs(void **state)
         struct eng_epoch_history history;
         struct fmt_epoch found;
         struct fx_body body = {0};
+        uint8_t name[FMT_NAME_MAX];
         struct fx_op op;
         unsigned round;
         struct fx fx;
@@ -589,7 +590,9 @@ static void test_epochs(void **state)
                 assert_int_equal(fx_run(&fx, &op), 0);
                 eng_buf_unref(op.op.append.body);
         }
-        assert_int_equal(fx_put(&fx, "old", "x", 1), -ESTALE); /* the fixture's epoch */
+        body.len = 0;
+        fx_body_delete(&body, name, fx_name(name, "old"));
+        assert_int_equal(fx_append(&fx, &body, 1, 1, 0), -ESTALE); /* the fixture's epoch */
         assert_int_equal(fx_commit(&fx, 1, 1), -ESTALE);
         for (round = 0; round < 3; round++) {
                 fx_close(&fx);

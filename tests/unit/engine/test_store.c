@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -519,6 +520,95 @@ static void test_refusals(void **state)
         sf_remove(&sf);
 }
 
+/* ---- what a reader holds ------------------------------------------------------------------------------------ */
+
+/* A GET that stands still. */
+struct held {
+        struct lp_msg msg;
+        struct sf *sf;
+        uint64_t bucket;
+        struct eng_get *get;
+        int rv;
+        atomic_bool over;
+};
+
+static void held_opened(void *arg, int rv, struct eng_get *get)
+{
+        struct held *held = arg;
+
+        held->rv = rv;
+        held->get = get;
+        atomic_store(&held->over, true);
+}
+
+static void hold(struct lp_msg *msg)
+{
+        struct held *held = (struct held *)msg;
+
+        eng_get_open(held->sf->store, held->bucket, (struct eng_str){"read", 4}, held_opened, held);
+}
+
+static void let_go(struct lp_msg *msg)
+{
+        struct held *held = (struct held *)msg;
+
+        eng_get_close(held->get);
+        atomic_store(&held->over, true);
+}
+
+static void run_held(struct held *held, void (*run)(struct lp_msg *msg))
+{
+        atomic_store(&held->over, false);
+        held->msg.run = run;
+        lp_post(held->sf->loops[0], &held->msg);
+        while (!atomic_load(&held->over))
+                usleep(1000);
+}
+
+static uint64_t live_bytes(struct sf *sf)
+{
+        struct eng_health *h = malloc(sizeof(*h));
+        uint64_t live;
+
+        eng_health_read(sf->store, h);
+        live = h->drives[0].data_live_bytes;
+        free(h);
+        return live;
+}
+
+static bool comes_down_to(struct sf *sf, uint64_t least, uint64_t most, unsigned ms)
+{
+        for (; ms > 0; ms -= 20) {
+                if (live_bytes(sf) >= least && live_bytes(sf) <= most)
+                        return true;
+                usleep(20000);
+        }
+        return false;
+}
+
+/* What is overwritten stays on the drive while a GET that began before has it open, however long that takes; others go at once. */
+static void test_a_reader_keeps_what_it_reads(void **state)
+{
+        const size_t size = 1 << 20, some = 300 << 10;
+        struct held held = {0};
+        struct sf sf;
+
+        begin(&sf, 1, 1, &held.bucket);
+        held.sf = &sf;
+        assert_int_equal(sf_put(&sf, 0, held.bucket, "read", 1, size, true, NULL), 0);
+        assert_int_equal(sf_put(&sf, 0, held.bucket, "other", 2, size, true, NULL), 0);
+        run_held(&held, hold);
+        assert_int_equal(held.rv, 0);
+        assert_int_equal(sf_put(&sf, 0, held.bucket, "read", 3, some, true, NULL), 0);
+        assert_int_equal(sf_put(&sf, 0, held.bucket, "other", 4, some, true, NULL), 0);
+        assert_true(comes_down_to(&sf, size, 2 * size - 1, 20000)); /* the one that nobody reads is gone */
+        sleep(3);                                                   /* longer than dead shards are waited with */
+        assert_true(live_bytes(&sf) >= size + 2 * some);
+        run_held(&held, let_go);
+        assert_true(comes_down_to(&sf, 2 * some, size - 1, 20000));
+        end(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -531,6 +621,7 @@ int main(void)
                 cmocka_unit_test(test_damage),             cmocka_unit_test(test_damage_in_the_log),
                 cmocka_unit_test(test_scrub),
                 cmocka_unit_test(test_refusals),
+                cmocka_unit_test(test_a_reader_keeps_what_it_reads),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
