@@ -35,4 +35,23 @@ enum era_crc64_way { ERA_CRC64_TABLE, ERA_CRC64_PCLMUL, ERA_CRC64_VPCLMUL, ERA_C
 bool era_crc64_way_works(enum era_crc64_way way);
 uint64_t era_crc64_by(enum era_crc64_way way, uint64_t crc, const void *buf, size_t len);
 
+/* ---- md5.c, md5_wide.c: the ways to compute MD5 of several streams -------------------------------- */
+
+#define ERA_MD5_LANES_MAX 16
+
+enum era_md5_way { ERA_MD5_ONE, ERA_MD5_AVX2, ERA_MD5_AVX512, ERA_MD5_WAYS };
+
+/* Word by word, lane by lane; data: where each lane's next block is. */
+struct era_md5_lanes {
+        uint32_t state[4][ERA_MD5_LANES_MAX];
+        const uint8_t *data[ERA_MD5_LANES_MAX];
+};
+
+/* Streams at a time; 0: this processor does not have what the way needs. */
+unsigned era_md5_way_lanes(enum era_md5_way way);
+void era_md5_update_by(enum era_md5_way way, struct era_md5_job *jobs, unsigned count);
+/* Each lane's next blocks. data is moved on. */
+void era_md5_avx2(struct era_md5_lanes *lanes, size_t blocks);
+void era_md5_avx512(struct era_md5_lanes *lanes, size_t blocks);
+
 #endif

@@ -68,4 +68,32 @@ size_t era_digest_final(struct era_digest *digest, uint8_t out[ERA_DIGEST_MAX]);
 /* All in one go. */
 size_t era_digest_of(enum era_digest_kind kind, const void *buf, size_t len, uint8_t out[ERA_DIGEST_MAX]);
 
+/* ---- MD5 of many streams ------------------------------------------------------------------------- */
+
+/* Several streams are hashed at once, side by side in the lanes of wide registers, for little more than one costs. */
+#define ERA_MD5_SIZE  16
+#define ERA_MD5_BLOCK 64u
+
+/* One running MD5 (RFC 1321). Private. */
+struct era_md5 {
+        uint32_t state[4];
+        uint64_t len;
+        uint8_t rest[ERA_MD5_BLOCK]; /* of a block that is not whole */
+};
+
+/* The next bytes of one stream. */
+struct era_md5_job {
+        struct era_md5 *md5;
+        const void *buf; /* both are changed */
+        size_t len;
+};
+
+void era_md5_init(struct era_md5 *md5);
+/* Any number of jobs, each of another stream. Best with several of about the same length; with one it costs what a plain MD5 does. */
+void era_md5_update(struct era_md5_job *jobs, unsigned count);
+/* The stream must then be begun anew. */
+void era_md5_final(struct era_md5 *md5, uint8_t out[ERA_MD5_SIZE]);
+/* How many streams this processor hashes at once; 1: one after the other. */
+unsigned era_md5_lanes(void);
+
 #endif
