@@ -248,7 +248,8 @@ def table(mutations, results):
     lines = ["# Mutations", "",
              "<!-- Made by `tools/mutate.py --out docs/mutations.md`. -->", "",
              "What each flush, and some other single lines that invariants hang on, are there for: each was taken out of a copy of the source, and the tests",
-             "were run until one noticed. `power` is `tests/power`, `unit` the engine's unit tests, `crash`, `faults` and `reads` are suites of their own.", "",
+             "were run until one noticed. `power` is `tests/power`, `unit` the engine's unit tests, `sim` and `simdrive` the simulators; `crash`, `faults` and",
+             "`reads` are suites of their own.", "",
              "| taken out | noticed by | as |", "|---|---|---|"]
     for mutation in mutations:
         if mutation.title not in results:
