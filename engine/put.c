@@ -35,7 +35,7 @@ static void drop_slot(struct eng_put *put, void *slot)
         put->used--;
 }
 
-static void wake(struct eng_put *put)
+void eng_put_wake(struct eng_put *put)
 {
         if (!put->waiting)
                 return;
@@ -48,7 +48,8 @@ static void granted(struct lp_reserve *reserve)
         struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
 
         put->granted = true;
-        wake(put);
+        put->el->granted_puts++;
+        eng_put_wake(put);
 }
 
 /* The client is told to slow down. */
@@ -58,7 +59,7 @@ static void expired(struct lp_reserve *reserve)
 
         if (put->error == 0)
                 put->error = -EAGAIN;
-        wake(put);
+        eng_put_wake(put);
 }
 
 /* Enough for a stripe under way and the next one begun, if it is to be had at once; else the least that can make progress. */
@@ -79,6 +80,7 @@ static int reserve_slots(struct eng_put *put)
                 rv = lp_reserve(loop, &put->reserve);
         }
         put->granted = rv == 0;
+        put->el->granted_puts += put->granted;
         if (rv == -EBUSY)
                 return -EAGAIN;
         return rv == 0 || rv == -EAGAIN ? 0 : rv;
@@ -152,8 +154,12 @@ static void written(struct eng_op *op)
                 eng_drive_failed(put->store, w->slot_no, w->drive, "a shard could not be written");
                 lose_drive(put, w->slot_no);
         }
-        drop_slot(put, w->op.write.slot);
-        free(w);
+        if (w->piece.waits) {
+                w->piece.written = w;
+        } else {
+                drop_slot(put, w->op.write.slot);
+                free(w);
+        }
         put->in_flight--;
         step(put);
 }
@@ -172,10 +178,12 @@ static void submit_write(struct put_write *w)
         eng_drive_submit(w->drive, &w->op);
 }
 
-/* Sends one full slot on its way; the slot is given back when it is written. */
-static void write_shard(struct eng_put *put, void *slot, unsigned shard)
+/* Sends one full slot on its way; the slot is given back when it is written. len: bytes of the upload in it, 0 for parity. */
+static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t len)
 {
         unsigned drive = run_drives(put, put->runs - 1)[shard];
+        uint8_t *payload = (uint8_t *)slot + LP_SLOT_HEADER;
+        struct put_piece piece;
         struct put_write *w;
 
         if (drive != ENG_NO_DRIVE && is_new(put, drive)) {
@@ -186,6 +194,10 @@ static void write_shard(struct eng_put *put, void *slot, unsigned shard)
         if (w == NULL) {
                 if (drive != ENG_NO_DRIVE && put->error == 0)
                         put->error = -ENOMEM;
+                if (len > 0) {
+                        eng_put_md5_add(put, &piece, payload, len);
+                        eng_put_md5_flush(put);
+                }
                 drop_slot(put, slot);
                 return;
         }
@@ -201,7 +213,9 @@ static void write_shard(struct eng_put *put, void *slot, unsigned shard)
         w->op.write.m = (uint8_t)put->m;
         w->op.write.payload_len = put->stripe_unit;
         w->op.write.slot = slot;
-        w->op.write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
+        w->op.write.payload = payload;
+        if (len > 0)
+                eng_put_md5_add(put, &w->piece, payload, len);
         put->touched |= eng_bit(drive);
         put->in_flight++;
         submit_write(w);
@@ -218,13 +232,21 @@ static uint32_t unit_of_stripe(const struct eng_put *put)
         return eng_stripe_last_unit(put->params.size - start, put->k);
 }
 
+/* Some may only wait to be hashed. */
+static bool has_slots(struct eng_put *put, unsigned count)
+{
+        if (put->reserve.count - put->used < count && eng_put_md5_wait(put))
+                return false;
+        return put->reserve.count - put->used >= count;
+}
+
 /* Parity accumulators and a first slot for a new stripe; all or nothing. 0, -EAGAIN (no slots now), or an error. */
 static int begin_stripe(struct eng_put *put)
 {
         unsigned i;
         int rv;
 
-        if (put->reserve.count - put->used < put->m + 1)
+        if (!has_slots(put, put->m + 1))
                 return -EAGAIN;
         if (put->stripe % eng_stripes_per_run(put->k, put->unit) == 0) {
                 rv = place_run(put, put->stripe / eng_stripes_per_run(put->k, put->unit));
@@ -246,7 +268,7 @@ static void end_stripe(struct eng_put *put)
         unsigned i;
 
         for (i = 0; i < put->m; i++) {
-                write_shard(put, put->parity[i], put->k + i);
+                write_shard(put, put->parity[i], put->k + i, 0);
                 put->parity[i] = NULL;
         }
         put->last_unit = put->stripe_unit;
@@ -264,7 +286,7 @@ static void flush_unit(struct eng_put *put)
                 parity[i] = (uint8_t *)put->parity[i] + LP_SLOT_HEADER;
         if (put->m != 0)
                 era_update(put->code, put->stripe_unit, put->unit_no, payload, parity);
-        write_shard(put, put->current, put->unit_no);
+        write_shard(put, put->current, put->unit_no, put->fill);
         put->current = NULL;
         put->fill = 0;
         if (++put->unit_no == put->k)
@@ -288,7 +310,7 @@ static ssize_t write_striped(struct eng_put *put, const uint8_t *data, size_t le
                         break;
                 if (rv != 0)
                         return put->error = rv;
-                if (put->current == NULL)
+                if (put->current == NULL && has_slots(put, 1))
                         put->current = take_slot(put);
                 if (put->current == NULL)
                         break;
@@ -434,6 +456,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->need = store->m == 0 ? store->k : store->k + 1;
         put->code = store->code;
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
+        eng_put_md5_begin(put);
         eng_new_id(put->el, put->id);
         put->epoch = put->el->view.epoch;
         TAILQ_INSERT_TAIL(&put->el->puts, put, link);
@@ -462,6 +485,8 @@ static void put_free(struct eng_put *put)
         struct lp_loop *loop = put->el->loop;
 
         TAILQ_REMOVE(&put->el->puts, put, link);
+        eng_put_md5_forget(put);
+        put->el->granted_puts -= put->granted;
         if (put->reserved && put->granted)
                 lp_unreserve(loop, LP_SHARE_PUT, put->reserve.count);
         else if (put->reserved)
@@ -688,7 +713,7 @@ static void step(struct eng_put *put)
 {
         switch (put->state) {
         case PUT_BODY:
-                wake(put);
+                eng_put_wake(put);
                 break;
         case PUT_FLUSH:
                 if (!flush_rest(put) || put->in_flight > 0)
@@ -770,5 +795,6 @@ void eng_put_abort(struct eng_put *put)
 {
         put->state = PUT_ABORT;
         put->waiting = false;
+        eng_put_md5_forget(put);
         step(put);
 }

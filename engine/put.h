@@ -17,10 +17,20 @@ enum put_state {
         PUT_DONE
 };
 
+/* Bytes of an upload, in a slot or a buffer of its own, that may not be in its MD5 yet. owner: home loop */
+struct put_piece {
+        TAILQ_ENTRY(put_piece) link;   /* put->pieces, while it waits */
+        const uint8_t *bytes;
+        size_t len;
+        bool waits;
+        struct put_write *written;     /* NULL, or its shard is written and its slot goes back when it has been hashed */
+};
+
 /* A frame on its way to a drive. owner: home loop; op: the drive while out */
 struct put_write {
         struct eng_op op;
         struct eng_put *put;
+        struct put_piece piece;        /* of a data unit */
         unsigned slot_no;              /* of the drive */
         struct eng_drive *drive;
         unsigned retries;
@@ -45,6 +55,11 @@ struct eng_put {
         int error;                     /* the first; ends the put */
         bool striped, waiting;
         uint64_t taken;                /* bytes */
+        struct era_md5 md5;            /* if params.md5 */
+        TAILQ_HEAD(, put_piece) pieces; /* not in it yet, in their order */
+        TAILQ_ENTRY(eng_put) hashing;  /* el->hashing, while there are any */
+        struct put_piece rest[2];      /* behind the last full unit */
+        bool md5_ends, awaits_md5;     /* nothing is to come; to be woken when all that waits has been hashed */
         uint8_t id[FMT_ID];
 
         uint8_t *head;                 /* bytes before (or instead of) the first stripe */
@@ -71,5 +86,19 @@ struct eng_put {
         void *done_arg;
         struct lp_msg msg;
 };
+
+void eng_put_wake(struct eng_put *put);
+
+/* ---- put_md5.c ---------------------------------------------------------------------------------------------- */
+
+void eng_put_md5_begin(struct eng_put *put);
+/* The next bytes. They must stay where they are while piece->waits. */
+void eng_put_md5_add(struct eng_put *put, struct put_piece *piece, const uint8_t *bytes, size_t len);
+/* Hashes what waits: slots of units that are written are free then. */
+void eng_put_md5_flush(struct eng_put *put);
+/* That is wanted, and has been done (false; also where nothing waits), or is to be waited for (true). */
+bool eng_put_md5_wait(struct eng_put *put);
+/* Nobody will ask for the MD5. */
+void eng_put_md5_forget(struct eng_put *put);
 
 #endif

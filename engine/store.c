@@ -296,6 +296,8 @@ static int make_loops(struct eng_store *store)
                 el->reap_timer.expired = eng_reap_tick;
                 TAILQ_INIT(&el->appended);
                 TAILQ_INIT(&el->puts);
+                TAILQ_INIT(&el->hashing);
+                el->hash_timer.expired = eng_put_md5_round;
                 TAILQ_INIT(&el->gets);
                 STAILQ_INIT(&el->reaps);
                 STAILQ_INIT(&el->early_reaps);

@@ -185,6 +185,11 @@ struct eng_loop {
         unsigned reap_count;
         struct lp_timer reap_timer;
         struct eng_puts puts;              /* under way, oldest first */
+        struct eng_puts hashing;           /* those with bytes that wait to be hashed (put_md5.c) */
+        unsigned hashing_count;
+        unsigned granted_puts;             /* uploads that hold slots */
+        struct lp_timer hash_timer;
+        bool hash_due;                     /* it is running */
         struct eng_gets gets;              /* open, oldest first */
         uint64_t get_count;                /* begun: the number of the last */
         eng_mask cover_in;                 /* the view the cover below was made for */
@@ -707,6 +712,8 @@ void eng_sweep_consider(struct eng_store *store);
 void eng_sweep_free(struct eng_store *store);
 /* put.c: if an upload is under way on this loop, epoch and counter of the oldest one's object id. */
 void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter);
+/* What el->hash_timer runs (put_md5.c). */
+void eng_put_md5_round(struct lp_timer *timer);
 /*
  * get.c: calls part() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
  * up, and what it will be is not known.

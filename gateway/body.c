@@ -16,27 +16,6 @@ static struct gw_digests *digests_of(struct gw_request *req)
 
 /* ---- contexts used again ------------------------------------------------------------------------------ */
 
-static struct era_digest *take_md5(struct gw_digests *d)
-{
-        struct era_digest *md5;
-
-        if (d->md5_count > 0)
-                return d->md5[--d->md5_count];
-        return era_digest_new(ERA_MD5, &md5) == 0 ? md5 : NULL;
-}
-
-static void give_md5(struct gw_digests *d, struct era_digest *md5)
-{
-        if (md5 == NULL)
-                return;
-        if (d->md5_count == GW_DIGESTS_KEPT) {
-                era_digest_free(md5);
-                return;
-        }
-        era_digest_reset(md5);
-        d->md5[d->md5_count++] = md5;
-}
-
 static struct s3_sums *take_sums(struct gw_digests *d, unsigned mask)
 {
         struct s3_sums *sums = d->sums[mask];
@@ -66,8 +45,6 @@ void gw_digests_free(struct gw_digests *d)
 {
         unsigned i;
 
-        while (d->md5_count > 0)
-                era_digest_free(d->md5[--d->md5_count]);
         for (i = 0; i < 1u << S3_CHECKSUM_KINDS; i++) {
                 s3_sums_free(d->sums[i]);
                 d->sums[i] = NULL;
@@ -235,11 +212,7 @@ static enum s3_error take_digests(struct gw_request *req, struct gw_body *body)
                 body->sum_mask |= S3_CHECKSUM_BIT(S3_CRC64NVME);
         if (body->check_sha256)
                 body->sum_mask |= S3_CHECKSUM_BIT(S3_SHA256);
-        if (data || body->check_md5) {
-                body->md5 = take_md5(d);
-                if (body->md5 == NULL)
-                        return S3_ERR_SLOW_DOWN;
-        }
+        era_md5_init(&body->md5);
         if (body->sum_mask != 0) {
                 body->sums = take_sums(d, body->sum_mask);
                 if (body->sums == NULL)
@@ -291,7 +264,6 @@ void gw_body_free(struct gw_request *req)
         struct gw_body *body = req->body;
 
         s3_chunked_free(body->chunked);
-        give_md5(digests_of(req), body->md5);
         give_sums(digests_of(req), body->sums);
         s3_doc_free(body->doc);
         atomic_fetch_sub_explicit(&req->loop->gw->upload_memory, body->booked, memory_order_relaxed);
@@ -347,8 +319,8 @@ static enum s3_error consume(struct gw_request *req, const char *data, size_t le
 
         if (error != S3_OK)
                 return error;
-        if (body->md5 != NULL)
-                era_digest_update(body->md5, data, *taken);
+        if (req->put == NULL && body->check_md5)
+                era_md5_update(&(struct era_md5_job){.md5 = &body->md5, .buf = data, .len = *taken}, 1);
         if (body->sums != NULL)
                 s3_sums_update(body->sums, data, *taken);
         body->received += *taken;
@@ -473,15 +445,15 @@ static enum s3_error check_sums(struct gw_request *req)
         return S3_ERR_BAD_DIGEST;
 }
 
-static enum s3_error check_md5(struct gw_body *body)
+static enum s3_error check_md5(struct gw_request *req)
 {
-        uint8_t md5[ERA_DIGEST_MAX];
+        struct gw_body *body = req->body;
 
-        if (body->md5 == NULL)
-                return S3_OK;
-        era_digest_final(body->md5, md5);
-        memcpy(body->md5_value, md5, 16);
-        if (!body->check_md5 || memcmp(md5, body->want_md5, 16) == 0)
+        if (req->put != NULL)
+                eng_put_md5(req->put, body->md5_value);
+        else
+                era_md5_final(&body->md5, body->md5_value);
+        if (!body->check_md5 || memcmp(body->md5_value, body->want_md5, ERA_MD5_SIZE) == 0)
                 return S3_OK;
         body->message = "The Content-MD5 you specified did not match what we received.";
         return S3_ERR_BAD_DIGEST;
@@ -502,7 +474,7 @@ enum s3_error gw_body_finish(struct gw_request *req)
         if (error == S3_OK && body->in_trailer)
                 error = body->chunked != NULL ? trailer_value(req) : S3_ERR_MALFORMED_TRAILER;
         if (error == S3_OK)
-                error = check_md5(body);
+                error = check_md5(req);
         if (error == S3_OK)
                 error = check_sums(req);
         if (error == S3_OK && body->doc != NULL) {

@@ -13,19 +13,15 @@
 
 struct gw_request;
 
-#define GW_DIGESTS_KEPT 16u
-
 /* Contexts kept for reuse. owner: loop */
 struct gw_digests {
-        struct era_digest *md5[GW_DIGESTS_KEPT];
-        unsigned md5_count;
         struct s3_sums *sums[1u << S3_CHECKSUM_KINDS]; /* one of each mask */
 };
 
 /* One body on its way in. owner: its request */
 struct gw_body {
         struct s3_chunked *chunked;     /* decoder, NULL: the bytes come as they are */
-        struct era_digest *md5;
+        struct era_md5 md5;             /* of what the engine does not get */
         struct s3_sums *sums;
         unsigned sum_mask;
         bool check_sha256;              /* against x-amz-content-sha256 */

@@ -119,6 +119,10 @@ static enum MHD_Result body_call(struct gw_request *req, const char *data, size_
         size_t offered = *len;
         enum s3_error error;
 
+        if (offered == 0 && req->put != NULL && !eng_put_md5_ready(req->put)) {
+                gw_request_wait(req);
+                return MHD_YES;
+        }
         if (offered == 0)
                 return run(req);
         error = gw_body_feed(req, data, len);

@@ -147,6 +147,7 @@ static void open_put(struct gw_request *req, struct put_work *work)
                 .key = gw_eng_str(req->key),
                 .is_part = work->part != 0,
                 .part_number = work->part,
+                .md5 = true,
                 .wake = room,
                 .arg = req,
         };

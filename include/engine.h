@@ -246,6 +246,7 @@ struct eng_put_params {
         uint8_t upload_id[ENG_ID_LEN];
         unsigned part_number;           /* 1..10,000 */
         uint64_t size;                  /* exact size, or ENG_SIZE_UNKNOWN */
+        bool md5;                       /* eng_put_md5() will be called */
         void (*wake)(void *arg);        /* room again after eng_put_write took less than offered; or the put has failed */
         void *arg;
 };
@@ -256,6 +257,10 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 /* Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a negative errno that ends the put
  * (still to be aborted by the caller). */
 ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
+/* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads of a loop are hashed side by side. */
+bool eng_put_md5_ready(struct eng_put *put);
+/* Then, once: MD5 of all that was written. */
+void eng_put_md5(struct eng_put *put, uint8_t out[16]);
 
 struct eng_put_commit {
         uint8_t etag[16];               /* MD5 of the bytes */

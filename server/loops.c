@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY_DEFAULT      (96ull << 20)
+#define MEMORY_DEFAULT      (128ull << 20)
 #define MEMORY_EACH_DEFAULT (32ull << 20)
 #define DRAIN_ROUNDS        10000u
 #define SLOTS_LEAST         24u /* a stripe of 8+3 in the share of uploads, twice */

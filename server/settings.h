@@ -72,7 +72,7 @@ struct srv_ec {
           "Comma-separated domains under which BUCKET.DOMAIN addresses a bucket (virtual-host style).")                \
         X(loops, INT, "0", 1, 256, "N", "Event loops, one thread each. 0: one for each processor.")                    \
         X(memory, SIZE, "0", 32ll << 20, 1ll << 42, "SIZE",                                                            \
-          "Memory for transfers of large objects, all loops together. 0: 96 MiB, or 32 MiB a loop where that is "      \
+          "Memory for transfers of large objects, all loops together. 0: 128 MiB, or 32 MiB a loop where that is "      \
           "more.")                                                                                                     \
         X(cache, SIZE, "32MiB", 0, 1ll << 42, "SIZE", "Memory for the read cache of small objects.")                   \
         X(upload_memory, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                  \

@@ -28,7 +28,7 @@ FUNCTION = re.compile(r"^[a-z].*?(\w+)\([^;]*$")
 # Stages. "unit NAME ..." are those unit tests alone, quick; UNIT is all of the engine's.
 POWER, UNIT, CRASH, FAULTS, SIM, SIMDRIVE = "power", "unit", "crash", "faults", "sim", "simdrive"
 SEEDS = {SIM: "1-3000", SIMDRIVE: "1-600"}
-FLUSH_STAGES = (POWER, UNIT, CRASH)
+FLUSH_STAGES = (POWER, UNIT, SIMDRIVE, CRASH)
 
 # (what is lost, file, text, what takes its place, stages)
 NAMED = [

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ec.h"
+
 /* ---- bytes ------------------------------------------------------------------------------------------- */
 
 static void fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
@@ -166,6 +168,7 @@ struct call {
         struct eng_list_params list;
         const struct eng_complete_params *complete;
         char *text;
+        struct era_md5 md5; /* of what was put */
 };
 
 static void finish(struct call *c, int rv)
@@ -253,6 +256,7 @@ static void put_more(void *arg)
 {
         struct call *c = arg;
         uint8_t piece[50000];
+        uint8_t want[ERA_MD5_SIZE], got[ERA_MD5_SIZE];
         struct eng_put_commit commit = {.attrs = "attrs", .attrs_len = 5};
 
         while (c->at < c->size) {
@@ -267,8 +271,18 @@ static void put_more(void *arg)
                         return;
                 }
                 c->at += (size_t)taken;
+                era_md5_update(&(struct era_md5_job){.md5 = &c->md5, .buf = piece, .len = (size_t)taken}, 1);
                 if ((size_t)taken < n)
                         return;
+        }
+        if (!eng_put_md5_ready(c->put))
+                return;
+        era_md5_final(&c->md5, want);
+        eng_put_md5(c->put, got);
+        if (memcmp(got, want, ERA_MD5_SIZE) != 0) {
+                eng_put_abort(c->put);
+                finish(c, -EBADMSG);
+                return;
         }
         if (c->condition != NULL)
                 commit.condition = *c->condition;
@@ -278,9 +292,10 @@ static void put_more(void *arg)
 
 static void start_put(struct call *c)
 {
-        struct eng_put_params p = {.bucket = c->bucket, .key = str(c->name), .wake = put_more, .arg = c};
+        struct eng_put_params p = {.bucket = c->bucket, .key = str(c->name), .md5 = true, .wake = put_more, .arg = c};
         int rv;
 
+        era_md5_init(&c->md5);
         p.size = c->size_known ? c->size : ENG_SIZE_UNKNOWN;
         p.is_part = c->is_part;
         p.part_number = c->number;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -609,6 +610,64 @@ static void test_a_reader_keeps_what_it_reads(void **state)
         end(&sf);
 }
 
+/* ---- many uploads at once ----------------------------------------------------------------------------------- */
+
+struct uploader {
+        struct sf *sf;
+        uint64_t bucket;
+        unsigned number;
+        int rv;
+};
+
+static size_t upload_size(unsigned number, unsigned turn)
+{
+        return 1000 + (size_t)(number * 7 + turn * 5) % 11 * 700000 + number;
+}
+
+static void *upload(void *arg)
+{
+        struct uploader *u = arg;
+        char key[32];
+        unsigned turn;
+
+        for (turn = 0; turn < 3 && u->rv == 0; turn++) {
+                snprintf(key, sizeof(key), "%u/%u", u->number, turn);
+                u->rv = sf_put(u->sf, u->number % 2, u->bucket, key, u->number * 10 + turn, upload_size(u->number, turn), turn != 1, NULL);
+        }
+        return NULL;
+}
+
+/* Of all sizes, with a drive that fails on the way: the MD5 of each (the fixture compares it), and its bytes. */
+static void test_many_uploads_at_once(void **state)
+{
+        struct uploader uploaders[14];
+        pthread_t threads[14];
+        uint64_t bucket;
+        char key[32];
+        unsigned i, turn;
+        struct sf sf;
+
+        sf_make(&sf, 4, 2);
+        sf.options.faults = "fail:op=write,slot=2,after=30";
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        for (i = 0; i < 14; i++) {
+                uploaders[i] = (struct uploader){.sf = &sf, .bucket = bucket, .number = i};
+                assert_int_equal(pthread_create(&threads[i], NULL, upload, &uploaders[i]), 0);
+        }
+        for (i = 0; i < 14; i++) {
+                assert_int_equal(pthread_join(threads[i], NULL), 0);
+                assert_int_equal(uploaders[i].rv, 0);
+        }
+        for (i = 0; i < 14; i++)
+                for (turn = 0; turn < 3; turn++) {
+                        snprintf(key, sizeof(key), "%u/%u", i, turn);
+                        assert_int_equal(sf_get(&sf, i % 2, bucket, key, i * 10 + turn, upload_size(i, turn)), 0);
+                }
+        end(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -622,6 +681,7 @@ int main(void)
                 cmocka_unit_test(test_scrub),
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_a_reader_keeps_what_it_reads),
+                cmocka_unit_test(test_many_uploads_at_once),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

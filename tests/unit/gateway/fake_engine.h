@@ -452,6 +452,19 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         return (ssize_t)len;
 }
 
+bool eng_put_md5_ready(struct eng_put *put)
+{
+        return true;
+}
+
+void eng_put_md5(struct eng_put *put, uint8_t out[16])
+{
+        uint8_t md5[ERA_DIGEST_MAX];
+
+        era_digest_of(ERA_MD5, put->bytes, put->len, md5);
+        memcpy(out, md5, 16);
+}
+
 void eng_put_abort(struct eng_put *put)
 {
         put->closed = true;
