@@ -116,6 +116,7 @@ SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -W
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
 # Its store's memory (not its drives') fails at its word, and when the store ends the process for that, a simulated process ends.
 $(O)/lib/libsimengine.a: $(call obj,$(wildcard engine/*.c))
+	@mkdir -p $(@D)
 	rm -f $@
 	ar rc $@ $^
 	objcopy $(foreach f,malloc calloc realloc abort exit,--redefine-sym $(f)=sim_engine_$(f)) $@
