@@ -137,6 +137,7 @@ static int forget(struct eng_shed *shed, struct shed_op *so, const struct eng_sc
         op->append.pg = head.pg;
         op->append.type = FMT_RECORD_COPY;
         op->append.seq = head.seq;
+        op->append.committed = head.seq; /* else a start that finds that record pending would bring the name back */
         op->append.time_ms = (uint64_t)lp_wall_ms();
         op->append.record_epoch = shed->epoch;
         shed->out++;
