@@ -23,7 +23,7 @@ struct batches_figures {
 struct batches {
         unsigned size; /* seeds of a child: what a process that is simulated away leaves behind is freed with it */
         void (*history)(uint64_t seed, bool trace);
-        struct batches_figures figures[4]; /* up to the first without a place */
+        struct batches_figures figures[6]; /* up to the first without a place */
         void (*report)(uint64_t events);   /* the figures, on lines that begin with two spaces */
         const char *options;               /* of its own, for the usage message; NULL: none */
         bool (*option)(const char *arg);   /* takes one of them; false: unknown */

@@ -222,6 +222,8 @@ void sim_begin(uint64_t seed, bool trace)
         sim.seed = seed;
         sim.trace = trace;
         sim.now = SIM_S;
-        for (i = 0; i < SIM_STREAMS; i++)
-                sim.streams[i] = sim_mix(seed * SIM_STREAMS + i + 1);
+        for (i = 0; i < SIM_OPERATOR; i++)
+                sim.streams[i] = sim_mix(seed * SIM_OPERATOR + i + 1);
+        for (; i < SIM_STREAMS; i++) /* came later: those before go on as they went */
+                sim.streams[i] = sim_mix(~seed ^ (uint64_t)i << 32);
 }
