@@ -465,6 +465,7 @@ struct eng_txn {
         uint32_t pg;
         uint64_t bucket;
         bool internal;                 /* allowed on a closing bucket */
+        bool moves;                    /* says nothing new but where shards are: as many members are enough as have what it takes the place of */
         void (*prepare)(struct eng_txn *txn);
         void (*done)(struct eng_txn *txn);
         int result;

@@ -95,6 +95,12 @@ static bool may_shrink(void)
         return world.store->m > 0 && eng_counted(&coord()->view) > world.store->k + world.store->m;
 }
 
+/* A known gap: with one parity shard, uploads in groups of a drive that is lost can't end, and its removal waits for them. */
+static bool can_do_without(void)
+{
+        return world.store->m > 1 || world.parts == 0;
+}
+
 /* ---- what he begins ---------------------------------------------------------------------------------------------- */
 
 /* The disk, and all that it held, is gone; the others can go on without it. */
@@ -109,7 +115,7 @@ static bool lose(void)
                 return false;
         operator.slot = slot;
         operator.job = JOB_REMOVE;
-        if (!may_shrink() || world.store->m == 1 || !chance(3)) { /* 1: a known gap */
+        if (!may_shrink() || !can_do_without() || !chance(3)) {
                 operator.disk = sim_disk_new();
                 operator.job = operator.disk != NULL ? JOB_REPLACE : JOB_NONE;
         }
