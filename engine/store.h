@@ -252,6 +252,7 @@ struct eng_coord {
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch at the start: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
+        struct lp_timer epoch_timer;   /* there was no memory to make it */
         struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
         struct {
                 eng_mask adding, leaving, gone;
