@@ -28,12 +28,20 @@ struct sim {
         struct lp_loop *self; /* the loop whose event runs, or NULL */
         uint64_t streams[SIM_STREAMS];
         bool slow_loops; /* loops stall now and then */
+        uint64_t points; /* sim_sweep_point() */
 };
 extern struct sim sim;
 
 extern const char *sim_program; /* whose histories these are: named with a seed that failed */
 
 void sim_begin(uint64_t seed, bool trace);
+
+/* ---- sweeps: the same history again and again, and one thing that may fail does, each time another -------- */
+
+#define SIM_SWEEP_COUNT UINT64_MAX
+extern uint64_t sim_sweep_at; /* which of them, from 1 on; SIM_SWEEP_COUNT: none, they are counted; 0: this is no sweep */
+/* One of them: counts it; true: it fails. */
+bool sim_sweep_point(void);
 
 /* ---- randomness ----------------------------------------------------------------------------------------- */
 

@@ -36,6 +36,7 @@ struct world {
         bool calm;     /* no fault in this life so far: no error is to be seen */
         bool gone;     /* the process has ended itself for want of memory */
         bool last;     /* life: nothing goes wrong any more */
+        bool restarted; /* in it: once, for want of memory (in a sweep) */
         bool final;    /* all drives are back: everything must be readable */
         unsigned client_count, key_count, ops_left;
         uint64_t bytes_left;               /* of large bodies */

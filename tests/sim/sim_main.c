@@ -41,6 +41,7 @@ int main(int argc, char **argv)
                             {&sim_figures, sizeof(sim_figures)},
                             {&sim_alloc_figures, sizeof(sim_alloc_figures)},
                             {&operator_figures, sizeof(operator_figures)}},
+                .points = "allocations",
                 .report = report,
         };
 

@@ -268,7 +268,7 @@ static void live(bool *open)
                 world.gone = true;
                 return;
         }
-        sim_alloc_arm(!world.last && world.bucket_count > 0);
+        sim_alloc_arm((!world.last || (sim_sweep_at != 0 && !world.final)) && world.bucket_count > 0);
         if (!sim_step())
                 sim_fail("nothing happens any more");
         sim_alloc_arm(false);
@@ -409,24 +409,39 @@ static void not_whole(void)
         sim_fail("with all drives back and no faults it is not whole after %llu s", HEAL_NS / SIM_S);
 }
 
+/* In a sweep: memory that was not to be had has stopped a start, or put a drive out, and the store says so: it is to be restarted. */
+static bool asks_for_restart(void)
+{
+        unsigned i;
+
+        if (sim_sweep_at == 0 || sim.points < sim_sweep_at || world.restarted)
+                return false;
+        for (i = 0; i < world.store->drive_count; i++)
+                if (world.store->members[i].state == ENG_DRIVE_FAILED)
+                        return true;
+        return world.store->coord->phase == ENG_PHASE_WAITING;
+}
+
 static void wait_for(bool (*state)(void), bool *open)
 {
         uint64_t until = sim.now + HEAL_NS;
 
-        while (!*open || !state()) {
+        while (!world.gone && (!*open || !state())) {
                 live_for(SIM_S / 2, open);
-                if (sim.now > until)
+                if (sim.now > until && asks_for_restart())
+                        world.gone = world.restarted = true;
+                else if (sim.now > until)
                         not_whole();
         }
 }
 
-static void last_life(bool lose_indexes)
+/* All drives are there and nothing fails any more, but in a sweep an allocation may still, once; then it begins again. */
+static void begin_last_life(bool lose_indexes, bool *open)
 {
-        bool open = false;
         unsigned i;
 
         choose_drives(false, true);
-        world.gone = false;
+        world.gone = *open = false;
         world.last = true;
         for (i = 0; i < sim_disk_count; i++)
                 sim_disks[i].lose_index = lose_indexes;
@@ -434,7 +449,18 @@ static void last_life(bool lose_indexes)
         world.ops_left = 0;
         if (open_store(false) != 0)
                 sim_fail("the last opening fails");
-        wait_for(healed, &open);
+        wait_for(healed, open);
+        if (world.gone) {
+                end_life(END_KILL);
+                begin_last_life(lose_indexes, open);
+        }
+}
+
+static void last_life(bool lose_indexes)
+{
+        bool open;
+
+        begin_last_life(lose_indexes, &open);
         world.final = true;
         clients_final();
         live_for(12 * SIM_S, &open);
