@@ -271,6 +271,7 @@ struct eng_coord {
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
         struct eng_shed *shed;         /* shed.c's own; NULL: none under way */
+        struct lp_timer shed_timer;
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
         struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
