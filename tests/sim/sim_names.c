@@ -199,7 +199,7 @@ static void gone(const struct apply *a, const uint8_t *name, size_t len, enum si
 
         if (entry->seq > a->rec->seq)
                 return;
-        if (entry->kind == SIM_PUT && entry->value != NULL && !(kind == SIM_GONE && name[0] == FMT_SPACE_PART))
+        if (entry->kind == SIM_PUT && entry->value != NULL)
                 died(a, entry->value);
         set(a, entry, kind, NULL);
 }
