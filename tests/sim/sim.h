@@ -39,7 +39,8 @@ void sim_begin(uint64_t seed, bool trace);
 /* ---- sweeps: the same history again and again, and one thing that may fail does, each time another -------- */
 
 #define SIM_SWEEP_COUNT UINT64_MAX
-extern uint64_t sim_sweep_at; /* which of them, from 1 on; SIM_SWEEP_COUNT: none, they are counted; 0: this is no sweep */
+extern uint64_t
+        sim_sweep_at; /* which of them, from 1 on; SIM_SWEEP_COUNT: none, they are counted; 0: this is no sweep */
 /* One of them: counts it; true: it fails. */
 bool sim_sweep_point(void);
 

@@ -209,7 +209,8 @@ void sim_fail(const char *format, ...)
         if (sim_sweep_at == 0)
                 printf("--seeds %llu --trace\n", (unsigned long long)sim.seed);
         else
-                printf("--sweep %llu --at %llu --trace\n", (unsigned long long)sim.seed, (unsigned long long)sim_sweep_at);
+                printf("--sweep %llu --at %llu --trace\n", (unsigned long long)sim.seed,
+                       (unsigned long long)sim_sweep_at);
         fflush(stdout);
         _exit(SIM_FAILED);
 }

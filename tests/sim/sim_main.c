@@ -18,7 +18,8 @@ static void report(uint64_t events)
                "frames\n",
                N(world_figures.lives), N(sim_figures.power_cuts), N(sim_figures.kills), N(world_figures.faults),
                N(sim_figures.failures), N(sim_figures.hangs), N(sim_figures.rotten));
-        printf("  drives: %llu lost for good, %llu replaced, %llu returned, %llu added, %llu removed; %llu requests refused\n",
+        printf("  drives: %llu lost for good, %llu replaced, %llu returned, %llu added, %llu removed; %llu requests "
+               "refused\n",
                N(operator_figures.lost), N(operator_figures.replaced), N(operator_figures.returned),
                N(operator_figures.added), N(operator_figures.removed), N(operator_figures.refused));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),

@@ -25,7 +25,7 @@ static struct {
         unsigned slot;         /* REPLACE, REMOVE */
         struct sim_disk *disk; /* REPLACE, ADD: an empty folder, at first */
         uint64_t number;       /* of the report that is awaited; 0: none */
-} operator;
+} work;
 
 static uint64_t below(uint64_t n)
 {
@@ -110,19 +110,18 @@ static bool lose(void)
         struct sim_disk *disk = disk_in_use(slot);
         eng_mask all = coord()->view.map->all;
 
-        if (!operator.may_lose || disk == NULL || world.store->m == 0 || !is_whole() ||
+        if (!work.may_lose || disk == NULL || world.store->m == 0 || !is_whole() ||
             !eng_could_form(world.store, all & ~eng_bit(slot), all))
                 return false;
-        operator.slot = slot;
-        operator.job = JOB_REMOVE;
+        work.slot = slot;
+        work.job = JOB_REMOVE;
         if (!may_shrink() || !can_do_without() || !chance(3)) {
-                operator.disk = sim_disk_new();
-                operator.job = operator.disk != NULL ? JOB_REPLACE : JOB_NONE;
+                work.disk = sim_disk_new();
+                work.job = work.disk != NULL ? JOB_REPLACE : JOB_NONE;
         }
-        if (operator.job == JOB_NONE)
+        if (work.job == JOB_NONE)
                 return false;
-        sim_trace("operator: drive %u is lost, it will be %s", slot,
-                  operator.job == JOB_REMOVE ? "removed" : "replaced");
+        sim_trace("operator: drive %u is lost, it will be %s", slot, work.job == JOB_REMOVE ? "removed" : "replaced");
         operator_figures.lost++;
         world.calm = false;
         disk->use = SIM_DISK_LOST;
@@ -133,10 +132,10 @@ static bool lose(void)
 
 static bool add(void)
 {
-        operator.disk = sim_disk_new();
-        if (operator.disk == NULL)
+        work.disk = sim_disk_new();
+        if (work.disk == NULL)
                 return false;
-        operator.job = JOB_ADD;
+        work.job = JOB_ADD;
         sim_trace("operator: a drive is to be added");
         return true;
 }
@@ -147,8 +146,8 @@ static bool remove_one(void)
 
         if (!may_shrink() || disk_in_use(slot) == NULL)
                 return false;
-        operator.job = JOB_REMOVE;
-        operator.slot = slot;
+        work.job = JOB_REMOVE;
+        work.slot = slot;
         sim_trace("operator: drive %u is to be removed", slot);
         return true;
 }
@@ -173,7 +172,7 @@ static void begin_job(void)
 {
         bool begun = false;
 
-        if (operator.jobs_left == 0 || world.last)
+        if (work.jobs_left == 0 || world.last)
                 return;
         switch (below(6)) {
         case 0:
@@ -189,8 +188,8 @@ static void begin_job(void)
         default:
                 begun = bring_back();
         }
-        operator.jobs_left -= begun;
-        operator.worked |= begun;
+        work.jobs_left -= begun;
+        work.worked |= begun;
 }
 
 /* ---- what he goes on with ------------------------------------------------------------------------------------------- */
@@ -198,8 +197,8 @@ static void begin_job(void)
 static void job_done(uint64_t *figure)
 {
         (*figure)++;
-        operator.job = JOB_NONE;
-        operator.disk = NULL;
+        work.job = JOB_NONE;
+        work.disk = NULL;
 }
 
 /* A disk is no drive of the store any more. Its folder may still be given to the store, or be found again. */
@@ -226,10 +225,10 @@ static bool is_removed(void)
 {
         unsigned i;
 
-        if (!(coord()->shape.gone & eng_bit(operator.slot)))
+        if (!(coord()->shape.gone & eng_bit(work.slot)))
                 return false;
         for (i = 0; i < sim_disk_count; i++)
-                if (sim_disks[i].identity.slot == operator.slot &&
+                if (sim_disks[i].identity.slot == work.slot &&
                     (sim_disks[i].use == SIM_DISK_SERVES || sim_disks[i].use == SIM_DISK_LOST))
                         part_with(&sim_disks[i]);
         return true;
@@ -240,11 +239,11 @@ static bool is_answered(void)
 {
         struct eng_attach_report report;
 
-        if (operator.number == 0 || eng_attach_read(world.store, operator.number, &report) != 0)
+        if (work.number == 0 || eng_attach_read(world.store, work.number, &report) != 0)
                 return true;
         if (report.running)
                 return false;
-        operator.number = 0;
+        work.number = 0;
         if (report.rv == 0)
                 return true;
         operator_figures.refused++;
@@ -257,11 +256,11 @@ static bool have_folder(void)
 {
         struct sim_disk *another;
 
-        if (operator.disk->open == NULL && !(operator.disk->formatted && operator.disk->log_count > 1))
+        if (work.disk->open == NULL && !(work.disk->formatted && work.disk->log_count > 1))
                 return true;
         another = sim_disk_new();
         if (another != NULL)
-                operator.disk = another;
+                work.disk = another;
         return another != NULL;
 }
 
@@ -271,32 +270,32 @@ static void take_in(void)
 
         if (new_disk_placed() != NULL || !is_answered() || !have_folder())
                 return; /* it is on its way */
-        if (operator.job == JOB_ADD)
-                rv = eng_drive_add(world.store, operator.disk->path, &operator.number);
+        if (work.job == JOB_ADD)
+                rv = eng_drive_add(world.store, work.disk->path, &work.number);
         else
-                rv = eng_drive_attach(world.store, operator.slot, operator.disk->path, true, &operator.number);
+                rv = eng_drive_attach(world.store, work.slot, work.disk->path, true, &work.number);
         if (rv != 0)
-                operator.number = 0;
+                work.number = 0;
 }
 
 static void take_out(void)
 {
-        if (((coord()->shape.leaving | coord()->wish.leaving) & eng_bit(operator.slot)) || !is_answered())
+        if (((coord()->shape.leaving | coord()->wish.leaving) & eng_bit(work.slot)) || !is_answered())
                 return;
-        if (eng_drive_remove(world.store, operator.slot, &operator.number) != 0)
-                operator.number = 0;
+        if (eng_drive_remove(world.store, work.slot, &work.number) != 0)
+                work.number = 0;
 }
 
 static void go_on(void)
 {
-        switch (operator.job) {
+        switch (work.job) {
         case JOB_NONE:
                 begin_job();
                 break;
         case JOB_ADD:
         case JOB_REPLACE:
                 if (is_taken_in())
-                        job_done(operator.job == JOB_ADD ? &operator_figures.added : &operator_figures.replaced);
+                        job_done(work.job == JOB_ADD ? &operator_figures.added : &operator_figures.replaced);
                 else
                         take_in();
                 break;
@@ -315,33 +314,33 @@ static void look(void *arg)
 {
         if (coord()->phase == ENG_PHASE_OPEN && world.bucket_count > 0)
                 go_on();
-        if (operator.job != JOB_NONE || operator.jobs_left > 0)
+        if (work.job != JOB_NONE || work.jobs_left > 0)
                 sim_at(sim_skewed(SIM_OPERATOR, 10 * SIM_MS, 2 * SIM_S), NULL, look, NULL);
 }
 
 void operator_begin(bool may_lose)
 {
-        memset(&operator, 0, sizeof(operator));
+        memset(&work, 0, sizeof(work));
         if (!chance(WORKS_IN))
                 return;
-        operator.may_lose = may_lose;
-        operator.jobs_left = 1 + (unsigned)below(JOBS_MAX);
-        sim_trace("plan: an operator with %u things to do", operator.jobs_left);
+        work.may_lose = may_lose;
+        work.jobs_left = 1 + (unsigned)below(JOBS_MAX);
+        sim_trace("plan: an operator with %u things to do", work.jobs_left);
 }
 
 void operator_start(void)
 {
-        operator.number = 0;
-        if (operator.job != JOB_NONE || operator.jobs_left > 0)
+        work.number = 0;
+        if (work.job != JOB_NONE || work.jobs_left > 0)
                 sim_at(sim_skewed(SIM_OPERATOR, SIM_MS, 3 * SIM_S), NULL, look, NULL);
 }
 
 bool operator_worked(void)
 {
-        return operator.worked;
+        return work.worked;
 }
 
 bool operator_idle(void)
 {
-        return operator.job == JOB_NONE;
+        return work.job == JOB_NONE;
 }

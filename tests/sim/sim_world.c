@@ -402,7 +402,8 @@ static void not_whole(void)
                h->reason);
         printf("  adding %llx, leaving %llx, shedding %llx, filling %llx, the operator is %s\n",
                (unsigned long long)c->shape.adding, (unsigned long long)c->shape.leaving,
-               (unsigned long long)c->shape.shedding, (unsigned long long)c->filling, operator_idle() ? "idle" : "not idle");
+               (unsigned long long)c->shape.shedding, (unsigned long long)c->filling,
+               operator_idle() ? "idle" : "not idle");
         for (i = 0; i < world.store->drive_count; i++)
                 printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state,
                        world.store->members[i].reason);
