@@ -263,9 +263,7 @@ static void test_remove_lost_with_one_parity(void **state)
         uint64_t bucket;
         struct sf sf;
 
-        so_begin(&sf, 3, &bucket, &e);
-        add(&sf);
-        rest(&sf);
+        so_begin_coded(&sf, 4, 2, 1, &bucket, &e);
         so_change(&sf, bucket, &e, 1, 5);
         sf_close(&sf);
         so_move(&sf, 1, true);
