@@ -116,6 +116,7 @@ SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -W
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
 # Its store's memory (not its drives') fails at its word, and when the store ends the process for that, a simulated process ends.
 $(O)/lib/libsimengine.a: $(call obj,$(wildcard engine/*.c))
+	@mkdir -p $(@D)
 	rm -f $@
 	ar rc $@ $^
 	objcopy $(foreach f,malloc calloc realloc abort exit,--redefine-sym $(f)=sim_engine_$(f)) $@
@@ -133,7 +134,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim simdrive sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench
+.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -144,12 +145,17 @@ print-%:
 deps: ## installs Debian packages and the Python environment (build/venv)
 	tools/deps.sh
 SEEDS ?= 200
+SWEEP_SEEDS := $(if $(filter file,$(origin SEEDS)),20,$(SEEDS))
+RUNS ?= 100
 FIRST ?= 1
 sim-bin: $(O)/sim $(O)/simdrive ## builds the simulators
 sim: $(O)/sim ## SEEDS (200) simulated histories from seed FIRST (1) on; BUILD=asan works too
 	$(O)/sim --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
 simdrive: $(O)/simdrive ## the same of one real local drive under crashes
 	$(O)/simdrive --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
+sweep: sim-bin ## SEEDS (20) histories of both, each again and again with one allocation, or I/O, that fails: RUNS (100) places of each, 0 for all
+	$(O)/sim --sweep $(FIRST)-$$(($(FIRST) + $(SWEEP_SEEDS) - 1)) --runs $(RUNS)
+	$(O)/simdrive --sweep $(FIRST)-$$(($(FIRST) + $(SWEEP_SEEDS) - 1)) --runs $(RUNS)
 unit: ## builds and runs the unit tests, release build
 	tools/check.sh unit
 integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real daemon

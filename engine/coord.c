@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define HEALTH_NS (250ull * 1000 * 1000)
+#define AGAIN_NS (50ull * 1000 * 1000)
 
 /* ---- epoch records ------------------------------------------------------------------------------------------- */
 
@@ -221,6 +222,27 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         eng_view_spread(store, change_over);
 }
 
+static void loops_quiet(struct eng_store *store, void *arg);
+
+static void begin_again(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, epoch_timer));
+
+        if (!c->stopping)
+                loops_quiet(c->store, NULL);
+}
+
+/* There was no memory for the epoch: the loops stay paused for a while. */
+static void begin_later(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        drop_next_map(c);
+        c->epoch_timer.expired = begin_again;
+        if (lp_timer_start(store->loops[0].loop, &c->epoch_timer, AGAIN_NS) != 0)
+                give_up_writing(store);
+}
+
 static void loops_quiet(struct eng_store *store, void *arg)
 {
         struct eng_coord *c = store->coord;
@@ -253,7 +275,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
                 rv = eng_epoch_append(store, c->view.epoch + 1, body, c->next_in | c->next_joining, epoch_durable);
         eng_buf_unref(body);
         if (rv != 0)
-                give_up_writing(store);
+                begin_later(store);
         else
                 memcpy(c->epoch_id, id, FMT_ID);
 }

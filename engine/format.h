@@ -81,7 +81,8 @@ struct fmt_record {
         uint32_t pg;
         uint64_t epoch;
         uint64_t seq;                  /* PG sequence number; a copy keeps its number */
-        uint64_t committed;            /* seq the PG's primary knew stable on all members when it sent this */
+        uint64_t committed;            /* seq the PG's primary knew stable on all members when it sent this; COPY: unless 0, the PG's records up to
+                                          it count before this one */
         uint64_t time_ms;
         uint8_t pad[16];
 };

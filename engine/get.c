@@ -394,6 +394,21 @@ static void repaired(struct eng_op *op)
         settle(get);
 }
 
+/* It is flushed, too: it stands before what else the drive may have of this unit, which heal.c may have written, flushed and counted on meanwhile. */
+static void rewritten(struct eng_op *op)
+{
+        const struct get_stripe *s = ((struct get_read *)((char *)op - offsetof(struct get_read, op)))->stripe;
+        unsigned slot = eng_part_drive(&s->part, s->stripe, op->write.shard);
+
+        if (op->result != 0) {
+                repaired(op);
+                return;
+        }
+        op->kind = ENG_OP_SYNC;
+        op->done = repaired;
+        eng_drive_submit(s->get->store->members[slot].drive, op);
+}
+
 /* Writes a rebuilt unit anew on the living drive that gave damage for it. */
 static void repair(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
@@ -407,7 +422,7 @@ static void repair(struct eng_get *get, struct get_stripe *s, unsigned shard)
         s->read[shard].stripe = s;
         op->kind = ENG_OP_WRITE;
         op->epoch = get->el->view.epoch;
-        op->done = repaired;
+        op->done = rewritten;
         memcpy(op->write.object_id, s->part.head.id, FMT_ID);
         op->write.stripe = s->stripe;
         op->write.shard = (uint8_t)shard;

@@ -163,6 +163,20 @@ static int make_room(struct eng_join *join)
         return join->todo == NULL || join->pgs == NULL || join->fixes == NULL || join->differ == NULL ? -ENOMEM : 0;
 }
 
+static void consider_again(struct lp_timer *timer)
+{
+        eng_join_consider(((struct eng_coord *)((char *)timer - offsetof(struct eng_coord, join_timer)))->store);
+}
+
+/* There was no memory to begin. */
+static void consider_later(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        c->join_timer.expired = consider_again;
+        lp_timer_start(store->loops[0].loop, &c->join_timer, RETRY_NS);
+}
+
 void eng_join_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
@@ -179,13 +193,16 @@ void eng_join_consider(struct eng_store *store)
         if (slot < 0)
                 return;
         join = calloc(1, sizeof(*join));
-        if (join == NULL)
-                return; /* when the next epoch comes */
+        if (join == NULL) {
+                consider_later(store);
+                return;
+        }
         join->store = store;
         join->slot = (unsigned)slot;
         join->gains = gains;
         if (make_room(join) != 0) {
                 free_join(join);
+                consider_later(store);
                 return;
         }
         c->join = join;

@@ -444,6 +444,7 @@ static void record(struct eng_mend *mend)
 {
         mend->txn.prepare = prepare;
         mend->txn.done = recorded;
+        mend->txn.moves = true;
         eng_txn_submit(&mend->txn);
 }
 

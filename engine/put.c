@@ -98,6 +98,25 @@ static uint16_t *run_drives(struct eng_put *put, unsigned run)
         return put->drives + (size_t)run * shards_of(put);
 }
 
+/* Another drive, or the same opened again, is in the slot since: what was written there before is not to be relied on. */
+static bool is_new(const struct eng_put *put, unsigned slot)
+{
+        return put->el->view.since[slot] > put->epoch;
+}
+
+/* Drives that shards are placed on: not one that came after the upload began, since it would not count (is_new()). */
+static eng_mask takers(const struct eng_put *put)
+{
+        const struct eng_view *view = &put->el->view;
+        eng_mask mask = view->in & view->up & ~view->map->leaving;
+        unsigned i;
+
+        for (i = 0; i < view->map->drives; i++)
+                if (is_new(put, i))
+                        mask &= ~eng_bit(i);
+        return mask;
+}
+
 static int place_run(struct eng_put *put, unsigned run)
 {
         const struct eng_view *view = &put->el->view;
@@ -110,7 +129,7 @@ static int place_run(struct eng_put *put, unsigned run)
         put->drives = grown;
         put->runs = run + 1;
         placed = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives,
-                                  view->in & view->up & ~view->map->leaving, shards_of(put), run_drives(put, run));
+                                  takers(put), shards_of(put), run_drives(put, run));
         return placed < put->need ? -EROFS : 0;
 }
 
@@ -162,12 +181,6 @@ static void written(struct eng_op *op)
         }
         put->in_flight--;
         step(put);
-}
-
-/* Another drive, or the same opened again, is in the slot since: what was written there before is not to be relied on. */
-static bool is_new(const struct eng_put *put, unsigned slot)
-{
-        return put->el->view.since[slot] > put->epoch;
 }
 
 static void submit_write(struct put_write *w)

@@ -221,7 +221,9 @@ static const struct eng_member *newest(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++) {
                 const struct eng_member *m = &store->unplaced[i];
 
-                if (m->drive == NULL || contradicted(store, m) || was_given_up(store, m))
+                if (m->drive == NULL || eng_epoch_of(m)->number == 0) /* formatted to be taken in, which did not come to pass */
+                        continue;
+                if (contradicted(store, m) || was_given_up(store, m))
                         continue;
                 if (best == NULL || eng_epoch_of(m)->number > eng_epoch_of(best)->number)
                         best = m;

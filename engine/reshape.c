@@ -17,12 +17,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of these drives, those that have no part in some group. */
+static eng_mask partial(const struct eng_store *store, eng_mask drives)
+{
+        const struct eng_placement *map = store->coord->view.map;
+        eng_mask in_all = drives;
+        unsigned pg;
+
+        for (pg = 0; pg < store->pg_count; pg++)
+                in_all &= map->groups[pg].before | map->groups[pg].after;
+        return drives & ~in_all;
+}
+
 void eng_reshape_next(struct eng_store *store, eng_mask promoted)
 {
         struct eng_coord *c = store->coord;
         struct eng_shape *next = &c->next_shape;
 
         *next = c->shape;
+        next->shedding |= partial(store, promoted & ~next->adding); /* names that it had forgotten may be back: their ends were void */
         next->adding |= c->wish.adding;
         next->leaving |= c->wish.leaving;
         if (promoted & next->adding) {

@@ -33,7 +33,6 @@ struct eng_shed {
         int error;
         unsigned out;
         struct shed_op ops[PAGE];
-        struct lp_timer timer;
 };
 
 static void next_page(struct eng_shed *shed);
@@ -45,7 +44,7 @@ void eng_shed_free(struct eng_store *store)
         store->coord->shed = NULL;
         if (shed == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &shed->timer);
+        lp_timer_stop(store->loops[0].loop, &store->coord->shed_timer);
         eng_buf_unref(shed->page);
         free(shed->pgs);
         free(shed);
@@ -64,13 +63,18 @@ static int candidate(const struct eng_store *store)
 
 static void again(struct lp_timer *timer)
 {
-        next_page((struct eng_shed *)((char *)timer - offsetof(struct eng_shed, timer)));
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, shed_timer));
+
+        if (c->shed != NULL)
+                next_page(c->shed);
+        else
+                eng_shed_consider(c->store);
 }
 
-static void later(struct eng_shed *shed, uint64_t ns)
+static void later(struct eng_store *store, uint64_t ns)
 {
-        shed->timer.expired = again;
-        lp_timer_start(shed->store->loops[0].loop, &shed->timer, ns);
+        store->coord->shed_timer.expired = again;
+        lp_timer_start(store->loops[0].loop, &store->coord->shed_timer, ns);
 }
 
 /* Nothing is left on this drive. */
@@ -93,9 +97,9 @@ static void page_done(struct eng_shed *shed)
         shed->page = NULL;
         if (shed->error != 0) {
                 shed->from.len = 0;
-                later(shed, shed->error == -ESTALE ? REST_NS : AGAIN_NS);
+                later(shed->store, shed->error == -ESTALE ? REST_NS : AGAIN_NS);
         } else if (shed->more) {
-                later(shed, REST_NS);
+                later(shed->store, REST_NS);
         } else {
                 end(shed);
         }
@@ -137,6 +141,7 @@ static int forget(struct eng_shed *shed, struct shed_op *so, const struct eng_sc
         op->append.pg = head.pg;
         op->append.type = FMT_RECORD_COPY;
         op->append.seq = head.seq;
+        op->append.committed = head.seq; /* else a start that finds that record pending would bring the name back */
         op->append.time_ms = (uint64_t)lp_wall_ms();
         op->append.record_epoch = shed->epoch;
         shed->out++;
@@ -212,14 +217,18 @@ void eng_shed_consider(struct eng_store *store)
         if (slot < 0 || store->coord->shed != NULL)
                 return;
         shed = calloc(1, sizeof(*shed));
-        if (shed == NULL)
-                return; /* when the next epoch comes */
+        if (shed == NULL) {
+                later(store, AGAIN_NS);
+                return;
+        }
         shed->store = store;
         shed->slot = (unsigned)slot;
         shed->pgs = calloc(store->pg_words, sizeof(uint64_t));
         store->coord->shed = shed;
-        if (shed->pgs == NULL)
-                eng_shed_free(store);
-        else
+        if (shed->pgs != NULL) {
                 next_page(shed);
+                return;
+        }
+        eng_shed_free(store);
+        later(store, AGAIN_NS);
 }

@@ -257,6 +257,7 @@ struct eng_coord {
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch at the start: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
+        struct lp_timer epoch_timer;   /* there was no memory to make it */
         struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
         struct {
                 eng_mask adding, leaving, gone;
@@ -275,6 +276,7 @@ struct eng_coord {
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
         struct eng_shed *shed;         /* shed.c's own; NULL: none under way */
+        struct lp_timer shed_timer;
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
         struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
@@ -470,6 +472,7 @@ struct eng_txn {
         uint32_t pg;
         uint64_t bucket;
         bool internal;                 /* allowed on a closing bucket */
+        bool moves;                    /* says nothing new but where shards are: as many members are enough as have what it takes the place of */
         void (*prepare)(struct eng_txn *txn);
         void (*done)(struct eng_txn *txn);
         int result;

@@ -370,7 +370,7 @@ void eng_txn_append(struct eng_txn *txn)
         unsigned live = (unsigned)__builtin_popcountll(eng_speakers(&el->view, txn->pg));
         struct eng_fan *fan;
 
-        if (!el->view.writable || live < (txn->store->m == 0 ? 1u : 2u)) {
+        if (!el->view.writable || live < (txn->store->m == 0 || txn->moves ? 1u : 2u)) {
                 eng_txn_finish(txn, -EROFS);
                 return;
         }

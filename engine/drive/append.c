@@ -151,12 +151,16 @@ int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
 int eng_apply_copy(struct eng_local *l, const struct eng_append *append)
 {
         struct eng_log_pg *pg = eng_pgs_find(&l->pgs, append->rec.pg); /* none: nothing of it is pending */
-        int rv;
+        int rv = 0;
 
+        if (pg != NULL && append->rec.committed > 0) { /* a replay may not have known it yet */
+                eng_pgs_set_committed(pg, append->rec.committed);
+                rv = eng_apply_up_to(l, pg, append->rec.committed);
+        }
         if (pg != NULL && append->rec.seq > pg->copied)
                 pg->copied = append->rec.seq;
         l->active->copying = true;
-        rv = apply(l, append, true);
+        rv = rv != 0 ? rv : apply(l, append, true);
         l->active->copying = false;
         return rv;
 }

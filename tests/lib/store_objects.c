@@ -79,11 +79,17 @@ void so_move(struct sf *sf, unsigned drive, bool away)
 
 void so_begin(struct sf *sf, unsigned drives, uint64_t *bucket, struct so_expected *e)
 {
+        so_begin_coded(sf, drives, 2, 2, bucket, e);
+}
+
+void so_begin_coded(struct sf *sf, unsigned drives, unsigned k, unsigned m, uint64_t *bucket, struct so_expected *e)
+{
         unsigned i;
 
         memset(e, 0, sizeof(*e));
         sf_make(sf, drives, 2);
-        sf->options.ec_k = sf->options.ec_m = 2;
+        sf->options.ec_k = k;
+        sf->options.ec_m = m;
         sf->options.tail_bytes = 256 << 10;
         sf->options.log_file_bytes = 1 << 20;
         assert_int_equal(sf_open(sf, true), 0);

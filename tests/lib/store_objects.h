@@ -18,6 +18,8 @@ void so_set(struct sf *sf, uint64_t bucket, struct so_expected *e, unsigned i, u
 void so_check(struct sf *sf, uint64_t bucket, const struct so_expected *e);
 /* Makes a store with small files, formats and opens it, and puts most of the objects. */
 void so_begin(struct sf *sf, unsigned drives, uint64_t *bucket, struct so_expected *e);
+/* The same with another code than 2+2. */
+void so_begin_coded(struct sf *sf, unsigned drives, unsigned k, unsigned m, uint64_t *bucket, struct so_expected *e);
 /* Changes each every-th object: deletes some, overwrites others. */
 void so_change(struct sf *sf, uint64_t bucket, struct so_expected *e, unsigned from, unsigned every);
 /* A verification finds nothing wrong. */

@@ -3,9 +3,11 @@
  * what they count, and says of each that failed how to run it again.
  *
  *   PROGRAM --seeds A[-B] [--seconds S] [--trace] [--verbose] [--twice] [an option of the program's own]
+ *   PROGRAM --sweep A[-B] [--runs N] [--at I] [...]
  *
- * --seconds begins no batch after so long; --twice runs each seed again, and fails where the second run goes another way. Exits 1 if
- * a history failed, 2 for what it cannot do.
+ * --seconds begins no batch after so long; --twice runs each seed again, and fails where the second run goes another way. --sweep runs a seed once and
+ * counts what may fail in it, then again for each, and that one fails: all of them with --runs 0, else every so manieth, at most N (200); with --at
+ * that one alone. Exits 1 if a history failed, 2 for what it cannot do.
  */
 #ifndef MILLRACE_TESTS_SIM_BATCHES_H
 #define MILLRACE_TESTS_SIM_BATCHES_H
@@ -23,7 +25,8 @@ struct batches_figures {
 struct batches {
         unsigned size; /* seeds of a child: what a process that is simulated away leaves behind is freed with it */
         void (*history)(uint64_t seed, bool trace);
-        struct batches_figures figures[4]; /* up to the first without a place */
+        struct batches_figures figures[6]; /* up to the first without a place */
+        const char *points;                /* what a sweep fails, in the plural */
         void (*report)(uint64_t events);   /* the figures, on lines that begin with two spaces */
         const char *options;               /* of its own, for the usage message; NULL: none */
         bool (*option)(const char *arg);   /* takes one of them; false: unknown */

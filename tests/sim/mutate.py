@@ -77,11 +77,47 @@ MUTATIONS = {
         "        return eng_epoch_can_write(next, drives, k, m) && 2 * __builtin_popcountll(next) > __builtin_popcountll(prev);",
         "        return __builtin_popcountll(next) >= (int)(m == 0 ? k : k + 1) && drives > 0;",
     ),
-    "parts-die": (
-        "parts that a copy deletes are taken for dead (the drive's side of it: simulated)",
+    "copies-kill": (
+        "what a copy deletes is taken for dead (the drive's side of it: simulated)",
         "tests/sim/sim_names.c",
-        "!(kind == SIM_GONE && name[0] == FMT_SPACE_PART)",
-        "kind != SIM_PUT",
+        "if (a->rec->type != FMT_RECORD_COPY && eng_value_has_shards(",
+        "if (eng_value_has_shards(",
+    ),
+    "leaves-early": (
+        "a drive that is removed goes before its shards are elsewhere",
+        "engine/reshape.c",
+        "if (c->shape.leaving == 0 || !c->drained || gaining",
+        "if (c->shape.leaving == 0 || gaining",
+    ),
+    "leaves-ungained": (
+        "a drive that is removed goes before its groups are elsewhere",
+        "engine/reshape.c",
+        " || gaining(store) != 0 || c->stopping",
+        " || c->stopping",
+    ),
+    "placed-on-leaving": (
+        "uploads place shards on a drive that is being removed",
+        "engine/put.c",
+        "view->in & view->up & ~view->map->leaving;",
+        "view->in & view->up;",
+    ),
+    "old-drive-counts": (
+        "an upload counts on what it wrote to a drive that was replaced since",
+        "engine/put.c",
+        "return put->el->view.since[slot] > put->epoch;",
+        "return put->epoch == 0 && slot > 0;",
+    ),
+    "keeps-names": (
+        "drives do not forget groups that went from them",
+        "engine/reshape.c",
+        "                next->shedding |= c->view.map->losing;",
+        "                next->shedding |= 0;",
+    ),
+    "forgets-uncommitted": (
+        "a name that a drive forgets is back after a crash",
+        "engine/shed.c",
+        "op->append.committed = head.seq;",
+        "op->append.committed = 0;",
     ),
     "end-early": (
         "the log's end moves before all records of a write are taken in",

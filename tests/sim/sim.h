@@ -18,7 +18,7 @@
 #define SIM_S  1000000000ull
 
 /* Each purpose draws from a stream of its own, so that a change of one does not shift all others. */
-enum sim_stream { SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_STREAMS };
+enum sim_stream { SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_STREAMS };
 
 struct sim {
         uint64_t seed, now;
@@ -28,12 +28,21 @@ struct sim {
         struct lp_loop *self; /* the loop whose event runs, or NULL */
         uint64_t streams[SIM_STREAMS];
         bool slow_loops; /* loops stall now and then */
+        uint64_t points; /* sim_sweep_point() */
 };
 extern struct sim sim;
 
 extern const char *sim_program; /* whose histories these are: named with a seed that failed */
 
 void sim_begin(uint64_t seed, bool trace);
+
+/* ---- sweeps: the same history again and again, and one thing that may fail does, each time another -------- */
+
+#define SIM_SWEEP_COUNT UINT64_MAX
+extern uint64_t
+        sim_sweep_at; /* which of them, from 1 on; SIM_SWEEP_COUNT: none, they are counted; 0: this is no sweep */
+/* One of them: counts it; true: it fails. */
+bool sim_sweep_point(void);
 
 /* ---- randomness ----------------------------------------------------------------------------------------- */
 

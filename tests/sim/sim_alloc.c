@@ -34,14 +34,14 @@ void sim_alloc_begin(uint64_t seed)
 {
         alloc.state = sim_mix(seed ^ 0xa110c);
         alloc.armed = false;
-        alloc.one_in = draw() % 4 != 0 ? 0 : 20ull << draw() % 11;
+        alloc.one_in = draw() % 4 != 0 || sim_sweep_at != 0 ? 0 : 20ull << draw() % 11;
         if (alloc.one_in != 0)
                 sim_trace("plan: one of %llu allocations fails", (unsigned long long)alloc.one_in);
 }
 
 bool sim_alloc_fails(void)
 {
-        return alloc.one_in != 0;
+        return alloc.one_in != 0 || sim_sweep_at != 0;
 }
 
 void sim_alloc_arm(bool armed)
@@ -51,8 +51,11 @@ void sim_alloc_arm(bool armed)
 
 static bool fails(void)
 {
-        if (!alloc.armed || alloc.one_in == 0 || draw() % alloc.one_in != 0)
+        if (!alloc.armed || !sim_alloc_fails())
                 return false;
+        if (sim_sweep_at != 0 ? !sim_sweep_point() : draw() % alloc.one_in != 0)
+                return false;
+        sim_trace("an allocation fails");
         sim_alloc_figures.failed++;
         return true;
 }
@@ -85,7 +88,7 @@ struct eng_buf *sim_buf_new(size_t len)
 
 static _Noreturn void end(void)
 {
-        if (!alloc.armed || alloc.one_in == 0)
+        if (!alloc.armed || !sim_alloc_fails())
                 abort();
         sim_alloc_figures.ends++;
         longjmp(sim_alloc_gone, 1);

@@ -18,17 +18,38 @@ static const struct fmt_value *head_of(const struct sim_name *entry)
         return (const struct fmt_value *)entry->value->data;
 }
 
+/* Whether it is the drive of its slot. */
+static bool serves(const struct sim_disk *disk)
+{
+        const struct eng_store *store = world.store;
+        unsigned slot = disk->identity.slot;
+
+        return disk->open != NULL && slot < store->drive_count && !(store->coord->shape.gone & eng_bit(slot)) &&
+               memcmp(store->members[slot].id, disk->identity.drive_id, FMT_ID) == 0;
+}
+
+/* Its names; what was replaced or removed has none. */
+static const struct sim_names *names_of(const struct sim_disk *disk)
+{
+        static const struct sim_names none;
+
+        return serves(disk) ? sim_drive_names(disk) : &none;
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static void check_name(const struct sim_disk *disk, const struct sim_name *entry)
 {
         eng_mask members = eng_speakers(&world.store->coord->view, head_of(entry)->pg);
+        const struct eng_group *group = &world.store->coord->view.map->groups[head_of(entry)->pg];
         unsigned i;
 
+        if (!((group->before | group->after | world.store->coord->shape.shedding) & eng_bit(disk->identity.slot)))
+                sim_fail("drive %u has a name of group %u, of which it has no part", disk->number, head_of(entry)->pg);
         for (i = 0; i < sim_disk_count; i++) {
                 const struct sim_name *other;
 
-                if (!(members & eng_bit(sim_disks[i].identity.slot)))
+                if (!serves(&sim_disks[i]) || !(members & eng_bit(sim_disks[i].identity.slot)))
                         continue;
                 other = sim_names_find(sim_drive_names(&sim_disks[i]), entry->name->data, entry->name->len);
                 if (other == NULL || other->kind != SIM_PUT)
@@ -49,7 +70,7 @@ void check_replicas(void)
         unsigned i, j;
 
         for (i = 0; i < sim_disk_count; i++) {
-                const struct sim_names *names = sim_drive_names(&sim_disks[i]);
+                const struct sim_names *names = names_of(&sim_disks[i]);
 
                 for (j = 0; j < names->count; j++)
                         if (names->items[j].kind == SIM_PUT)
@@ -94,7 +115,7 @@ static const struct sim_disk *disk_of_slot(unsigned slot)
         unsigned i;
 
         for (i = 0; i < sim_disk_count; i++)
-                if (sim_disks[i].identity.slot == slot)
+                if (serves(&sim_disks[i]) && sim_disks[i].identity.slot == slot)
                         return &sim_disks[i];
         return NULL;
 }
@@ -107,7 +128,8 @@ static void check_shard(const struct eng_part *part, uint32_t stripe, unsigned s
         const struct sim_frame *frame;
 
         if (disk == NULL)
-                sim_fail("content %u: stripe %u has no shard %u", content, stripe, shard);
+                sim_fail("content %u: shard %u of stripe %u of %s is on no drive (slot %u)", content, shard, stripe,
+                         sim_id(part->head.id), slot);
         if (shard < part->head.k && shard >= eng_stripe_units(&part->head, stripe))
                 return; /* a unit without a byte is not stored */
         frame = sim_disk_find(disk, part->head.id, stripe, shard);
@@ -153,7 +175,7 @@ static bool is_first(unsigned disk, const struct sim_name *entry)
 
         for (i = 0; i < disk; i++) {
                 const struct sim_name *other =
-                        sim_names_find(sim_drive_names(&sim_disks[i]), entry->name->data, entry->name->len);
+                        sim_names_find(names_of(&sim_disks[i]), entry->name->data, entry->name->len);
 
                 if (other != NULL && other->kind == SIM_PUT)
                         return false;
@@ -166,7 +188,7 @@ void check_shards(int rotten)
         unsigned i, j;
 
         for (i = 0; i < sim_disk_count; i++) {
-                const struct sim_names *names = sim_drive_names(&sim_disks[i]);
+                const struct sim_names *names = names_of(&sim_disks[i]);
 
                 for (j = 0; j < names->count; j++)
                         if (names->items[j].kind == SIM_PUT && is_first(i, &names->items[j]))
@@ -195,7 +217,7 @@ static bool is_named(const struct sim_frame *frame, unsigned slot)
         unsigned i, j;
 
         for (i = 0; i < sim_disk_count; i++) {
-                const struct sim_names *names = sim_drive_names(&sim_disks[i]);
+                const struct sim_names *names = names_of(&sim_disks[i]);
 
                 for (j = 0; j < names->count; j++)
                         if (names_frame(&names->items[j], frame, slot))
@@ -210,7 +232,7 @@ uint64_t check_leaks(void)
         unsigned i, j;
 
         for (i = 0; i < sim_disk_count; i++)
-                for (j = 0; j < sim_disks[i].frame_count; j++)
+                for (j = 0; serves(&sim_disks[i]) && j < sim_disks[i].frame_count; j++)
                         if (sim_disks[i].frames[j]->discarded == 0 &&
                             !is_named(sim_disks[i].frames[j], sim_disks[i].identity.slot))
                                 leaked++;

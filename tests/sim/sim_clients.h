@@ -32,11 +32,12 @@ struct world {
         struct eng_store *store; /* NULL: no process runs */
         struct lp_loop *loops[LOOPS_MAX];
         unsigned loop_count;
-        bool stopping; /* callbacks are to do nothing more */
-        bool calm;     /* no fault in this life so far: no error is to be seen */
-        bool gone;     /* the process has ended itself for want of memory */
-        bool last;     /* life: nothing goes wrong any more */
-        bool final;    /* all drives are back: everything must be readable */
+        bool stopping;  /* callbacks are to do nothing more */
+        bool calm;      /* no fault in this life so far: no error is to be seen */
+        bool gone;      /* the process has ended itself for want of memory */
+        bool last;      /* life: nothing goes wrong any more */
+        bool restarted; /* in it: once, for want of memory (in a sweep) */
+        bool final;     /* all drives are back: everything must be readable */
         unsigned client_count, key_count, ops_left;
         uint64_t bytes_left;               /* of large bodies */
         unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */

@@ -12,6 +12,7 @@
 
 struct sim sim;
 const char *sim_program = "sim";
+uint64_t sim_sweep_at;
 
 struct event {
         uint64_t time, serial;
@@ -204,9 +205,19 @@ void sim_fail(const char *format, ...)
         va_start(args, format);
         vprintf(format, args);
         va_end(args);
-        printf("\n  replay: %s --seeds %llu --trace\n", sim_program, (unsigned long long)sim.seed);
+        printf("\n  replay: %s ", sim_program);
+        if (sim_sweep_at == 0)
+                printf("--seeds %llu --trace\n", (unsigned long long)sim.seed);
+        else
+                printf("--sweep %llu --at %llu --trace\n", (unsigned long long)sim.seed,
+                       (unsigned long long)sim_sweep_at);
         fflush(stdout);
         _exit(SIM_FAILED);
+}
+
+bool sim_sweep_point(void)
+{
+        return ++sim.points == sim_sweep_at;
 }
 
 void sim_begin(uint64_t seed, bool trace)
@@ -222,6 +233,8 @@ void sim_begin(uint64_t seed, bool trace)
         sim.seed = seed;
         sim.trace = trace;
         sim.now = SIM_S;
-        for (i = 0; i < SIM_STREAMS; i++)
-                sim.streams[i] = sim_mix(seed * SIM_STREAMS + i + 1);
+        for (i = 0; i < SIM_OPERATOR; i++)
+                sim.streams[i] = sim_mix(seed * SIM_OPERATOR + i + 1);
+        for (; i < SIM_STREAMS; i++) /* came later: those before go on as they went */
+                sim.streams[i] = sim_mix(~seed ^ (uint64_t)i << 32);
 }

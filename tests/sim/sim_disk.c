@@ -26,12 +26,46 @@ void sim_disks_make(unsigned count)
         unsigned i;
 
         memset(sim_disks, 0, sizeof(sim_disks));
-        sim_disk_count = count;
-        for (i = 0; i < count; i++) {
-                snprintf(sim_disks[i].path, sizeof(sim_disks[i].path), "sim:%u", i);
-                sim_disks[i].number = i;
-                sim_disks[i].present = true;
-        }
+        sim_disk_count = 0;
+        for (i = 0; i < count; i++)
+                sim_disk_new()->use = SIM_DISK_SERVES;
+}
+
+struct sim_disk *sim_disk_new(void)
+{
+        struct sim_disk *disk = &sim_disks[sim_disk_count];
+
+        if (sim_disk_count == SIM_DISKS)
+                return NULL;
+        snprintf(disk->path, sizeof(disk->path), "sim:%u", sim_disk_count);
+        disk->number = sim_disk_count++;
+        disk->use = SIM_DISK_NEW;
+        disk->present = true;
+        return disk;
+}
+
+static bool is_of_store(const struct sim_disk *disk)
+{
+        return disk->use == SIM_DISK_SERVES || disk->use == SIM_DISK_LOST;
+}
+
+unsigned sim_disks_serving(void)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < sim_disk_count; i++)
+                n += is_of_store(&sim_disks[i]);
+        return n;
+}
+
+unsigned sim_disks_away(void)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < sim_disk_count; i++)
+                n += is_of_store(&sim_disks[i]) &&
+                     (!sim_disks[i].present || sim_disks[i].unreadable || sim_drive_failed(&sim_disks[i]));
+        return n;
 }
 
 void sim_index_clear(struct sim_index *index)

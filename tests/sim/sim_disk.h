@@ -10,7 +10,7 @@
 #include "engine/drive/pgs.h"
 #include "tests/sim/sim_names.h"
 
-#define SIM_DISKS 8u
+#define SIM_DISKS 40u /* all that a history sees, one after the other */
 
 struct sim_frame {
         uint8_t object_id[FMT_ID];
@@ -38,10 +38,20 @@ struct sim_index {
 
 struct sim_drive;
 
+/* What the operator knows of it (sim_operator.c). */
+enum sim_disk_use {
+        SIM_DISK_SERVES, /* a drive of the store */
+        SIM_DISK_NEW,    /* to be taken in */
+        SIM_DISK_LOST,   /* it will never be seen again, and nothing has taken its place yet */
+        SIM_DISK_PARTED  /* was replaced or removed */
+};
+
 struct sim_disk {
         char path[32];
         unsigned number;
+        enum sim_disk_use use;
         bool present, formatted;
+        bool kept;       /* PARTED: its folder is there, and given to the store at a start */
         bool unreadable; /* opening it fails */
         bool lose_index; /* it is gone at the next opening: derived from the log again (I4) */
         struct eng_identity identity;
@@ -73,7 +83,12 @@ struct sim_figures {
 extern struct sim_figures sim_figures;
 
 void sim_disks_make(unsigned count);
+/* One more: present, empty, NEW. NULL: there have been too many. */
+struct sim_disk *sim_disk_new(void);
 void sim_disks_free(void);
+/* Drives of the store, as the operator knows them; of these, those that can't be used just now. */
+unsigned sim_disks_serving(void);
+unsigned sim_disks_away(void);
 /* The process ends: what was not durable is kept or lost. power: what no SYNC covered may be gone too. */
 void sim_disk_crash(struct sim_disk *disk, bool power);
 

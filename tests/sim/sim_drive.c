@@ -173,6 +173,11 @@ static void take_record(struct sim_drive *d, struct eng_append *append, bool rep
                         apply_up_to(d, pg, pg->committed);
                 return;
         case FMT_RECORD_COPY:
+                pg = eng_pgs_find(&d->pgs, append->rec.pg);
+                if (pg != NULL && append->rec.committed > 0) {
+                        eng_pgs_set_committed(pg, append->rec.committed);
+                        apply_up_to(d, pg, append->rec.committed);
+                }
                 apply(d, append);
                 break;
         case FMT_RECORD_VOID:
@@ -274,11 +279,20 @@ static bool have_already(struct sim_drive *d, const struct eng_op *op)
 static void op_append(struct sim_drive *d, struct eng_op *op)
 {
         struct eng_append *append;
+        struct eng_buf *body = NULL;
 
         if (check_append(op) != 0)
                 sim_fail("a record of type %u makes no sense", op->append.type);
         if (op->epoch < d->epoch || have_already(d, op)) {
                 answer(op, op->epoch < d->epoch ? -ESTALE : 0);
+                return;
+        }
+        if (op->append.type == FMT_RECORD_VOID)
+                body = eng_pgs_void_body(&d->pgs);
+        else if (op->append.body != NULL)
+                body = eng_buf_ref(op->append.body);
+        if (op->append.type == FMT_RECORD_VOID && body == NULL) {
+                answer(op, -EAGAIN);
                 return;
         }
         sim_figures.appends++;
@@ -293,10 +307,8 @@ static void op_append(struct sim_drive *d, struct eng_op *op)
         append->rec.body_crc = op->append.body_crc;
         append->rec.time_ms = op->append.time_ms;
         append->rec.epoch = op->append.record_epoch != 0 ? op->append.record_epoch : op->epoch;
-        append->body = op->append.type == FMT_RECORD_VOID ? eng_pgs_void_body(&d->pgs)
-                       : op->append.body != NULL          ? eng_buf_ref(op->append.body)
-                                                          : NULL;
-        append->rec.body_len = append->body == NULL ? 0 : append->body->len;
+        append->body = body;
+        append->rec.body_len = body == NULL ? 0 : body->len;
         TAILQ_INSERT_TAIL(&d->queue, append, link);
         kick(d);
 }
@@ -320,7 +332,7 @@ static void op_commit(struct sim_drive *d, struct eng_op *op)
 static void op_tail(struct sim_drive *d, struct eng_op *op)
 {
         op->tail.entries = eng_pgs_tail(&d->pgs, &op->tail.count);
-        answer(op, 0);
+        answer(op, op->tail.entries == NULL ? -EAGAIN : 0);
 }
 
 static void op_record(struct sim_drive *d, struct eng_op *op)
@@ -1016,7 +1028,9 @@ int eng_local_open(const struct eng_local_options *options, struct eng_drive **o
         for (i = 0; i < sim_disk_count; i++)
                 if (strcmp(sim_disks[i].path, options->path) == 0)
                         disk = &sim_disks[i];
-        assert(disk != NULL && disk->open == NULL);
+        assert(disk != NULL);
+        if (disk->open != NULL) /* its lock is held */
+                return eng_error_set(error, -EBUSY, "%s is in use", disk->path);
         if (disk->unreadable)
                 return eng_error_set(error, -EIO, "%s cannot be read", disk->path);
         d = calloc(1, sizeof(*d));

@@ -7,6 +7,7 @@
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_operator.h"
 #include "tests/sim/sim_world.h"
 
 #define N(figure) ((unsigned long long)(figure))
@@ -17,6 +18,10 @@ static void report(uint64_t events)
                "frames\n",
                N(world_figures.lives), N(sim_figures.power_cuts), N(sim_figures.kills), N(world_figures.faults),
                N(sim_figures.failures), N(sim_figures.hangs), N(sim_figures.rotten));
+        printf("  drives: %llu lost for good, %llu replaced, %llu returned, %llu added, %llu removed; %llu requests "
+               "refused\n",
+               N(operator_figures.lost), N(operator_figures.replaced), N(operator_figures.returned),
+               N(operator_figures.added), N(operator_figures.removed), N(operator_figures.refused));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),
                N(sim_alloc_figures.ends));
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n", N(client_figures.ops),
@@ -35,7 +40,9 @@ int main(int argc, char **argv)
                 .figures = {{&world_figures, sizeof(world_figures)},
                             {&client_figures, sizeof(client_figures)},
                             {&sim_figures, sizeof(sim_figures)},
-                            {&sim_alloc_figures, sizeof(sim_alloc_figures)}},
+                            {&sim_alloc_figures, sizeof(sim_alloc_figures)},
+                            {&operator_figures, sizeof(operator_figures)}},
+                .points = "allocations",
                 .report = report,
         };
 

@@ -130,9 +130,10 @@ struct apply {
         void *arg;
 };
 
+/* A copy proves nothing dead (I6). */
 static void died(const struct apply *a, struct eng_buf *value)
 {
-        if (eng_value_has_shards((const struct fmt_value *)value->data))
+        if (a->rec->type != FMT_RECORD_COPY && eng_value_has_shards((const struct fmt_value *)value->data))
                 a->dead(a->arg, eng_buf_ref(value));
 }
 
@@ -198,7 +199,7 @@ static void gone(const struct apply *a, const uint8_t *name, size_t len, enum si
 
         if (entry->seq > a->rec->seq)
                 return;
-        if (entry->kind == SIM_PUT && entry->value != NULL && !(kind == SIM_GONE && name[0] == FMT_SPACE_PART))
+        if (entry->kind == SIM_PUT && entry->value != NULL)
                 died(a, entry->value);
         set(a, entry, kind, NULL);
 }

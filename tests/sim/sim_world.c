@@ -15,11 +15,12 @@
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_operator.h"
 
 #define LIVES_MAX  6u
 #define EVENTS_MAX 3000000u
 #define LIFE_NS    (60 * SIM_S)
-#define HEAL_NS    (400 * SIM_S)
+#define HEAL_NS    (700 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
 
 struct world_figures world_figures;
 
@@ -104,6 +105,7 @@ static void plan_history(void)
         world.buckets_on = plan_chance(3) ? 4 + (unsigned)plan_below(20) : 0;
         world.think = sim_skewed(SIM_PLAN, 1, 500 * SIM_MS);
         plan_keys();
+        operator_begin(plan.faults && plan.rotten < 0);
         sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
                   plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
                   plan.faults ? "faults" : "calm");
@@ -111,13 +113,10 @@ static void plan_history(void)
 
 /* ---- beginning and ending a life --------------------------------------------------------------------------------- */
 
-static unsigned away_now(void)
+/* Whether it could be there, but for what the seed says of this life. */
+static bool is_there(const struct sim_disk *disk)
 {
-        unsigned i, n = 0;
-
-        for (i = 0; i < sim_disk_count; i++)
-                n += !sim_disks[i].present || sim_disks[i].unreadable || sim_drive_failed(&sim_disks[i]);
-        return n;
+        return disk->use == SIM_DISK_PARTED ? disk->kept : disk->use != SIM_DISK_LOST;
 }
 
 static void choose_drives(bool first, bool last)
@@ -131,7 +130,7 @@ static void choose_drives(bool first, bool last)
                         plan.away[i]--;
                 if (last)
                         plan.away[i] = 0;
-                disk->present = plan.away[i] == 0;
+                disk->present = plan.away[i] == 0 && is_there(disk);
                 disk->unreadable = disk->full = false;
                 if (last)
                         memset(&disk->faults, 0, sizeof(disk->faults));
@@ -139,7 +138,7 @@ static void choose_drives(bool first, bool last)
         for (i = 0; i < sim_disk_count && plan.faults && !first && !last; i++) {
                 struct sim_disk *disk = &sim_disks[i];
 
-                if (!disk->present || away_now() >= plan.tolerated)
+                if (!disk->present || sim_disks_away() >= plan.tolerated)
                         continue;
                 if (sim_chance(SIM_FAULTS, 5))
                         plan.away[i] = 1 + (unsigned)sim_below(SIM_FAULTS, 3);
@@ -179,8 +178,10 @@ static int open_store(bool format)
         rv = eng_store_open(&options, &world.store, &error);
         if (rv != 0)
                 sim_trace("open: %d %s", rv, error.text);
-        else
+        if (rv == 0) {
                 eng_store_start(world.store);
+                operator_start();
+        }
         return rv;
 }
 
@@ -225,11 +226,11 @@ static void fault(void *arg)
         switch (sim_below(SIM_FAULTS, 6)) {
         case 0:
         case 1:
-                if (away_now() < plan.tolerated)
+                if (sim_disks_away() < plan.tolerated)
                         sim_drive_fail(disk, "its seed says so");
                 break;
         case 2:
-                if (away_now() < plan.tolerated)
+                if (sim_disks_away() < plan.tolerated)
                         sim_drive_hang(disk, 5 * SIM_S + sim_below(SIM_FAULTS, 10 * SIM_S));
                 break;
         case 3:
@@ -267,7 +268,7 @@ static void live(bool *open)
                 world.gone = true;
                 return;
         }
-        sim_alloc_arm(!world.last && world.bucket_count > 0);
+        sim_alloc_arm((!world.last || (sim_sweep_at != 0 && !world.final)) && world.bucket_count > 0);
         if (!sim_step())
                 sim_fail("nothing happens any more");
         sim_alloc_arm(false);
@@ -278,7 +279,7 @@ static void live(bool *open)
         *open = true;
         sim_trace("the store is open%s, epoch %llu", world.store->coord->view.writable ? "" : " for reading",
                   (unsigned long long)world.store->coord->view.epoch);
-        if (world.store->coord->view.in != eng_bit(sim_disk_count) - 1)
+        if (world.store->coord->view.in != world.store->coord->view.map->all)
                 world.calm = false; /* groups with too few current members refuse changes */
         if (world.store->coord->view.writable)
                 history_settled();
@@ -312,7 +313,7 @@ static void check_calm(bool *open)
         uint64_t leaked;
 
         live_for(12 * SIM_S, open);
-        leaked = check_leaks();
+        leaked = operator_worked() ? 0 : check_leaks(); /* else the sweep may be still to come */
         if (leaked > 0)
                 sim_fail("%llu frames that nothing names are left, though nothing has gone wrong",
                          (unsigned long long)leaked);
@@ -329,11 +330,11 @@ static void one_life(unsigned number)
 
         choose_drives(number == 0, false);
         world.gone = false;
-        world.calm = plan.rotten < 0 && !plan.refuses && away_now() == 0 && !sim_alloc_fails();
+        world.calm = plan.rotten < 0 && !plan.refuses && sim_disks_away() == 0 && !sim_alloc_fails();
         world_figures.lives++;
         world.ops_left = number == 0 ? 0 : plan.ops_per_life;
         if (open_store(number == 0) != 0) {
-                if (away_now() < sim_disk_count)
+                if (sim_disks_away() < sim_disks_serving())
                         sim_fail("a store with drives could not be opened");
                 end_life(END_KILL);
                 return;
@@ -372,35 +373,76 @@ static void one_life(unsigned number)
 
 static bool healed(void)
 {
+        const struct eng_coord *c = world.store->coord;
         static struct eng_health health;
 
         eng_health_read(world.store, &health);
-        return health.writable && health.drives_in == sim_disk_count && !health.healing && health.objects_below == 0 &&
-               world.store->coord->join == NULL;
+        /* one that is lost is removed when no part of an upload needs it any more: see at_rest() */
+        return health.writable && (c->view.in | c->shape.leaving) == c->view.map->all && !health.healing &&
+               (health.objects_below == 0 || c->shape.leaving != 0) && c->join == NULL;
+}
+
+/* Nothing is left of a change of the drives; what took another's place has all that it should. */
+static bool at_rest(void)
+{
+        const struct eng_coord *c = world.store->coord;
+
+        return c->shape.adding == 0 && c->shape.leaving == 0 && c->shape.shedding == 0 && c->wish.leaving == 0 &&
+               c->wish.gone == 0 && c->filling == 0 && operator_idle() && healed();
 }
 
 static void not_whole(void)
 {
         const struct eng_health *h = &world.store->health;
+        const struct eng_coord *c = world.store->coord;
         unsigned i;
 
         printf("%s, %swritable, %s, %llu objects below, %s\n", h->ready ? "ready" : "not ready",
                h->writable ? "" : "not ", h->healing ? "healing" : "not healing", (unsigned long long)h->objects_below,
                h->reason);
-        for (i = 0; i < sim_disk_count; i++)
+        printf("  adding %llx, leaving %llx, shedding %llx, filling %llx, the operator is %s\n",
+               (unsigned long long)c->shape.adding, (unsigned long long)c->shape.leaving,
+               (unsigned long long)c->shape.shedding, (unsigned long long)c->filling,
+               operator_idle() ? "idle" : "not idle");
+        for (i = 0; i < world.store->drive_count; i++)
                 printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state,
                        world.store->members[i].reason);
         sim_fail("with all drives back and no faults it is not whole after %llu s", HEAL_NS / SIM_S);
 }
 
-static void last_life(bool lose_indexes)
+/* In a sweep: memory that was not to be had has stopped a start, or put a drive out, and the store says so: it is to be restarted. */
+static bool asks_for_restart(void)
 {
-        bool open = false;
-        uint64_t until;
+        unsigned i;
+
+        if (sim_sweep_at == 0 || sim.points < sim_sweep_at || world.restarted)
+                return false;
+        for (i = 0; i < world.store->drive_count; i++)
+                if (world.store->members[i].state == ENG_DRIVE_FAILED)
+                        return true;
+        return world.store->coord->phase == ENG_PHASE_WAITING;
+}
+
+static void wait_for(bool (*state)(void), bool *open)
+{
+        uint64_t until = sim.now + HEAL_NS;
+
+        while (!world.gone && (!*open || !state())) {
+                live_for(SIM_S / 2, open);
+                if (sim.now > until && asks_for_restart())
+                        world.gone = world.restarted = true;
+                else if (sim.now > until)
+                        not_whole();
+        }
+}
+
+/* All drives are there and nothing fails any more, but in a sweep an allocation may still, once; then it begins again. */
+static void begin_last_life(bool lose_indexes, bool *open)
+{
         unsigned i;
 
         choose_drives(false, true);
-        world.gone = false;
+        world.gone = *open = false;
         world.last = true;
         for (i = 0; i < sim_disk_count; i++)
                 sim_disks[i].lose_index = lose_indexes;
@@ -408,15 +450,22 @@ static void last_life(bool lose_indexes)
         world.ops_left = 0;
         if (open_store(false) != 0)
                 sim_fail("the last opening fails");
-        until = sim.now + HEAL_NS;
-        while (!open || !healed()) {
-                live_for(SIM_S / 2, &open);
-                if (sim.now > until)
-                        not_whole();
+        wait_for(healed, open);
+        if (world.gone) {
+                end_life(END_KILL);
+                begin_last_life(lose_indexes, open);
         }
+}
+
+static void last_life(bool lose_indexes)
+{
+        bool open;
+
+        begin_last_life(lose_indexes, &open);
         world.final = true;
         clients_final();
         live_for(12 * SIM_S, &open);
+        wait_for(at_rest, &open); /* parts of the uploads that have ended now were in its way */
         check_replicas();
         check_shards(plan.rotten);
         check_idle();

@@ -37,7 +37,7 @@ static struct lp_io *flying;
 static struct loose *loose;
 static unsigned loose_count, loose_size;
 static uint64_t serial, calls_left, good_left; /* good_left: I/O and calls until one goes wrong, that one included; 0: none does */
-static bool armed, dead, erred;
+static bool armed, dead, erred, swept;
 static int first_fd;
 
 /* ---- what is not flushed --------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static void lose(const struct loose *one)
 /* This one goes wrong. A process does not live long after that: its drive must not do so at all (I8). */
 static bool errs(void)
 {
-        if (good_left == 0 || --good_left > 0)
+        if (sim_sweep_at != 0 ? !swept || !sim_sweep_point() : good_left == 0 || --good_left > 0)
                 return false;
         erred = true;
         disk_figures.errors++;
@@ -307,7 +307,7 @@ int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned
 void disk_begin(void)
 {
         flying = NULL;
-        armed = dead = erred = false;
+        armed = dead = erred = swept = false;
         good_left = 0;
         first_fd = dup(0);
         assert(first_fd >= 0);
@@ -323,6 +323,11 @@ void disk_arm(uint64_t n)
 void disk_err(uint64_t n)
 {
         good_left = n;
+}
+
+void disk_sweep(bool on)
+{
+        swept = on;
 }
 
 bool disk_erred(void)

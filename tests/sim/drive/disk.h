@@ -24,6 +24,8 @@ bool disk_dead(void);
 /* The n-th I/O or such call from now on goes wrong (EIO), what it was to write being there or not. 0: none. One has. */
 void disk_err(uint64_t n);
 bool disk_erred(void);
+/* In a sweep: whether those of now are among the ones that may go wrong. */
+void disk_sweep(bool on);
 
 /* The process is gone. What was in flight was carried out, in part or not at all, and what was not flushed stays so. */
 void disk_kill(void);

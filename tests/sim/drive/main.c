@@ -72,6 +72,7 @@ int main(int argc, char **argv)
                 .size = 8,
                 .history = history,
                 .figures = {{&world_figures, sizeof(world_figures)}, {&disk_figures, sizeof(disk_figures)}},
+                .points = "I/Os and calls",
                 .report = report,
                 .options = " [--keep]",
                 .option = option,

@@ -312,6 +312,7 @@ static void end_well(void)
         world.crash_at = world.moments_left = 0;
         disk_arm(0);
         disk_err(0);
+        disk_sweep(false);
         disk_finish();
         world.drive->ops->close(world.drive);
         for (n = 0; n < 2; n++)
@@ -378,6 +379,7 @@ static void one_process(void)
 
         disk_begin();
         plan_end();
+        disk_sweep(true);
         well = live();
         if (world.drive != NULL)
                 count_figures();

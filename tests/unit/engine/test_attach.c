@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "engine/store.h"
 #include "tests/lib/store_objects.h"
 
 #define LOST  2u
@@ -276,6 +277,26 @@ static void test_refusals(void **state)
         sf_remove(&sf);
 }
 
+static bool waits_for_drives(const struct eng_health *h, void *arg)
+{
+        return !h->ready && strstr(h->reason, "no drive could be opened") != NULL;
+}
+
+/* All that a start finds is a drive that was formatted for a slot and never handed over. */
+static void test_only_a_new_one(void **state)
+{
+        struct eng_identity identity = {.store_id = {1}, .drive_id = {2}, .layout = FMT_LAYOUT_VERSION};
+        struct fmt_epoch epoch = {.pg_count = ENG_PG_COUNT, .k = 2, .m = 2};
+        struct sf sf;
+
+        sf_make(&sf, 1, 2);
+        assert_int_equal(eng_folder_format(sf.path[0], &identity, &epoch, sizeof(epoch), &sf.error), 0);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, waits_for_drives, NULL, 30));
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -285,6 +306,7 @@ int main(void)
                 cmocka_unit_test(test_missing_at_the_start),
                 cmocka_unit_test(test_failed_and_returned),
                 cmocka_unit_test(test_refusals),
+                cmocka_unit_test(test_only_a_new_one),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

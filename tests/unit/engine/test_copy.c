@@ -17,16 +17,22 @@
 #include "engine/drive/local.h"
 #include "tests/lib/drive_fixture.h"
 
-static int append(struct fx *fx, const struct fx_body *body, enum fmt_record_type type, uint64_t seq)
+static int append_knowing(struct fx *fx, const struct fx_body *body, enum fmt_record_type type, uint64_t seq,
+                          uint64_t committed)
 {
         struct fx_op op;
         int rv;
 
-        fx_fill_append(&op, body, 1, seq, 0);
+        fx_fill_append(&op, body, 1, seq, committed);
         op.op.append.type = (uint16_t)type;
         rv = fx_run(fx, &op);
         eng_buf_unref(op.op.append.body);
         return rv;
+}
+
+static int append(struct fx *fx, const struct fx_body *body, enum fmt_record_type type, uint64_t seq)
+{
+        return append_knowing(fx, body, type, seq, 0);
 }
 
 static int put(struct fx *fx, enum fmt_record_type type, const char *key, const char *bytes, uint64_t seq)
@@ -47,6 +53,17 @@ static int copy_delete(struct fx *fx, const char *key, uint64_t seq)
         memset(&body, 0, sizeof(body));
         fx_body_delete(&body, name, fx_name(name, key));
         return append(fx, &body, FMT_RECORD_COPY, seq);
+}
+
+/* As shed.c does: with the number that the name had. */
+static int forget(struct fx *fx, const char *key, uint64_t seq)
+{
+        static struct fx_body body;
+        uint8_t name[64];
+
+        memset(&body, 0, sizeof(body));
+        fx_body_delete(&body, name, fx_name(name, key));
+        return append_knowing(fx, &body, FMT_RECORD_COPY, seq, seq);
 }
 
 static int append_void(struct fx *fx)
@@ -201,6 +218,32 @@ static void test_pending_is_older_than_copy(void **state)
         fx_destroy(&fx);
 }
 
+/* A name that was forgotten stays so, though the log says nowhere else that its record counted. */
+static void test_forgotten(void **state)
+{
+        unsigned i;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "stays", "stays", 1), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "goes", "goes", 2), 0);
+        assert_int_equal(put(&fx, FMT_RECORD_PG, "waits", "waits", 3), 0);
+        assert_int_equal(fx_commit(&fx, 1, 2), 0);
+        assert_int_equal(forget(&fx, "goes", 2), 0);
+        for (i = 0; i < 3; i++) {
+                assert_int_equal(pending(&fx), 1);
+                assert_true(has(&fx, "stays", "stays"));
+                assert_int_equal(fx_lookup_rv(&fx, "goes"), -ENOENT);
+                assert_int_equal(fx_lookup_rv(&fx, "waits"), -ENOENT);
+                reopen(&fx, i == 1);
+        }
+        assert_int_equal(fx_commit(&fx, 1, 3), 0);
+        assert_int_equal(fx_lookup_rv(&fx, "goes"), -ENOENT);
+        assert_true(has(&fx, "waits", "waits"));
+        fx_destroy(&fx);
+}
+
 static void put_shards(struct fx *fx, uint64_t id, uint64_t seq)
 {
         static struct fx_body body;
@@ -296,6 +339,7 @@ int main(void)
                 cmocka_unit_test(test_catching_up),
                 cmocka_unit_test(test_older_copies_lose),
                 cmocka_unit_test(test_pending_is_older_than_copy),
+                cmocka_unit_test(test_forgotten),
                 cmocka_unit_test(test_void_over_close),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_copies_prove_nothing_dead),

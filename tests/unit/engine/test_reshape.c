@@ -256,6 +256,30 @@ static void test_remove_lost(void **state)
         end(&sf, bucket, &e, 3);
 }
 
+/* With one parity shard, a group of the lost drive has one member left while what it held goes elsewhere. */
+static void test_remove_lost_with_one_parity(void **state)
+{
+        struct so_expected e;
+        uint64_t bucket;
+        struct sf sf;
+
+        so_begin_coded(&sf, 4, 2, 1, &bucket, &e);
+        so_change(&sf, bucket, &e, 1, 5);
+        sf_close(&sf);
+        so_move(&sf, 1, true);
+        start(&sf);
+        assert_int_equal(remove_drive(&sf, 1), 0);
+        rest(&sf);
+        so_change(&sf, bucket, &e, 2, 7);
+        so_check(&sf, bucket, &e);
+        restart(&sf);
+        rest(&sf);
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        so_move(&sf, 1, false);
+        sf_remove(&sf);
+}
+
 static void test_remove_interrupted(void **state)
 {
         struct so_expected e;
@@ -395,6 +419,7 @@ int main(void)
                 cmocka_unit_test(test_add_fails),
                 cmocka_unit_test(test_remove),
                 cmocka_unit_test(test_remove_lost),
+                cmocka_unit_test(test_remove_lost_with_one_parity),
                 cmocka_unit_test(test_remove_interrupted),
                 cmocka_unit_test(test_remove_under_an_upload),
                 cmocka_unit_test(test_moved_to_other_drives),

@@ -1,0 +1,346 @@
+/*
+ * sim_operator.c - see sim_operator.h.
+ */
+#include "tests/sim/sim_operator.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "engine/store.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_clients.h"
+#include "tests/sim/sim_disk.h"
+
+#define WORKS_IN 3u /* one history in so many */
+#define JOBS_MAX 5u
+
+struct operator_figures operator_figures;
+
+enum job { JOB_NONE, JOB_REPLACE, JOB_ADD, JOB_REMOVE };
+
+static struct {
+        bool may_lose, worked;
+        unsigned jobs_left;
+        enum job job;
+        unsigned slot;         /* REPLACE, REMOVE */
+        struct sim_disk *disk; /* REPLACE, ADD: an empty folder, at first */
+        uint64_t number;       /* of the report that is awaited; 0: none */
+} work;
+
+static uint64_t below(uint64_t n)
+{
+        return sim_below(SIM_OPERATOR, n);
+}
+
+static bool chance(unsigned of)
+{
+        return sim_chance(SIM_OPERATOR, of);
+}
+
+static struct eng_coord *coord(void)
+{
+        return world.store->coord;
+}
+
+/* ---- what is there ------------------------------------------------------------------------------------------- */
+
+/* Whether the store's map has this disk in its slot. */
+static bool is_placed(const struct sim_disk *disk)
+{
+        return disk->formatted && disk->identity.slot < world.store->drive_count &&
+               memcmp(world.store->members[disk->identity.slot].id, disk->identity.drive_id, FMT_ID) == 0;
+}
+
+static bool is_in(const struct sim_disk *disk)
+{
+        return is_placed(disk) && world.store->members[disk->identity.slot].state == ENG_DRIVE_IN;
+}
+
+static struct sim_disk *disk_in_use(unsigned slot)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].use == SIM_DISK_SERVES && sim_disks[i].identity.slot == slot)
+                        return &sim_disks[i];
+        return NULL;
+}
+
+/* One that is to be taken in and is in the map already: this one, or one of an earlier try. */
+static struct sim_disk *new_disk_placed(void)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].use == SIM_DISK_NEW && is_placed(&sim_disks[i]))
+                        return &sim_disks[i];
+        return NULL;
+}
+
+/* No change of the drives is under way, and all that there are have what they should. */
+static bool is_whole(void)
+{
+        const struct eng_coord *c = coord();
+        const struct eng_shape *s = &c->shape;
+        eng_mask all = c->view.map->all;
+
+        return c->view.writable && !c->changing && c->join == NULL && c->attach == NULL && c->view.in == all &&
+               (c->view.up & all) == all && c->base == all && c->filling == 0 && (s->adding | s->leaving) == 0 &&
+               (c->wish.adding | c->wish.leaving | c->wish.gone) == 0 && sim_disks_away() == 0;
+}
+
+/* So many drives that one less can hold an object's shards, each on another. */
+static bool may_shrink(void)
+{
+        return world.store->m > 0 && eng_counted(&coord()->view) > world.store->k + world.store->m;
+}
+
+/* A known gap: with one parity shard, uploads in groups of a drive that is lost can't end, and its removal waits for them. */
+static bool can_do_without(void)
+{
+        return world.store->m > 1 || world.parts == 0;
+}
+
+/* ---- what he begins ---------------------------------------------------------------------------------------------- */
+
+/* The disk, and all that it held, is gone; the others can go on without it. */
+static bool lose(void)
+{
+        unsigned slot = (unsigned)below(world.store->drive_count);
+        struct sim_disk *disk = disk_in_use(slot);
+        eng_mask all = coord()->view.map->all;
+
+        if (!work.may_lose || disk == NULL || world.store->m == 0 || !is_whole() ||
+            !eng_could_form(world.store, all & ~eng_bit(slot), all))
+                return false;
+        work.slot = slot;
+        work.job = JOB_REMOVE;
+        if (!may_shrink() || !can_do_without() || !chance(3)) {
+                work.disk = sim_disk_new();
+                work.job = work.disk != NULL ? JOB_REPLACE : JOB_NONE;
+        }
+        if (work.job == JOB_NONE)
+                return false;
+        sim_trace("operator: drive %u is lost, it will be %s", slot, work.job == JOB_REMOVE ? "removed" : "replaced");
+        operator_figures.lost++;
+        world.calm = false;
+        disk->use = SIM_DISK_LOST;
+        disk->present = false;
+        sim_drive_fail(disk, "it is lost for good");
+        return true;
+}
+
+static bool add(void)
+{
+        work.disk = sim_disk_new();
+        if (work.disk == NULL)
+                return false;
+        work.job = JOB_ADD;
+        sim_trace("operator: a drive is to be added");
+        return true;
+}
+
+static bool remove_one(void)
+{
+        unsigned slot = (unsigned)below(world.store->drive_count);
+
+        if (!may_shrink() || disk_in_use(slot) == NULL)
+                return false;
+        work.job = JOB_REMOVE;
+        work.slot = slot;
+        sim_trace("operator: drive %u is to be removed", slot);
+        return true;
+}
+
+/* One that is away or has failed is back, and the store is told so: if it does not take it, the next start will. */
+static bool bring_back(void)
+{
+        struct sim_disk *disk = &sim_disks[below(sim_disk_count)];
+        uint64_t number;
+
+        if (disk->use != SIM_DISK_SERVES || (disk->present && !disk->unreadable && !sim_drive_failed(disk)))
+                return false;
+        sim_trace("operator: drive %u is back", disk->identity.slot);
+        disk->present = true;
+        disk->unreadable = false;
+        if (eng_drive_attach(world.store, disk->identity.slot, chance(2) ? disk->path : NULL, false, &number) == 0)
+                operator_figures.returned++;
+        return true;
+}
+
+static void begin_job(void)
+{
+        bool begun = false;
+
+        if (work.jobs_left == 0 || world.last)
+                return;
+        switch (below(6)) {
+        case 0:
+        case 1:
+                begun = lose();
+                break;
+        case 2:
+                begun = add();
+                break;
+        case 3:
+                begun = remove_one();
+                break;
+        default:
+                begun = bring_back();
+        }
+        work.jobs_left -= begun;
+        work.worked |= begun;
+}
+
+/* ---- what he goes on with ------------------------------------------------------------------------------------------- */
+
+static void job_done(uint64_t *figure)
+{
+        (*figure)++;
+        work.job = JOB_NONE;
+        work.disk = NULL;
+}
+
+/* A disk is no drive of the store any more. Its folder may still be given to the store, or be found again. */
+static void part_with(struct sim_disk *disk)
+{
+        disk->use = SIM_DISK_PARTED;
+        disk->kept = chance(3);
+}
+
+static bool is_taken_in(void)
+{
+        struct sim_disk *disk = new_disk_placed(), *lost;
+
+        if (disk == NULL || !is_in(disk) || (coord()->shape.adding & eng_bit(disk->identity.slot)))
+                return false;
+        for (lost = sim_disks; lost < sim_disks + sim_disk_count; lost++)
+                if (lost->use == SIM_DISK_LOST)
+                        part_with(lost);
+        disk->use = SIM_DISK_SERVES;
+        return true;
+}
+
+static bool is_removed(void)
+{
+        unsigned i;
+
+        if (!(coord()->shape.gone & eng_bit(work.slot)))
+                return false;
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].identity.slot == work.slot &&
+                    (sim_disks[i].use == SIM_DISK_SERVES || sim_disks[i].use == SIM_DISK_LOST))
+                        part_with(&sim_disks[i]);
+        return true;
+}
+
+/* The last request has been answered, or was forgotten with its process. */
+static bool is_answered(void)
+{
+        struct eng_attach_report report;
+
+        if (work.number == 0 || eng_attach_read(world.store, work.number, &report) != 0)
+                return true;
+        if (report.running)
+                return false;
+        work.number = 0;
+        if (report.rv == 0)
+                return true;
+        operator_figures.refused++;
+        sim_trace("operator: refused: %d %s", report.rv, report.text);
+        return true;
+}
+
+/* A folder that an earlier try has left in use, or with something on it, is no good: he takes another, while there are any. */
+static bool have_folder(void)
+{
+        struct sim_disk *another;
+
+        if (work.disk->open == NULL && !(work.disk->formatted && work.disk->log_count > 1))
+                return true;
+        another = sim_disk_new();
+        if (another != NULL)
+                work.disk = another;
+        return another != NULL;
+}
+
+static void take_in(void)
+{
+        int rv = 0;
+
+        if (new_disk_placed() != NULL || !is_answered() || !have_folder())
+                return; /* it is on its way */
+        if (work.job == JOB_ADD)
+                rv = eng_drive_add(world.store, work.disk->path, &work.number);
+        else
+                rv = eng_drive_attach(world.store, work.slot, work.disk->path, true, &work.number);
+        if (rv != 0)
+                work.number = 0;
+}
+
+static void take_out(void)
+{
+        if (((coord()->shape.leaving | coord()->wish.leaving) & eng_bit(work.slot)) || !is_answered())
+                return;
+        if (eng_drive_remove(world.store, work.slot, &work.number) != 0)
+                work.number = 0;
+}
+
+static void go_on(void)
+{
+        switch (work.job) {
+        case JOB_NONE:
+                begin_job();
+                break;
+        case JOB_ADD:
+        case JOB_REPLACE:
+                if (is_taken_in())
+                        job_done(work.job == JOB_ADD ? &operator_figures.added : &operator_figures.replaced);
+                else
+                        take_in();
+                break;
+        case JOB_REMOVE:
+                if (is_removed())
+                        job_done(&operator_figures.removed);
+                else
+                        take_out();
+                break;
+        }
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+static void look(void *arg)
+{
+        if (coord()->phase == ENG_PHASE_OPEN && world.bucket_count > 0)
+                go_on();
+        if (work.job != JOB_NONE || work.jobs_left > 0)
+                sim_at(sim_skewed(SIM_OPERATOR, 10 * SIM_MS, 2 * SIM_S), NULL, look, NULL);
+}
+
+void operator_begin(bool may_lose)
+{
+        memset(&work, 0, sizeof(work));
+        if (!chance(WORKS_IN))
+                return;
+        work.may_lose = may_lose;
+        work.jobs_left = 1 + (unsigned)below(JOBS_MAX);
+        sim_trace("plan: an operator with %u things to do", work.jobs_left);
+}
+
+void operator_start(void)
+{
+        work.number = 0;
+        if (work.job != JOB_NONE || work.jobs_left > 0)
+                sim_at(sim_skewed(SIM_OPERATOR, SIM_MS, 3 * SIM_S), NULL, look, NULL);
+}
+
+bool operator_worked(void)
+{
+        return work.worked;
+}
+
+bool operator_idle(void)
+{
+        return work.job == JOB_NONE;
+}
