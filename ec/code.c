@@ -55,11 +55,26 @@ void era_encode(const struct era_code *code, size_t len, const uint8_t *const da
                        (uint8_t **)parity);
 }
 
-void era_update(const struct era_code *code, size_t len, unsigned index, const uint8_t *data, uint8_t *const parity[])
+/* As of a code of one data shard: to set parity is not to read it. */
+static void set_parity(const struct era_code *code, size_t len, unsigned index, const uint8_t *data, uint8_t *const parity[])
+{
+        uint8_t tables[TABLE_SIZE * ERA_MAX_M];
+        unsigned i;
+
+        for (i = 0; i < code->m; i++)
+                memcpy(tables + TABLE_SIZE * i, code->tables + TABLE_SIZE * (i * code->k + index), TABLE_SIZE);
+        ec_encode_data((int)len, 1, (int)code->m, tables, (uint8_t *[]){(uint8_t *)data}, (uint8_t **)parity);
+}
+
+void era_update(const struct era_code *code, size_t len, unsigned index, bool first, const uint8_t *data, uint8_t *const parity[])
 {
         assert(len % 32 == 0 && len <= INT32_MAX && index < code->k);
         if (code->m == 0 || len == 0)
                 return;
+        if (first) {
+                set_parity(code, len, index, data, parity);
+                return;
+        }
         ec_encode_data_update((int)len, (int)code->k, (int)code->m, (int)index, (uint8_t *)code->tables,
                               (uint8_t *)data, (uint8_t **)parity);
 }

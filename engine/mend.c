@@ -579,14 +579,11 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
 static void begin_stripe(struct eng_mend *mend)
 {
         const struct eng_part *part = &mend->plan->part;
-        unsigned i;
 
         mend->unit_len = eng_part_unit(&part->head, mend->stripe);
         mend->stripe_left = eng_stripe_bytes(&part->head, mend->stripe);
         mend->unit_no = 0;
         mend->fill = 0;
-        for (i = 0; i < part->head.m; i++)
-                memset((uint8_t *)mend->parity[i] + LP_SLOT_HEADER, 0, mend->unit_len);
 }
 
 static void end_unit(struct eng_mend *mend)
@@ -599,7 +596,7 @@ static void end_unit(struct eng_mend *mend)
         for (i = 0; i < part->head.m; i++)
                 parity[i] = (uint8_t *)mend->parity[i] + LP_SLOT_HEADER;
         if (part->head.m != 0)
-                era_update(mend->code, mend->unit_len, mend->unit_no, payload, parity);
+                era_update(mend->code, mend->unit_len, mend->unit_no, mend->unit_no == 0, payload, parity);
         write_shard(mend, mend->unit, mend->unit_no);
         mend->unit_no++;
         mend->fill = 0;

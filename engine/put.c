@@ -267,10 +267,8 @@ static int begin_stripe(struct eng_put *put)
                         return rv;
         }
         put->stripe_unit = unit_of_stripe(put);
-        for (i = 0; i < put->m; i++) {
+        for (i = 0; i < put->m; i++)
                 put->parity[i] = take_slot(put);
-                memset((uint8_t *)put->parity[i] + LP_SLOT_HEADER, 0, put->stripe_unit);
-        }
         put->unit_no = 0;
         put->in_stripe = true;
         return 0;
@@ -298,7 +296,7 @@ static void flush_unit(struct eng_put *put)
         for (i = 0; i < put->m; i++)
                 parity[i] = (uint8_t *)put->parity[i] + LP_SLOT_HEADER;
         if (put->m != 0)
-                era_update(put->code, put->stripe_unit, put->unit_no, payload, parity);
+                era_update(put->code, put->stripe_unit, put->unit_no, put->unit_no == 0, payload, parity);
         write_shard(put, put->current, put->unit_no, put->fill);
         put->current = NULL;
         put->fill = 0;

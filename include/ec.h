@@ -27,10 +27,10 @@ void era_code_free(struct era_code *code);
 void era_encode(const struct era_code *code, size_t len, const uint8_t *const data[], uint8_t *const parity[]);
 
 /*
- * Adds one data buffer (number index of k) into m parity accumulators. The accumulators start as zeroes; after all k buffers
- * were added in any order they equal era_encode()'s result.
+ * Adds one data buffer (number index of k) into m parity accumulators; the first one (first) sets them, whatever they held. After all k buffers
+ * were added in any order they equal era_encode()'s result. A buffer that is left out counts as zeroes.
  */
-void era_update(const struct era_code *code, size_t len, unsigned index, const uint8_t *data, uint8_t *const parity[]);
+void era_update(const struct era_code *code, size_t len, unsigned index, bool first, const uint8_t *data, uint8_t *const parity[]);
 
 /*
  * Rebuilds shards. shards[i] for i in 0..k+m-1 points at len bytes where present[i], and is ignored where not.

@@ -200,14 +200,14 @@ static void test_update_equals_encode(void **state)
         for (c = 0; c < sizeof(codes) / sizeof(codes[0]); c++) {
                 stripe_make(&s, codes[c].k, codes[c].m, 32 * (1 + random_next() % (LEN_MAX / 32)));
                 for (i = 0; i < s.m; i++)
-                        parity[i] = calloc(1, s.len);
+                        parity[i] = memset(malloc(s.len), 0x5a, s.len);
                 for (i = 0; i < s.k; i++) { /* in a random order */
                         j = (unsigned)(random_next() % (i + 1));
                         order[i] = order[j];
                         order[j] = i;
                 }
                 for (i = 0; i < s.k; i++)
-                        era_update(s.code, s.len, order[i], s.shards[order[i]], parity);
+                        era_update(s.code, s.len, order[i], i == 0, s.shards[order[i]], parity);
                 for (i = 0; i < s.m; i++) {
                         assert_memory_equal(parity[i], s.shards[s.k + i], s.len);
                         free(parity[i]);
@@ -222,7 +222,7 @@ static void test_no_bytes(void **state)
 
         assert_int_equal(era_code_new(4, 2, &code), 0);
         era_encode(code, 0, NULL, NULL);
-        era_update(code, 0, 3, NULL, NULL);
+        era_update(code, 0, 3, false, NULL, NULL);
         era_code_free(code);
         era_code_free(NULL);
 }
