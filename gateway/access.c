@@ -58,7 +58,8 @@ void gw_access_report(struct gw_request *req, bool complete)
         char remote[REMOTE_TEXT];
         struct gw_access line;
 
-        gw_stats_request(&req->loop->stats, gw_op_index(req->op), status, req->bytes_in, req->bytes_out, total_us);
+        gw_stats_request(&req->loop->stats, gw_op_index(req->op), status, req->bytes_in, req->bytes_out, now - req->started_ns);
+        gw_request_leaves(req);
         if (gw->access == NULL)
                 return;
         line = (struct gw_access){

@@ -204,6 +204,19 @@ void gw_request_free(struct gw_request *req)
 
 #define FROM(state) (1u << GW_##state)
 
+void gw_request_leaves(struct gw_request *req)
+{
+        static const enum gw_stage stages[] = {
+                [GW_LINE] = GW_STAGE_HEAD,  [GW_BEGIN] = GW_STAGE_LOOK, [GW_CHECKED] = GW_STAGE_WORK,
+                [GW_BODY] = GW_STAGE_BODY,  [GW_DRAIN] = GW_STAGE_BODY, [GW_RUN] = GW_STAGE_WORK,
+                [GW_ANSWER] = GW_STAGE_SEND, [GW_SENDING] = GW_STAGE_SEND, [GW_GONE] = GW_STAGE_SEND,
+        };
+        uint64_t now = gw_clock_ns();
+
+        gw_stats_stage(&req->loop->stats, stages[req->state], now - req->state_ns);
+        req->state_ns = now;
+}
+
 void gw_request_move(struct gw_request *req, enum gw_state state)
 {
         static const unsigned allowed[] = {
@@ -219,8 +232,8 @@ void gw_request_move(struct gw_request *req, enum gw_state state)
         };
 
         assert((allowed[state] & (1u << req->state)) != 0);
+        gw_request_leaves(req);
         req->state = state;
-        req->state_ns = gw_clock_ns();
 }
 
 void gw_request_wait(struct gw_request *req)

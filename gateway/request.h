@@ -102,6 +102,8 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target);
 void gw_request_free(struct gw_request *req);
 /* The only place where a state changes. */
 void gw_request_move(struct gw_request *req, enum gw_state state);
+/* Counts the time that it has been in its state, which ends now. */
+void gw_request_leaves(struct gw_request *req);
 
 /* From inside the library's call: suspends the connection until gw_request_wake(). */
 void gw_request_wait(struct gw_request *req);

@@ -8,9 +8,17 @@
 #include "route.h"
 
 static const uint64_t bounds[GW_LATENCY_BUCKETS] = {
-        100,     250,     500,       1000,      2500,      5000,      10000,     25000,     50000,      100000,
-        250000,  500000,  1000000,   2500000,   5000000,   10000000,  30000000,  60000000,  120000000,  UINT64_MAX,
+        10,     25,     50,      100,     250,     500,      1000,     2500,     5000,      10000,      25000,     50000,
+        100000, 250000, 500000,  1000000, 2500000, 5000000,  10000000, 30000000, 60000000,  120000000,  UINT64_MAX,
 };
+
+const char *gw_stage_name(enum gw_stage stage)
+{
+        static const char *const names[] = {[GW_STAGE_HEAD] = "head", [GW_STAGE_LOOK] = "look", [GW_STAGE_BODY] = "body",
+                                            [GW_STAGE_WORK] = "work", [GW_STAGE_SEND] = "send"};
+
+        return names[stage];
+}
 
 uint64_t gw_latency_bound_us(unsigned bucket)
 {
@@ -26,8 +34,19 @@ unsigned gw_latency_bucket(uint64_t us)
         return bucket;
 }
 
+static void add_time(struct gw_times *times, uint64_t ns)
+{
+        gw_count(&times->count[gw_latency_bucket((ns + 999) / 1000)], 1);
+        gw_count(&times->sum_ns, ns);
+}
+
+void gw_stats_stage(struct gw_loop_stats *stats, enum gw_stage stage, uint64_t ns)
+{
+        add_time(&stats->stage[stage], ns);
+}
+
 void gw_stats_request(struct gw_loop_stats *stats, unsigned op, unsigned status, uint64_t bytes_in, uint64_t bytes_out,
-                      uint64_t us)
+                      uint64_t ns)
 {
         struct gw_op_counters *c = &stats->op[op];
         unsigned class = status / 100;
@@ -37,19 +56,23 @@ void gw_stats_request(struct gw_loop_stats *stats, unsigned op, unsigned status,
                 gw_count(&c->by_status[class], 1);
         gw_count(&c->bytes_in, bytes_in);
         gw_count(&c->bytes_out, bytes_out);
-        gw_count(&c->latency[gw_latency_bucket(us)], 1);
-        gw_count(&c->latency_sum_us, us);
+        add_time(&c->latency, ns);
+}
+
+static void sum_times(struct gw_histogram *sum, const struct gw_times *times)
+{
+        for (unsigned i = 0; i < GW_LATENCY_BUCKETS; i++)
+                sum->count[i] += gw_counted(&times->count[i]);
+        sum->sum_ns += gw_counted(&times->sum_ns);
 }
 
 static void add_op(struct gw_op_stats *sum, const struct gw_op_counters *c)
 {
         for (unsigned i = 0; i < 6; i++)
                 sum->by_status[i] += gw_counted(&c->by_status[i]);
-        for (unsigned i = 0; i < GW_LATENCY_BUCKETS; i++)
-                sum->latency[i] += gw_counted(&c->latency[i]);
+        sum_times(&sum->latency, &c->latency);
         sum->bytes_in += gw_counted(&c->bytes_in);
         sum->bytes_out += gw_counted(&c->bytes_out);
-        sum->latency_sum_us += gw_counted(&c->latency_sum_us);
 }
 
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
@@ -68,6 +91,8 @@ void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
                 out->requests_total += gw_counted(&s->requests_total);
                 for (unsigned i = 0; i < out->operations; i++)
                         add_op(&out->op[i], &s->op[i]);
+                for (unsigned i = 0; i < GW_STAGES; i++)
+                        sum_times(&out->stage[i], &s->stage[i]);
         }
 }
 

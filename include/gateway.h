@@ -71,20 +71,36 @@ void gw_free(struct gw_gateway *gw);
 
 /* ---- figures -------------------------------------------------------------------------------------- */
 
-#define GW_LATENCY_BUCKETS 20          /* bucket i: up to gw_latency_bound_us(i); the last: no bound */
+#define GW_LATENCY_BUCKETS 23          /* bucket i: up to gw_latency_bound_us(i); the last: no bound */
 uint64_t gw_latency_bound_us(unsigned bucket);
+
+struct gw_histogram {
+        uint64_t count[GW_LATENCY_BUCKETS];
+        uint64_t sum_ns;
+};
+
+/* What a request's time goes to, one after the other. */
+enum gw_stage {
+        GW_STAGE_HEAD,                 /* its head is received, parsed, and its signature checked */
+        GW_STAGE_LOOK,                 /* the engine is asked what must be known before the body */
+        GW_STAGE_BODY,                 /* the body is received, hashed, encoded and written to drives */
+        GW_STAGE_WORK,                 /* the engine works: lookups, records, flushes */
+        GW_STAGE_SEND,                 /* the answer is sent; of a large object, it is read meanwhile */
+        GW_STAGES
+};
+const char *gw_stage_name(enum gw_stage stage);
 
 struct gw_op_stats {
         const char *operation;         /* S3 name, e.g. "GetObject" */
         uint64_t by_status[6];         /* 1xx (unused), 2xx .. 5xx at [2]..[5]; [0] requests in all */
         uint64_t bytes_in, bytes_out;
-        uint64_t latency[GW_LATENCY_BUCKETS];
-        uint64_t latency_sum_us;
+        struct gw_histogram latency;
 };
 struct gw_stats {
         uint64_t connections_open, connections_total, requests_active, requests_total, upload_memory_used;
         unsigned operations;           /* entries used below */
         struct gw_op_stats op[64];
+        struct gw_histogram stage[GW_STAGES];
 };
 /* Any thread; summed over loops. */
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out);

@@ -127,29 +127,43 @@ static void write_op_u64(const struct metric *metric, const struct srv_figures *
         }
 }
 
+/* One histogram of those that a label tells apart. */
+static void write_times(const char *name, const char *label, const char *value, const struct gw_histogram *times, FILE *out)
+{
+        uint64_t count = 0;
+        unsigned b;
+
+        for (b = 0; b < GW_LATENCY_BUCKETS; b++) {
+                count += times->count[b];
+                fprintf(out, "%s_bucket{%s=\"%s\",le=\"", name, label, value);
+                if (b + 1 < GW_LATENCY_BUCKETS)
+                        fprintf(out, "%.9g", (double)gw_latency_bound_us(b) / 1e6);
+                else
+                        fputs("+Inf", out);
+                fprintf(out, "\"} %" PRIu64 "\n", count);
+        }
+        fprintf(out, "%s_sum{%s=\"%s\"} %.6f\n", name, label, value, (double)times->sum_ns / 1e9);
+        fprintf(out, "%s_count{%s=\"%s\"} %" PRIu64 "\n", name, label, value, count);
+}
+
 static void write_op_latency(const struct metric *metric, const struct srv_figures *figures, FILE *out)
 {
         const struct gw_op_stats *op;
-        uint64_t count;
-        unsigned i, b;
+        unsigned i;
 
         for (i = 0; i < figures->gateway.operations; i++) {
                 op = &figures->gateway.op[i];
-                if (!was_used(op))
-                        continue;
-                for (b = 0, count = 0; b < GW_LATENCY_BUCKETS; b++) {
-                        count += op->latency[b];
-                        fprintf(out, "%s_bucket{operation=\"%s\",le=\"", metric->name, op->operation);
-                        if (b + 1 < GW_LATENCY_BUCKETS)
-                                fprintf(out, "%.9g", (double)gw_latency_bound_us(b) / 1e6);
-                        else
-                                fputs("+Inf", out);
-                        fprintf(out, "\"} %" PRIu64 "\n", count);
-                }
-                fprintf(out, "%s_sum{operation=\"%s\"} %.6f\n", metric->name, op->operation,
-                        (double)op->latency_sum_us / 1e6);
-                fprintf(out, "%s_count{operation=\"%s\"} %" PRIu64 "\n", metric->name, op->operation, count);
+                if (was_used(op))
+                        write_times(metric->name, "operation", op->operation, &op->latency, out);
         }
+}
+
+static void write_stages(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i;
+
+        for (i = 0; i < GW_STAGES; i++)
+                write_times(metric->name, "stage", gw_stage_name(i), &figures->gateway.stage[i], out);
 }
 
 /* ---- loops ---------------------------------------------------------------------------------------- */
@@ -270,6 +284,10 @@ static const struct metric metrics[] = {
          WHOLE},
         {"millrace_request_duration_seconds", HISTOGRAM, "operation",
          "From the first byte of a request to the last of its answer.", write_op_latency, WHOLE},
+        {"millrace_request_stage_seconds", HISTOGRAM, "stage",
+         "What that time goes to, all operations together. head: the head is received, parsed, and its signature checked; look: the engine is asked "
+         "what must be known before the body; body: it is received, hashed, encoded and written to drives; work: the engine works (lookups, "
+         "records, flushes); send: the answer is sent, and a large object read meanwhile.", write_stages, WHOLE},
         {"millrace_request_received_bytes_total", COUNTER, "operation", "Bytes of request bodies.", write_op_u64,
          IN_OP(bytes_in)},
         {"millrace_request_sent_bytes_total", COUNTER, "operation", "Bytes of response bodies.", write_op_u64,

@@ -170,14 +170,16 @@ static void fill_operations(struct gw_stats *g)
         g->op[0].by_status[2] = 5;
         g->op[0].by_status[4] = 1;
         g->op[0].bytes_out = 4096;
-        g->op[0].latency_sum_us = 1500000;
+        g->op[0].latency.sum_ns = 1500000000;
         g->op[1].operation = "NeverUsed";
         g->op[2].operation = "PutObject";
         g->op[2].by_status[0] = GW_LATENCY_BUCKETS;
         for (i = 0; i < GW_LATENCY_BUCKETS; i++)
-                g->op[2].latency[i] = 1;
-        g->op[0].latency[0] = 4;
-        g->op[0].latency[3] = 2;
+                g->op[2].latency.count[i] = 1;
+        g->op[0].latency.count[0] = 4;
+        g->op[0].latency.count[3] = 2;
+        g->stage[GW_STAGE_WORK].count[1] = 7;
+        g->stage[GW_STAGE_WORK].sum_ns = 2500;
 }
 
 static char *text_of(const struct srv_figures *figures)
@@ -234,7 +236,11 @@ static void test_full(void **state)
         has_line(text, "millrace_request_duration_seconds_bucket{operation=\"GetObject\",le=\"+Inf\"} 6");
         has_line(text, "millrace_request_duration_seconds_count{operation=\"GetObject\"} 6");
         has_line(text, "millrace_request_duration_seconds_sum{operation=\"GetObject\"} 1.500000");
-        has_line(text, "millrace_request_duration_seconds_count{operation=\"PutObject\"} 20");
+        has_line(text, "millrace_request_stage_seconds_bucket{stage=\"work\",le=\"1e-05\"} 0");
+        has_line(text, "millrace_request_stage_seconds_bucket{stage=\"work\",le=\"2.5e-05\"} 7");
+        has_line(text, "millrace_request_stage_seconds_sum{stage=\"work\"} 0.000003");
+        has_line(text, "millrace_request_stage_seconds_count{stage=\"head\"} 0");
+        has_line(text, "millrace_request_duration_seconds_count{operation=\"PutObject\"} 23");
         has_line(text, "millrace_drive_free_bytes{drive=\"00aa\",path=\"/srv/\\\"one\\\"\\\\\\n\"} 12345");
         has_line(text, "millrace_drive_state{drive=\"00bb\",path=\"/srv/??\",state=\"stale\"} 1");
         has_line(text, "millrace_drive_state{drive=\"00bb\",path=\"/srv/??\",state=\"in\"} 0");
