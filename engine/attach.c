@@ -29,6 +29,7 @@ struct eng_attach {
         bool add;                      /* and the slot is new, too */
         enum attach_step step;
         _Atomic eng_mask held;         /* of wanted: what was open has not let go yet */
+        atomic_bool spare_held;        /* nor has a drive without a slot */
         unsigned tries;
         char (*paths)[ENG_PATH_MAX];
         unsigned path_count;
@@ -351,6 +352,25 @@ static void open_it(struct eng_attach *a)
         }
 }
 
+/* A drive that was found at the start, or opened since, and has no slot: formatted to be taken in, which did not come to pass. */
+static bool is_spare(const struct eng_store *store, const struct eng_member *m)
+{
+        return m->drive != NULL && eng_epoch_of(m)->number == 0 && store->members[m->identity.slot].local != m->local;
+}
+
+/* Their folders may be what is given now. False: one needs some time. */
+static bool let_go_of_spares(struct eng_loop *el)
+{
+        const struct eng_store *store = el->store;
+        bool all = true;
+        unsigned i;
+
+        for (i = 0; i < store->unplaced_count; i++)
+                if (is_spare(store, &store->unplaced[i]) && store->unplaced[i].local->owner == el->loop)
+                        all &= eng_local_let_go(store->unplaced[i].local);
+        return all;
+}
+
 static bool ask_to_let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct eng_attach *a = arg;
@@ -362,6 +382,8 @@ static bool ask_to_let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
                 if ((a->wanted & eng_bit(i)) && local != NULL && local->owner == el->loop && !eng_local_let_go(local))
                         atomic_fetch_or(&a->held, eng_bit(i));
         }
+        if (a->replace && !let_go_of_spares(el))
+                atomic_store(&a->spare_held, true);
         return true;
 }
 
@@ -373,7 +395,7 @@ static void have_let_go(struct eng_store *store, void *arg)
 
         if (c->stopping)
                 return;
-        if (held == 0 || a->replace || (a->wanted & ~held) != 0) {
+        if (!atomic_load(&a->spare_held) && (held == 0 || a->replace || (a->wanted & ~held) != 0)) {
                 a->wanted = a->replace ? a->wanted : a->wanted & ~held;
                 open_it(a);
                 return;
@@ -388,6 +410,7 @@ static void have_let_go(struct eng_store *store, void *arg)
 static void let_go(struct eng_attach *a)
 {
         atomic_store(&a->held, 0);
+        atomic_store(&a->spare_held, false);
         if (eng_cast(a->store, ask_to_let_go, have_let_go, a) != 0)
                 finish(a, -ENOMEM);
 }

@@ -282,6 +282,31 @@ static bool waits_for_drives(const struct eng_health *h, void *arg)
         return !h->ready && strstr(h->reason, "no drive could be opened") != NULL;
 }
 
+/* A new drive that was formatted for the slot and not handed over is found at the next start, and can be given again. */
+static void test_left_over(void **state)
+{
+        struct eng_identity identity = {.drive_id = {7}, .slot = LOST, .layout = FMT_LAYOUT_VERSION};
+        struct fmt_epoch epoch = {.pg_count = ENG_PG_COUNT, .k = 2, .m = 2};
+        struct so_expected e;
+        uint64_t bucket;
+        struct sf sf;
+
+        so_begin(&sf, 4, &bucket, &e);
+        memcpy(identity.store_id, sf.store->store_id, FMT_ID);
+        sf_close(&sf);
+        so_move(&sf, LOST, true);
+        assert_int_equal(mkdir(sf.path[LOST], 0700), 0);
+        assert_int_equal(eng_folder_format(sf.path[LOST], &identity, &epoch, sizeof(epoch), &sf.error), 0);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, one_out, NULL, 60));
+        assert_int_equal(attach(&sf, LOST, sf.path[LOST], true), 0);
+        assert_true(sf_wait_health(&sf, filled, NULL, 120));
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        check_without(&sf, bucket, &e, LOST);
+        sf_remove(&sf);
+}
+
 /* All that a start finds is a drive that was formatted for a slot and never handed over. */
 static void test_only_a_new_one(void **state)
 {
@@ -306,6 +331,7 @@ int main(void)
                 cmocka_unit_test(test_missing_at_the_start),
                 cmocka_unit_test(test_failed_and_returned),
                 cmocka_unit_test(test_refusals),
+                cmocka_unit_test(test_left_over),
                 cmocka_unit_test(test_only_a_new_one),
         };
 
