@@ -135,21 +135,36 @@ static void send_more(struct run *run, struct conn *conn)
         conn->state = RECEIVING;
 }
 
-/* Counts "<Contents>" however it is cut. */
+static const char entry_tag[] = "<Contents>";
+#define TAG_LEN (sizeof(entry_tag) - 1)
+
+static void count_byte(struct conn *conn, char c)
+{
+        if (c == entry_tag[conn->matched])
+                conn->matched++;
+        else
+                conn->matched = c == '<';
+        if (conn->matched == TAG_LEN) {
+                conn->entries++;
+                conn->matched = 0;
+        }
+}
+
+/* Counts "<Contents>" however it is cut: whole ones by memmem, byte by byte only around the ends of a piece. */
 static void count_entries(struct conn *conn, const char *data, size_t len)
 {
-        static const char tag[] = "<Contents>";
+        const char *end = data + len, *found;
 
-        for (size_t i = 0; i < len; i++) {
-                if (data[i] == tag[conn->matched])
-                        conn->matched++;
-                else
-                        conn->matched = data[i] == '<';
-                if (conn->matched == sizeof(tag) - 1) {
-                        conn->entries++;
-                        conn->matched = 0;
-                }
+        while (data < end && conn->matched > 0)
+                count_byte(conn, *data++);
+        while ((found = memmem(data, (size_t)(end - data), entry_tag, TAG_LEN)) != NULL) {
+                conn->entries++;
+                data = found + TAG_LEN;
         }
+        if ((size_t)(end - data) >= TAG_LEN)
+                data = end - (TAG_LEN - 1);
+        while (data < end)
+                count_byte(conn, *data++);
 }
 
 /* owner: one call of receive_more() */
