@@ -230,7 +230,8 @@ static void take_answer(struct run *run, struct conn *conn)
 
         if (p->status != wanted && !(conn->op == LOAD_BUCKET && p->status == 409)) {
                 conn->head[conn->text_len] = '\0';
-                fail(run, conn, LOAD_FAIL_STATUS, "%d %.300s", p->status, conn->text_len > 0 ? conn->head : "");
+                fail(run, conn, p->status == 503 ? LOAD_FAIL_REFUSED : LOAD_FAIL_STATUS, "%d %.300s", p->status,
+                     conn->text_len > 0 ? conn->head : "");
                 return;
         }
         if (wrong != NULL) {

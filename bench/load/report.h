@@ -13,6 +13,7 @@
         X(CLOSED, "closed")     /* the server hung up */                                                               \
         X(TIMEOUT, "timeout")   /* no answer within a minute */                                                        \
         X(PROTOCOL, "protocol") /* not HTTP, or not what it said it would be */                                        \
+        X(REFUSED, "refused")   /* 503: come back later */                                                             \
         X(STATUS, "status")     /* another status than the one of success */                                           \
         X(LENGTH, "length")     /* another length, or number of entries */                                             \
         X(CONTENT, "content")   /* other bytes */
