@@ -21,7 +21,7 @@ from lib.beside import BESIDE
 from lib.limits import LIMIT_SERVERS, measure_disk, measure_kernels
 from lib.machine import MIB, allow_many_files, describe, say
 from lib.page import text_of, write_page
-from lib.phases import PHASES, Bench
+from lib.phases import PHASES, Bench, Skipped, cold_bytes, forget_folder
 from lib.results import SERVERS, Results
 from lib.scale import SCALES
 from lib.servers import PEERS, Millrace, find_program
@@ -42,6 +42,11 @@ def attempt(results, server_name, experiment, *arguments):
     """What an experiment gave; None where it broke down, which is noted, and the others go on."""
     try:
         return experiment.run(*arguments)
+    except Skipped as why:
+        line = f"{experiment.title} was not measured: {why}"
+        say(line)
+        results.data["skipped"] += [line] if line not in results.data["skipped"] else []
+        return None
     except (OSError, RuntimeError) as error:
         line = f"{server_name}: {experiment.title} broke down: {str(error).splitlines()[0]}"
         say(error)
@@ -56,17 +61,15 @@ def run_round(options, server, results):
     if not server.stores:
         experiments = [e for e in experiments if e in PHASES and e.runs_on(server)]
     try:
-        server.start()
-        if server.stores:
-            bench.must("bucket")
+        bench.start()
         for experiment in experiments:
-            server.prepare(experiment)
+            bench.before(experiment)
             result = attempt(results, server.name, experiment, bench)
             if result is not None:
                 figures[experiment.name] = result
                 show(server, experiment, result)
     finally:
-        server.stop()
+        bench.server.stop()
     return figures
 
 
@@ -79,7 +82,7 @@ def round_servers(options, folder):
             yield peer(folder / peer.key, options.programs[peer.key])
     for limit in LIMIT_SERVERS:
         if limit.key in options.servers:
-            yield limit(folder / limit.key, options.build)
+            yield limit(folder / limit.key, options.build / "bench/limits" / limit.key)
 
 
 def compare(options, folder, results):
@@ -88,14 +91,14 @@ def compare(options, folder, results):
         for server in round_servers(options, folder) if on_each else ():
             say(f"round {number + 1} of {options.rounds}: {server.name}")
             results.data["rounds"].setdefault(server.key, []).append(run_round(options, server, results))
-            shutil.rmtree(server.folder, ignore_errors=True)
+            forget_folder(server.folder)
         for experiment in ALONE:
             if experiment.name in options.experiments and "millrace" in options.servers:
                 say(f"round {number + 1} of {options.rounds}: {experiment.title}")
                 figures = attempt(results, "millrace", experiment, options, options.scale, folder)
                 results.data["alone"].setdefault(experiment.name, []).extend([figures] if figures else [])
         if "disk" in options.experiments:
-            figures = measure_disk(folder, options.seconds, max(64 * MIB, min(options.scale.cold or 4096 * MIB, 4096 * MIB)))
+            figures = measure_disk(folder, options.seconds, min(options.scale.cold, 4096 * MIB))
             results.data["disk"] += [figures] if figures else []
         if options.json is not None:
             results.write(options.json)  # hours of work are not lost with what comes behind
@@ -180,6 +183,7 @@ def measure(options):
         results.data["skipped"] += [f"{peer.name} was not measured: it is not installed" for peer in options.missing]
         if "disk" in options.experiments and shutil.which("fio") is None:
             results.data["skipped"].append("fio was not run: it is not installed")
+        options.scale.cold = cold_bytes(options.scale, folder)
         compare(options, folder, results)
     return results
 

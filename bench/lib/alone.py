@@ -1,12 +1,12 @@
 """Experiments on millraced alone, each with stores of its own. Each: run(options, scale, folder) gives its figures of one round."""
 
-import shutil
 import signal
 import time
 from contextlib import contextmanager
 
 from .loadgen import run_load
 from .machine import KIB, MIB, say, written_bytes
+from .phases import forget_folder
 from .servers import Millrace
 
 SMALL = ["--size", 4 * KIB, "--conns", 64]
@@ -22,7 +22,7 @@ def store(options, folder, **how):
         yield server
     finally:
         server.stop()
-        shutil.rmtree(server.folder, ignore_errors=True)
+        forget_folder(server.folder)
 
 
 class Restart:

@@ -17,7 +17,7 @@ class IdleConnections:
     name, title = "idle", "memory of an idle connection"
 
     def run(self, bench):
-        keys, server, signer = bench.keys(SMALL), bench.server, None
+        keys, server = bench.keys(SMALL), bench.server
         bench.restart()
         bench.must("get", "--prefix", SMALL.prefix, "--size", SMALL.size, "--keys", keys, "--count", 500, "--conns", 16)
         before, signer = anonymous_bytes(server.process.pid), server.signer()

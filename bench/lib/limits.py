@@ -16,23 +16,14 @@ class LimitServer(Server):
     stores = False
     kinds = ()
 
-    def __init__(self, folder, build):
-        super().__init__(folder)
-        self.program = build / "bench/limits" / self.key
-        self.size = 4096
-
-    def start(self):
+    def start(self, size=4096, entries=1000):
         already = self.log_size()
-        self.spawn([self.program, str(self.size), str(os.cpu_count())], self.environment())
+        self.spawn([self.program, size, os.cpu_count(), entries], self.environment())
         self.endpoint = "http://" + self.wait_for(lambda: self.said("listening on ", already))
 
     def prepare(self, phase):
-        entries = phase.extra[1] if "--max-keys" in phase.extra else 1000
         self.stop()
-        self.size = phase.size
-        already = self.log_size()
-        self.spawn([self.program, str(self.size), str(os.cpu_count()), str(entries)], self.environment())
-        self.endpoint = "http://" + self.wait_for(lambda: self.said("listening on ", already))
+        self.start(phase.size, phase.extra[1] if "--max-keys" in phase.extra else 1000)
 
 
 class MhdEmpty(LimitServer):

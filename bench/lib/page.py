@@ -40,8 +40,10 @@ def speed_table(results):
         best, _ = results.best_peer(phase.name, figure)
         rows.append([phase.row(), *(number(results.median(s, phase.name, figure)) for s in servers),
                      times(ratio(mine, results.median("minio", phase.name, figure))), times(ratio(mine, best)), number(limit), times(ratio(mine, limit))])
+    sets = [(phase.title, results.median("millrace", phase.name, "working_set")) for phase in measured(results)]
+    cold = "".join(f" {title}: out of {amount / MIB:,.0f} MiB." for title, amount in sets if amount)
     return ("## Speed\n\nThe limit is libmicrohttpd with an empty handler under the same load; for large uploads half of what fio writes (2+2 writes "
-            "each byte twice), for cold reads what fio reads.\n\n" + table(header, rows))
+            "each byte twice), for cold reads what fio reads." + cold + "\n\n" + table(header, rows))
 
 
 def latency_table(results):
@@ -51,9 +53,10 @@ def latency_table(results):
         row = [phase.row().rsplit(",", 1)[0]]
         for server in servers:
             values = [results.median(server, phase.name, f) for f in ("p50_us", "p99_us", "p999_us")]
-            row.append("-" if None in values else " / ".join(number(v / 1000) for v in values))
+            errors = sum(run["errors"] for run in results.runs(server, phase.name))
+            row.append("-" if None in values else " / ".join(number(v / 1000) for v in values) + (f"; {errors:,} errors" if errors else ""))
         rows.append(row)
-    return "## Latency\n\np50 / p99 / p99.9 in ms.\n\n" + table(["phase (connections)", *(SERVERS[s] for s in servers)], rows)
+    return "## Latency\n\np50 / p99 / p99.9 in ms of what succeeded; errors of all rounds, where there were any.\n\n" + table(["phase (connections)", *(SERVERS[s] for s in servers)], rows)
 
 
 def cost(results, phase, server):

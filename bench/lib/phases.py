@@ -1,9 +1,12 @@
 """The rows of the comparison: each is one run of `load` against each server, which asks for presigned (so: signed) requests.
 
 Phases that read do so from sets of objects stored before, the same number on every server; those that write do so under a prefix of
-their own. Warm: all of the set has been read once. Cold: the server was started again and the page cache dropped, and no object is read twice.
+their own. Warm: all of the set has been read once. Cold: on a store of its own; the server was started again and the page cache dropped, and no
+object is read twice.
 """
 
+import os
+import shutil
 from dataclasses import dataclass, field
 
 from .loadgen import run_load
@@ -32,12 +35,48 @@ BYTES = ("mib_s", "MiB/s", "GiB")
 ENTRIES = ("entries_s", "entries/s", "op")
 
 
+def forget_folder(folder):
+    """Takes a store's folder away, and waits until the file system is done with it: what comes next is measured."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.sync()
+
+
+class Skipped(Exception):
+    """An experiment cannot be done here; the text says why."""
+
+
 class Bench:
     """One server in one round: what is stored there, and runs of `load`."""
 
     def __init__(self, options, scale, server):
         self.options, self.scale, self.server = options, scale, server
         self.stored = {}
+        self.room = 0  # free bytes with nothing stored
+
+    def start(self):
+        """Starts the server with an empty bucket."""
+        self.server.folder.mkdir(parents=True, exist_ok=True)
+        self.room = free_bytes(self.server.folder)
+        self.server.start()
+        if self.server.stores:
+            self.must("bucket")
+
+    def start_afresh(self):
+        """The same, everything that was stored forgotten."""
+        self.server.stop()
+        forget_folder(self.server.folder)
+        self.stored.clear()
+        self.server = self.server.another()
+        self.start()
+
+    def before(self, experiment):
+        """Uploads as fast as they go fill a disk soon; and a server may have died of the last experiment, whose errors tell."""
+        died = self.server.process.poll() is not None
+        if died:
+            say(self.server.died())
+        if died or (self.server.stores and free_bytes(self.server.folder) < self.room / 2):
+            self.start_afresh()
+        self.server.prepare(experiment)
 
     def load(self, kind, *arguments):
         return run_load(self.options, self.server, kind, *arguments)
@@ -116,26 +155,26 @@ class Cold(Phase):
     def runs_on(self, server):
         return server.stores
 
-    def working_set(self, bench):
-        """Bytes: what is wanted, as far as the disk has room for it twice (2+2) and a fifth more."""
-        wanted = bench.scale.cold or 2 * memory_bytes()
-        room = int(free_bytes(bench.server.folder) / 2 / 1.2)
-        if room < wanted:
-            say(f"{self.title}: {room / GIB:.1f} GiB are read instead of {wanted / GIB:.1f}: the disk has no room for more")
-        return min(wanted, room)
-
     def run(self, bench):
-        count = max(self.working_set(bench) // self.size, 1)
-        if self.size < MIB:  # random reads: what can be read in the time is enough, and storing more takes long
-            count = min(count, bench.scale.small * 10)
+        bench.start_afresh()
+        count = max(bench.scale.cold // self.size, 1)
+        if self.size < MIB:  # what can be read in the time is enough, and storing more takes long
+            count = min(count, bench.scale.small * 2)
         bench.put(self.name + "/", self.size, count, self.conns)
         bench.restart()
         if not drop_caches():
-            say(f"{self.title} is skipped: the page cache cannot be dropped")
-            return None
+            raise Skipped("the page cache cannot be dropped")
         result = bench.load("get", "--once", "--keys", count, "--duration", bench.options.seconds, *self.common())
         result["working_set"] = count * self.size
         return result
+
+
+def cold_bytes(scale, folder):
+    """What is read cold: as much as the scale has, or twice the memory, as far as the disk has room for it twice (2+2) and a fifth more."""
+    wanted, room = scale.cold or 2 * memory_bytes(), int(free_bytes(folder) / 2 / 1.2)
+    if room < wanted:
+        say(f"cold phases read {room / GIB:.1f} GiB instead of {wanted / GIB:.1f}: the disk has no room for more")
+    return min(wanted, room)
 
 
 def by_connections(kind, title):

@@ -41,8 +41,8 @@ class Server:
     key = "server"  # in options and results
     stores = True   # False: it only answers
 
-    def __init__(self, folder):
-        self.folder = Path(folder)
+    def __init__(self, folder, program):
+        self.folder, self.program = Path(folder), program
         self.access, self.secret = secrets.token_hex(8), secrets.token_hex(16)
         self.log = self.folder / "log"
         self.process = None
@@ -56,6 +56,10 @@ class Server:
 
     def signer(self):
         return Signer(self.access, self.secret, self.host())
+
+    def another(self):
+        """One like this that was never started."""
+        return type(self)(self.folder, self.program)
 
     def prepare(self, phase):
         """Called before each phase."""
@@ -108,14 +112,14 @@ class Millrace(Server):
 
     name = key = "millrace"
 
-    def __init__(self, folder, daemon, drives=4, ec="2+2", options=(), settings=None):
-        super().__init__(folder)
-        self.daemon, self.ec, self.options, self.settings = daemon, ec, list(options), settings or {}
+    def __init__(self, folder, program, drives=4, ec="2+2", settings=None):
+        super().__init__(folder, program)
+        self.ec, self.settings = ec, settings or {}
         self.drives = [self.folder / f"d{i}" for i in range(1, drives + 1)]
         self.admin = None
 
     def command(self, listen, admin):
-        command = [self.daemon, "--format", "--listen", listen, "--admin", admin]
+        command = [self.program, "--format", "--listen", listen, "--admin", admin]
         if self.ec:
             command += ["--ec", self.ec]
         for drive in self.drives:
@@ -124,7 +128,7 @@ class Millrace(Server):
             config = self.folder / "millrace.conf"
             config.write_text("".join(f"{name} = {value}\n" for name, value in self.settings.items()), encoding="utf-8")
             command += ["--config", config]
-        return command + self.options
+        return command
 
     def start(self, listen="127.0.0.1:0", admin="127.0.0.1:0"):
         for drive in self.drives:
@@ -139,10 +143,6 @@ class Millrace(Server):
 class Minio(Server):
     name, key = "MinIO", "minio"
     module = "github.com/minio/minio@latest"
-
-    def __init__(self, folder, program):
-        super().__init__(folder)
-        self.program = program
 
     def start(self):
         port, console = free_port(), free_port()
@@ -160,10 +160,6 @@ class Versitygw(Server):
     name = key = "versitygw"
     module = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
-    def __init__(self, folder, program):
-        super().__init__(folder)
-        self.program = program
-
     def start(self):
         port = free_port()
         self.endpoint = f"http://127.0.0.1:{port}"
@@ -180,8 +176,7 @@ class Garage(Server):
     name, key = "Garage", "garage"
 
     def __init__(self, folder, program):
-        super().__init__(folder)
-        self.program = program
+        super().__init__(folder, program)
         self.config = self.folder / "garage.toml"
         self.s3, self.admin = free_port(), free_port()
 
