@@ -38,20 +38,26 @@ def show(server, phase, figures):
         say(f"  {server.key:9} {phase.title:44} " + ", ".join(f"{k} {v:,.2f}" for k, v in figures.items()))
 
 
-def attempt(results, server_name, experiment, *arguments):
-    """What an experiment gave; None where it broke down, which is noted, and the others go on."""
+def note(results, kind, line):
+    say(line)
+    results.data[kind] += [line] if line not in results.data[kind] else []
+
+
+def attempt(results, server_name, title, work, *arguments):
+    """What some work gave; None where it broke down, which is noted, and the others go on."""
     try:
-        return experiment.run(*arguments)
+        return work(*arguments)
     except Skipped as why:
-        line = f"{experiment.title} was not measured: {why}"
-        say(line)
-        results.data["skipped"] += [line] if line not in results.data["skipped"] else []
-        return None
+        note(results, "skipped", f"{title} was not measured: {why}")
     except (OSError, RuntimeError) as error:
-        line = f"{server_name}: {experiment.title} broke down: {str(error).splitlines()[0]}"
         say(error)
-        results.data["broken"].append(line)
-        return None
+        note(results, "broken" if server_name == "millrace" else "skipped", f"{server_name}: {title} broke down: {str(error).splitlines()[0]}")
+    return None
+
+
+def run_one(bench, experiment):
+    bench.before(experiment)
+    return experiment.run(bench)
 
 
 def run_round(options, server, results):
@@ -61,10 +67,10 @@ def run_round(options, server, results):
     if not server.stores:
         experiments = [e for e in experiments if e in PHASES and e.runs_on(server)]
     try:
-        bench.start()
+        if attempt(results, server.name, "the start", bench.start) is None:
+            return figures
         for experiment in experiments:
-            bench.before(experiment)
-            result = attempt(results, server.name, experiment, bench)
+            result = attempt(results, server.name, experiment.title, run_one, bench, experiment)
             if result is not None:
                 figures[experiment.name] = result
                 show(server, experiment, result)
@@ -95,7 +101,7 @@ def compare(options, folder, results):
         for experiment in ALONE:
             if experiment.name in options.experiments and "millrace" in options.servers:
                 say(f"round {number + 1} of {options.rounds}: {experiment.title}")
-                figures = attempt(results, "millrace", experiment, options, options.scale, folder)
+                figures = attempt(results, "millrace", experiment.title, experiment.run, options, options.scale, folder)
                 results.data["alone"].setdefault(experiment.name, []).extend([figures] if figures else [])
         if "disk" in options.experiments:
             figures = measure_disk(folder, options.seconds, min(options.scale.cold, 4096 * MIB))

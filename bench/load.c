@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/load/run.h"
+#include "bench/load/answer.h"
 
 #define RECEIVE      (256u << 10)
-#define ANSWER_S     60     /* an operation without an end after this long has failed */
+#define ANSWER_S     60     /* a request has failed whose bytes nobody takes, or that nobody answers, for so long */
 #define FAILURES_MAX 10000u /* then the run ends: something is broken */
 
 static uint64_t now_ns(void)
@@ -125,6 +125,7 @@ static void send_more(struct run *run, struct conn *conn)
                 n = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
                 if (n > 0) {
                         conn->sent += (uint64_t)n;
+                        conn->alive_ns = now_ns();
                         continue;
                 }
                 if (errno == EAGAIN)
@@ -133,63 +134,6 @@ static void send_more(struct run *run, struct conn *conn)
                         break; /* what the server had to say before it hung up may still be read */
         }
         conn->state = RECEIVING;
-}
-
-static const char entry_tag[] = "<Contents>";
-#define TAG_LEN (sizeof(entry_tag) - 1)
-
-static void count_byte(struct conn *conn, char c)
-{
-        if (c == entry_tag[conn->matched])
-                conn->matched++;
-        else
-                conn->matched = c == '<';
-        if (conn->matched == TAG_LEN) {
-                conn->entries++;
-                conn->matched = 0;
-        }
-}
-
-/* Counts "<Contents>" however it is cut: whole ones by memmem, byte by byte only around the ends of a piece. */
-static void count_entries(struct conn *conn, const char *data, size_t len)
-{
-        const char *end = data + len, *found;
-
-        while (data < end && conn->matched > 0)
-                count_byte(conn, *data++);
-        while ((found = memmem(data, (size_t)(end - data), entry_tag, TAG_LEN)) != NULL) {
-                conn->entries++;
-                data = found + TAG_LEN;
-        }
-        if ((size_t)(end - data) >= TAG_LEN)
-                data = end - (TAG_LEN - 1);
-        while (data < end)
-                count_byte(conn, *data++);
-}
-
-/* owner: one call of receive_more() */
-struct receiving {
-        const struct run *run;
-        struct conn *conn;
-};
-
-static int take_body(void *arg, uint64_t offset, const char *data, size_t len)
-{
-        const struct receiving *receiving = arg;
-        const struct run *run = receiving->run;
-        struct conn *conn = receiving->conn;
-        enum load_phase op = conn->op;
-        size_t room = sizeof(conn->head) - 1 - conn->text_len;
-
-        if (conn->parser.status >= 300 || op == LOAD_MULTIPART) { /* the request is gone: keep the text of the answer */
-                memcpy(conn->head + conn->text_len, data, len < room ? len : room);
-                conn->text_len += len < room ? len : room;
-        } else if (op == LOAD_LIST) {
-                count_entries(conn, data, len);
-        } else if (run->options.verify && (op == LOAD_GET || op == LOAD_RANGE)) {
-                return load_content_check(run->pattern, conn->key, conn->from + offset, data, len);
-        }
-        return 0;
 }
 
 static void send_request(struct run *run, struct conn *conn, bool first);
@@ -205,19 +149,6 @@ static void go_on(struct run *run, struct conn *conn)
         } else {
                 send_request(run, conn, false);
         }
-}
-
-/* NULL, or what is wrong with the length of an answer. */
-static const char *wrong_length(const struct load_options *o, const struct conn *conn)
-{
-        const struct load_parser *p = &conn->parser;
-
-        if ((conn->op == LOAD_GET && p->body != o->size) || (conn->op == LOAD_RANGE && p->body != o->range_size) ||
-            (conn->op == LOAD_HEADS && p->length != o->size))
-                return "bytes";
-        if (conn->op == LOAD_LIST && conn->entries != (o->keys < o->max_keys ? o->keys : o->max_keys))
-                return "entries";
-        return NULL;
 }
 
 /* A whole answer. */
@@ -372,7 +303,7 @@ static void send_request(struct run *run, struct conn *conn, bool first)
 {
         int rv = first ? first_request(run, conn, run->issued++) : multipart_request(run, conn);
 
-        conn->begun_ns = now_ns();
+        conn->alive_ns = now_ns();
         if (rv != 0) {
                 fail(run, conn, LOAD_FAIL_PROTOCOL, "cannot make the request");
                 return;
@@ -457,7 +388,7 @@ static void fail_the_overdue(struct run *run)
 
         for (unsigned i = 0; i < run->options.connections; i++)
                 if (run->conns[i].busy && !run->conns[i].paused &&
-                    now - run->conns[i].begun_ns > ANSWER_S * 1000000000ull)
+                    now - run->conns[i].alive_ns > ANSWER_S * 1000000000ull)
                         fail(run, &run->conns[i], LOAD_FAIL_TIMEOUT, "no answer in %d s", ANSWER_S);
 }
 

@@ -1,6 +1,7 @@
 """A run as a page of Markdown with plots: what `bench/compare.py` prints, and docs/performance.md."""
 
 from .beside import BESIDE
+from .limits import DISK
 from .machine import KIB, MIB
 from .phases import PHASES
 from .plots import bars
@@ -56,7 +57,8 @@ def latency_table(results):
             errors = sum(run["errors"] for run in results.runs(server, phase.name))
             row.append("-" if None in values else " / ".join(number(v / 1000) for v in values) + (f"; {errors:,} errors" if errors else ""))
         rows.append(row)
-    return "## Latency\n\np50 / p99 / p99.9 in ms of what succeeded; errors of all rounds, where there were any.\n\n" + table(["phase (connections)", *(SERVERS[s] for s in servers)], rows)
+    return ("## Latency\n\np50 / p99 / p99.9 in ms of what succeeded; errors of all rounds, where there were any.\n\n"
+            + table(["phase (connections)", *(SERVERS[s] for s in servers)], rows))
 
 
 def cost(results, phase, server):
@@ -128,12 +130,9 @@ def alone_table(results):
             continue
         of = results.alone(name, amount) if amount else 0
         rows.append([title.format(f"{of / KIB if amount == 'size' else of:,.0f}"),
-                     " / ".join(number(results.alone(name, figure) / unit) + suffix for figure, unit, suffix in figures)])
+                     " / ".join(number(results.alone(name, figure) if unit == 1 else results.alone(name, figure) / unit) + suffix
+                                for figure, unit, suffix in figures)])
     return "## millrace alone\n\n" + table(["what", "figure"], rows) if rows else ""
-
-
-DISK_ROWS = {"write": "sequential write of 1 MiB, MiB/s", "read": "sequential read of 1 MiB, MiB/s", "random_4k": "random read of 4 KiB, 64 at a time, 1/s",
-             "commit_4k": "write of 4 KiB and fdatasync, 4 jobs, 1/s"}
 
 
 def limit_tables(results):
@@ -143,7 +142,7 @@ def limit_tables(results):
         rows = [[phase.row(), *(number(results.median(s, phase.name, phase.figure[0])) for s in limits)] for phase in phases]
         parts.append(table(["phase (connections)", *(SERVERS[s] for s in limits)], rows))
     if results.data["disk"]:
-        parts.append(table(["the disk, by fio", "figure"], [[title, number(results.disk(name))] for name, title in DISK_ROWS.items()]))
+        parts.append(table(["the disk, by fio", "figure"], [[row[0], number(results.disk(name))] for name, row in DISK.items()]))
     if results.data["kernels"]:
         parts.append(table(["arithmetic of one core, 1 MiB at a time", "MiB/s"], [[name, number(v)] for name, v in results.data["kernels"].items()]))
     return "## Limits\n\n" + "\n\n".join(parts) if parts else ""

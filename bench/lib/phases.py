@@ -54,12 +54,13 @@ class Bench:
         self.room = 0  # free bytes with nothing stored
 
     def start(self):
-        """Starts the server with an empty bucket."""
+        """Starts the server with an empty bucket. True."""
         self.server.folder.mkdir(parents=True, exist_ok=True)
         self.room = free_bytes(self.server.folder)
         self.server.start()
         if self.server.stores:
             self.must("bucket")
+        return True
 
     def start_afresh(self):
         """The same, everything that was stored forgotten."""
@@ -71,8 +72,9 @@ class Bench:
 
     def before(self, experiment):
         """Uploads as fast as they go fill a disk soon; and a server may have died of the last experiment, whose errors tell."""
-        died = self.server.process.poll() is not None
-        if died:
+        process = self.server.process
+        died = process is None or process.poll() is not None
+        if died and process is not None:
             say(self.server.died())
         if died or (self.server.stores and free_bytes(self.server.folder) < self.room / 2):
             self.start_afresh()

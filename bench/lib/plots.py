@@ -1,5 +1,6 @@
 """Grouped bars as SVG: one group for each row, one bar for each server in it."""
 
+import math
 from html import escape
 
 from .tables import number
@@ -13,8 +14,14 @@ def text(x, y, what, size=11, anchor="middle"):
     return f'<text x="{x:.1f}" y="{y:.1f}" {FONT} font-size="{size}" text-anchor="{anchor}" fill="#333">{escape(what)}</text>'
 
 
+def round_top(most):
+    """A number with round quarters that is no less."""
+    unit = 10 ** math.floor(math.log10(most))
+    return next(step * unit for step in (1, 2, 4, 6, 8, 10) if step * unit >= most)
+
+
 def grid(most, width):
-    """Lines at quarters of the highest bar."""
+    """Lines at quarters of the whole height."""
     parts = []
     for quarter in range(5):
         y = TOP + HEIGHT - HEIGHT * quarter / 4
@@ -39,7 +46,7 @@ def bars(title, names, groups):
     groups = [(label, values) for label, values in groups if any(values.get(key) is not None for key in names)]
     if not groups:
         return None
-    most = max(v for _, values in groups for v in values.values() if v is not None) or 1
+    most = round_top(max(v for _, values in groups for v in values.values() if v is not None) or 1)
     keys, wide = legend(names)
     group_width = max(BAR * len(names), 7 * max(len(label) for label, _ in groups)) + GAP
     width = max(LEFT + group_width * len(groups) + 20, wide + 10)

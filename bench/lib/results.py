@@ -4,12 +4,13 @@ import json
 import statistics
 from pathlib import Path
 
+from .limits import LIMIT_SERVERS
 from .machine import GIB
+from .servers import PEERS, Millrace
 from .tables import ratio
 
-SERVERS = {"millrace": "millrace", "minio": "MinIO", "versitygw": "versitygw", "garage": "Garage", "mhd_empty": "libmicrohttpd, empty handler",
-           "bare": "bare recv and send"}
-PEERS = ("minio", "versitygw", "garage")
+SERVERS = {server.key: server.name for server in [Millrace, *PEERS, *LIMIT_SERVERS]}
+LIMITS = [server.key for server in LIMIT_SERVERS]
 
 
 def derived(figures):
@@ -37,10 +38,10 @@ class Results:
 
     def servers(self, stores=True):
         """Keys of the servers that were run: those that store, or the limits."""
-        return [key for key in SERVERS if key in self.data["rounds"] and (key not in ("mhd_empty", "bare")) == stores]
+        return [key for key in SERVERS if any(self.data["rounds"].get(key, [])) and (key not in LIMITS) == stores]
 
     def peers(self):
-        return [key for key in self.servers() if key in PEERS]
+        return [key for key in self.servers() if key != Millrace.key]
 
     def runs(self, server, name):
         """Figures of an experiment's rounds on a server, with what follows from them."""
@@ -63,7 +64,7 @@ class Results:
 
     def limit(self, phase):
         """What a phase is held against."""
-        if phase.limit in ("mhd_empty", "bare"):
+        if phase.limit in LIMITS:
             return self.median(phase.limit, phase.name, phase.figure[0])
         return self.disk(phase.limit)
 

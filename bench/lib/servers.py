@@ -219,8 +219,10 @@ api_bind_addr = "127.0.0.1:{self.admin}"
         node = self.wait_for(self.answers, 0.2)
         self.tell("layout", "assign", "-z", "bench", "-c", "1T", node)
         self.tell("layout", "apply", "--version", "1")
-        text = self.tell("key", "create", "bench")
-        self.access, self.secret = (re.search(label + r":\s*(\S+)", text).group(1) for label in ("Key ID", "Secret key"))
+        words = re.findall(r"^(?:Key ID|Secret key):\s*(\S+)", self.tell("key", "create", "bench"), re.M)
+        if len(words) != 2:
+            raise RuntimeError("garage key create says nothing that is known here")
+        self.access, self.secret = words
         self.tell("bucket", "create", "load")
         self.tell("bucket", "allow", "--read", "--write", "--owner", "load", "--key", "bench")
 

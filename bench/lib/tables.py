@@ -10,6 +10,8 @@ def number(value):
     """A figure with as many digits as say something; - for none."""
     if value is None:
         return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"

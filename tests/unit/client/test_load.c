@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "bench/load/answer.h"
 #include "bench/load/content.h"
 #include "bench/load/parser.h"
 #include "bench/load/server.h"
@@ -201,6 +202,43 @@ static void what_comes_behind_is_left(void **state)
         assert_int_equal(parser.body, 10);
 }
 
+static void entries_however_cut(void **state)
+{
+        static const char page[] =
+                "<List><Contents><Key>Contents></Key></Contents><<Contents></Contents><Conten<Contents>"
+                "</Contents><CommonPrefixes></CommonPrefixes></List>";
+        static struct conn conn;
+
+        for (size_t step = 1; step <= sizeof(page); step++) {
+                conn.entries = conn.matched = 0;
+                for (size_t at = 0; at < sizeof(page) - 1; at += step)
+                        count_entries(&conn, page + at, step < sizeof(page) - 1 - at ? step : sizeof(page) - 1 - at);
+                assert_int_equal(conn.entries, 3);
+        }
+}
+
+static void wrong_lengths_are_seen(void **state)
+{
+        struct load_options o = {.size = 100, .range_size = 10, .keys = 5, .max_keys = 3};
+        static struct conn conn;
+
+        conn.op = LOAD_GET;
+        conn.parser.body = 100;
+        assert_null(wrong_length(&o, &conn));
+        conn.op = LOAD_RANGE;
+        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        conn.parser.body = 10;
+        assert_null(wrong_length(&o, &conn));
+        conn.op = LOAD_HEADS;
+        conn.parser.length = 99;
+        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        conn.op = LOAD_LIST;
+        conn.entries = 5;
+        assert_string_equal(wrong_length(&o, &conn), "entries");
+        conn.entries = 3;
+        assert_null(wrong_length(&o, &conn));
+}
+
 /* ---- the rest ------------------------------------------------------------------------------------ */
 
 static void figures_of_a_process(void **state)
@@ -329,6 +367,8 @@ int main(void)
                 cmocka_unit_test(answers_cut_anywhere),
                 cmocka_unit_test(answers_that_are_none),
                 cmocka_unit_test(what_comes_behind_is_left),
+                cmocka_unit_test(entries_however_cut),
+                cmocka_unit_test(wrong_lengths_are_seen),
                 cmocka_unit_test(figures_of_a_process),
                 cmocka_unit_test(options_of_a_run),
                 cmocka_unit_test(targets_are_signed),
