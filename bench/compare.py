@@ -185,7 +185,8 @@ def arguments():
 def measure(options):
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-bench-", dir=options.folder))).resolve()
-        results = Results.empty(describe(folder), {"rounds": options.rounds, "seconds": options.seconds, "scale": options.scale_name})
+        results = Results.empty(describe(folder), {"rounds": options.rounds, "seconds": options.seconds, "scale": options.scale_name,
+                                                    "only": options.only or ""})
         results.data["skipped"] += [f"{peer.name} was not measured: it is not installed" for peer in options.missing]
         if "disk" in options.experiments and shutil.which("fio") is None:
             results.data["skipped"].append("fio was not run: it is not installed")

@@ -24,7 +24,10 @@ def opening(results):
 
 
 def target_table(results):
-    return "## Targets\n\n" + table(["figure", "wanted", "measured", ""], [target.row(results) for target in TARGETS])
+    rows = [target.row(results) for target in TARGETS]
+    if results.data["settings"]["only"]:
+        rows = [row for row in rows if row[-1] != "not measured"]
+    return "## Targets\n\n" + table(["figure", "wanted", "measured", ""], rows) if rows else ""
 
 
 def measured(results):

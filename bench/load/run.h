@@ -25,7 +25,7 @@ struct conn {
         bool busy, reused;                /* has an operation; has answered before */
         bool paused;                      /* its upload's next part is not due yet */
         uint64_t key, since_ns;           /* of the operation; a latency counts from then */
-        uint64_t alive_ns;                /* its request, of which an upload has many */
+        uint64_t alive_ns;                /* when its request began, or last lost bytes to the server */
         char head[LOAD_TARGET_MAX + 512]; /* of the request; then text of a small answer */
         size_t head_len, text_len;
         const char *body;              /* a document; NULL: the object's bytes from `from` on */
