@@ -28,7 +28,7 @@ SRC_cli := $(filter-out cli/main.c,$(wildcard cli/*.c))
 SRC_testlib := $(wildcard tests/lib/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
-BENCH_SRC := $(wildcard bench/*.c)
+BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c)
 SRC_sim := $(wildcard tests/sim/*.c)
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c
 POWER_SRC := $(wildcard tests/power/*.c)
@@ -134,9 +134,9 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench
+.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
 unit-bin: $(UNIT_BIN) ## builds the unit tests
-bench-bin: $(BENCH_BIN) ## builds the load generator
+bench-bin: $(BENCH_BIN) ## builds the load generator and the programs of bench/limits/
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
 # print-VARIABLE shows one, for the scripts of tools/
 print-%:
@@ -181,8 +181,15 @@ demo: ## installs, builds, and runs the main job on real data end to end
 	@tools/demo.sh
 run: ## the same set-up, then serves in the foreground
 	@tools/run.sh
-bench: bench-bin programs ## side by side with MinIO (bench/compare.py)
-	python3 bench/compare.py
+BENCH_RUN = python3 bench/compare.py --build $(O)
+bench: bench-bin programs ## side by side with other S3 servers and the machine's limits, half an hour; figures in build/bench/
+	mkdir -p $(BUILD_ROOT)/bench
+	$(BENCH_RUN) --scale bench --json $(BUILD_ROOT)/bench/bench.json --out $(BUILD_ROOT)/bench/bench.md $(BENCH_ARGS)
+bench-full: bench-bin programs ## the same with all that it takes, some hours
+	mkdir -p $(BUILD_ROOT)/bench
+	$(BENCH_RUN) --scale full --json $(BUILD_ROOT)/bench/full.json --out $(BUILD_ROOT)/bench/full.md $(BENCH_ARGS)
+performance: ## docs/performance.md and its plots from the figures of make bench-full
+	python3 bench/compare.py --render $(BUILD_ROOT)/bench/full.json --out docs/performance.md
 C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0
 format: ## clang-format over all sources
 	$(C_FILES) | xargs -0 clang-format-14 -i

@@ -22,32 +22,10 @@ import time
 import urllib.request
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from compare import KIB, MIB, Millrace, machine, run_load, say, status_of, table  # noqa: E402
-from overwrite import Signer  # noqa: E402
-
-
-class Background:
-    """One `load` beside others."""
-
-    def __init__(self, options, server, kind, *arguments):
-        self.result, self.error = None, None
-
-        def run():
-            try:
-                self.result = run_load(options, server, kind, *arguments)
-            except RuntimeError as error:
-                self.error = error
-
-        self.thread = threading.Thread(target=run)
-        self.thread.start()
-
-    def wait(self):
-        self.thread.join()
-        if self.error is not None:
-            raise self.error
-        return self.result
+from lib.loadgen import Background, run_load
+from lib.machine import KIB, MIB, allow_many_files, anonymous_bytes, machine, say
+from lib.servers import Millrace, status_of
+from lib.tables import table
 
 
 def health(server):
@@ -131,8 +109,7 @@ LARGE = "/load/large"  # 16 MiB
 
 
 def put_large(server):
-    host = server.endpoint.removeprefix("http://")
-    url = server.endpoint + Signer(server.access, server.secret, host).path("PUT", LARGE)
+    url = server.endpoint + server.signer().path("PUT", LARGE)
     with urllib.request.urlopen(urllib.request.Request(url, data=bytes(16 * MIB), method="PUT"), timeout=60) as answer:
         if answer.status != 200:
             raise RuntimeError(f"PUT {LARGE}: {answer.status}")
@@ -142,9 +119,8 @@ class Nuisance:
     """Connections that do nothing, send a byte a second of a large upload that has begun, or read one of a large object."""
 
     def __init__(self, server, count, kind):
-        host = server.endpoint.removeprefix("http://")
+        host, signer = server.host(), server.signer()
         address, port = host.split(":")
-        signer = Signer(server.access, server.secret, host)
         self.sockets, self.stop = [], threading.Event()
         for number in range(count):
             one = socket.socket()
@@ -182,10 +158,7 @@ class Nuisance:
 
 
 def anonymous(server):
-    for line in Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) * KIB
-    return 0
+    return anonymous_bytes(server.process.pid)
 
 
 def overload(options, server, rows):
@@ -226,12 +199,10 @@ def main():
     options = parser.parse_args()
     build = options.build.resolve()
     options.daemon, options.cli, options.load = build / "millraced", build / "millrace", build / "bench/load"
+    allow_many_files()
     rows, wrong = [], 0
     with tempfile.TemporaryDirectory(prefix="millrace-failures-", dir=options.folder) as folder:
-        server = Millrace(Path(folder), options.daemon)
-        config = Path(folder) / "millrace.conf"
-        config.write_text(f"heal_rate = {options.heal_rate}\n", encoding="utf-8")
-        server.options = ["--config", str(config)]
+        server = Millrace(folder, options.daemon, settings={"heal_rate": options.heal_rate})
         try:
             server.start()
             run_load(options, server, "bucket")

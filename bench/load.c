@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/load/run.h"
+#include "bench/load/answer.h"
 
 #define RECEIVE      (256u << 10)
-#define ANSWER_S     60     /* an operation without an end after this long has failed */
+#define ANSWER_S     60     /* a request has failed whose bytes nobody takes, or that nobody answers, for so long */
 #define FAILURES_MAX 10000u /* then the run ends: something is broken */
 
 static uint64_t now_ns(void)
@@ -74,9 +74,11 @@ static void succeed(struct run *run, struct conn *conn)
 
         run->last_ns = now_ns();
         load_stats_add(&run->result.stats, run->last_ns - conn->since_ns);
-        if (o->phase == LOAD_PUT || o->phase == LOAD_GET || o->phase == LOAD_MULTIPART)
+        if (o->phase == LOAD_MIXED)
+                load_stats_add(&run->result.mixed[conn->op == LOAD_PUT], run->last_ns - conn->since_ns);
+        if (conn->op == LOAD_PUT || conn->op == LOAD_GET || conn->op == LOAD_MULTIPART)
                 run->result.bytes += o->size;
-        else if (o->phase == LOAD_RANGE)
+        else if (conn->op == LOAD_RANGE)
                 run->result.bytes += o->range_size;
         run->result.entries += conn->entries;
         if (!conn->parser.keep)
@@ -123,6 +125,7 @@ static void send_more(struct run *run, struct conn *conn)
                 n = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
                 if (n > 0) {
                         conn->sent += (uint64_t)n;
+                        conn->alive_ns = now_ns();
                         continue;
                 }
                 if (errno == EAGAIN)
@@ -133,86 +136,50 @@ static void send_more(struct run *run, struct conn *conn)
         conn->state = RECEIVING;
 }
 
-/* Counts "<Contents>" however it is cut. */
-static void count_entries(struct conn *conn, const char *data, size_t len)
+static void send_request(struct run *run, struct conn *conn, bool first);
+
+/* The next request of an upload: now, or behind the others that wait for the pace. */
+static void go_on(struct run *run, struct conn *conn)
 {
-        static const char tag[] = "<Contents>";
-
-        for (size_t i = 0; i < len; i++) {
-                if (data[i] == tag[conn->matched])
-                        conn->matched++;
-                else
-                        conn->matched = data[i] == '<';
-                if (conn->matched == sizeof(tag) - 1) {
-                        conn->entries++;
-                        conn->matched = 0;
-                }
+        if (!conn->parser.keep)
+                conn_close(conn);
+        if (run->options.pace > 0) {
+                conn->paused = true;
+                run->paused[(run->paused_first + run->paused_count++) % run->options.connections] = conn;
+        } else {
+                send_request(run, conn, false);
         }
-}
-
-/* owner: one call of receive_more() */
-struct receiving {
-        const struct run *run;
-        struct conn *conn;
-};
-
-static int take_body(void *arg, uint64_t offset, const char *data, size_t len)
-{
-        const struct receiving *receiving = arg;
-        const struct run *run = receiving->run;
-        struct conn *conn = receiving->conn;
-        enum load_phase phase = run->options.phase;
-        size_t room = sizeof(conn->head) - 1 - conn->text_len;
-
-        if (conn->parser.status >= 300 ||
-            phase == LOAD_MULTIPART) { /* the request is gone: keep the text of the answer */
-                memcpy(conn->head + conn->text_len, data, len < room ? len : room);
-                conn->text_len += len < room ? len : room;
-        } else if (phase == LOAD_LIST) {
-                count_entries(conn, data, len);
-        } else if (run->options.verify && (phase == LOAD_GET || phase == LOAD_RANGE)) {
-                return load_content_check(run->pattern, conn->key, conn->from + offset, data, len);
-        }
-        return 0;
 }
 
 /* A whole answer. */
 static void take_answer(struct run *run, struct conn *conn)
 {
-        const struct load_options *o = &run->options;
         const struct load_parser *p = &conn->parser;
-        uint64_t entries = o->keys < o->max_keys ? o->keys : o->max_keys;
-        int wanted = o->phase == LOAD_DELETE ? 204 : o->phase == LOAD_RANGE ? 206 : 200;
+        int wanted = conn->op == LOAD_DELETE ? 204 : conn->op == LOAD_RANGE ? 206 : 200;
+        const char *wrong = wrong_length(&run->options, conn);
         int rv;
 
-        if (p->status != wanted && !(o->phase == LOAD_BUCKET && p->status == 409)) {
+        if (p->status != wanted && !(conn->op == LOAD_BUCKET && p->status == 409)) {
                 conn->head[conn->text_len] = '\0';
-                fail(run, conn, LOAD_FAIL_STATUS, "%d %.300s", p->status, conn->text_len > 0 ? conn->head : "");
+                fail(run, conn, p->status == 503 ? LOAD_FAIL_REFUSED : LOAD_FAIL_STATUS, "%d %.300s", p->status,
+                     conn->text_len > 0 ? conn->head : "");
                 return;
         }
-        if ((o->phase == LOAD_GET && p->body != o->size) || (o->phase == LOAD_RANGE && p->body != o->range_size) ||
-            (o->phase == LOAD_HEADS && p->length != o->size)) {
-                fail(run, conn, LOAD_FAIL_LENGTH, "%llu bytes", (unsigned long long)(p->no_body ? p->length : p->body));
+        if (wrong != NULL) {
+                fail(run, conn, LOAD_FAIL_LENGTH, "%llu %s",
+                     (unsigned long long)(conn->op == LOAD_LIST ? conn->entries
+                                          : p->no_body          ? p->length
+                                                                : p->body),
+                     wrong);
                 return;
         }
-        if (o->phase == LOAD_LIST && conn->entries != entries) {
-                fail(run, conn, LOAD_FAIL_LENGTH, "%llu entries instead of %llu", (unsigned long long)conn->entries,
-                     (unsigned long long)entries);
-                return;
-        }
-        rv = o->phase == LOAD_MULTIPART ? multipart_advance(conn) : 1;
-        if (rv == 0)
-                rv = multipart_request(run, conn);
-        else if (rv == 1) {
+        rv = conn->op == LOAD_MULTIPART ? multipart_advance(conn) : 1;
+        if (rv == 1)
                 succeed(run, conn);
-                return;
-        }
-        if (rv != 0 || !p->keep) {
+        else if (rv == 0)
+                go_on(run, conn);
+        else
                 fail(run, conn, LOAD_FAIL_PROTOCOL, "multipart upload, step %llu", (unsigned long long)conn->step);
-                return;
-        }
-        conn->state = SENDING;
-        send_more(run, conn);
 }
 
 static void conn_open(struct run *run, struct conn *conn);
@@ -220,7 +187,7 @@ static void conn_open(struct run *run, struct conn *conn);
 static void hung_up(struct run *run, struct conn *conn)
 {
         bool kept_too_long = conn->reused && conn->parser.state == LOAD_HEAD && conn->parser.head_len == 0 &&
-                             run->options.phase != LOAD_MULTIPART;
+                             conn->op != LOAD_MULTIPART;
 
         if (!kept_too_long) {
                 fail(run, conn, LOAD_FAIL_CLOSED, "after %llu bytes sent", (unsigned long long)conn->sent);
@@ -238,7 +205,7 @@ static ssize_t receive_some(struct run *run, struct conn *conn)
         struct load_parser *p = &conn->parser;
 
         if (p->state == LOAD_BODY && p->status < 300 && !o->verify &&
-            (o->phase == LOAD_GET || o->phase == LOAD_RANGE)) {
+            (conn->op == LOAD_GET || conn->op == LOAD_RANGE)) {
                 ssize_t n = recv(conn->fd, NULL, p->left < 1u << 30 ? p->left : 1u << 30, MSG_TRUNC);
 
                 if (n > 0)
@@ -310,7 +277,7 @@ static void on_event(struct run *run, struct conn *conn, uint32_t events)
         int error = 0;
         socklen_t len = sizeof(error);
 
-        if (conn->fd < 0 || !conn->busy) {
+        if (conn->fd < 0 || !conn->busy || conn->paused) {
                 if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0)
                         conn_close(conn);
                 return;
@@ -331,13 +298,13 @@ static void on_event(struct run *run, struct conn *conn, uint32_t events)
 
 /* ---- when operations begin ----------------------------------------------------------------------- */
 
-static void begin(struct run *run, struct conn *conn, uint64_t since_ns)
+/* Makes and sends the operation's next request; an upload's steps behind the first have a number. */
+static void send_request(struct run *run, struct conn *conn, bool first)
 {
-        conn->busy = true;
-        run->busy_count++;
-        conn->since_ns = since_ns;
-        conn->begun_ns = now_ns();
-        if (first_request(run, conn, run->issued++) != 0) {
+        int rv = first ? first_request(run, conn, run->issued++) : multipart_request(run, conn);
+
+        conn->alive_ns = now_ns();
+        if (rv != 0) {
                 fail(run, conn, LOAD_FAIL_PROTOCOL, "cannot make the request");
                 return;
         }
@@ -349,6 +316,14 @@ static void begin(struct run *run, struct conn *conn, uint64_t since_ns)
         }
 }
 
+static void begin(struct run *run, struct conn *conn, uint64_t since_ns)
+{
+        conn->busy = true;
+        run->busy_count++;
+        conn->since_ns = since_ns;
+        send_request(run, conn, true);
+}
+
 static bool more_to_do(struct run *run, uint64_t now)
 {
         if (run->options.count > 0 && run->issued >= run->options.count)
@@ -358,9 +333,27 @@ static bool more_to_do(struct run *run, uint64_t now)
         return !run->over;
 }
 
+/* When the next request may begin; 0: at once. */
 static uint64_t due_ns(const struct run *run)
 {
-        return run->start_ns + (uint64_t)((double)run->issued * 1e9 / run->options.rate);
+        double rate_s = run->options.rate > 0 ? (double)run->issued / run->options.rate : 0;
+        double pace_s = run->options.pace > 0 ? (double)run->paced / (double)run->options.pace : 0;
+        double seconds = rate_s > pace_s ? rate_s : pace_s;
+
+        return seconds > 0 ? run->start_ns + (uint64_t)(seconds * 1e9) : 0;
+}
+
+/* Uploads that wait for the pace go on before new ones begin, and to their end when the time is over. */
+static void go_on_with_what_is_due(struct run *run)
+{
+        while (run->paused_count > 0 && due_ns(run) <= now_ns()) {
+                struct conn *conn = run->paused[run->paused_first];
+
+                run->paused_first = (run->paused_first + 1) % run->options.connections;
+                run->paused_count--;
+                conn->paused = false;
+                send_request(run, conn, false);
+        }
 }
 
 /* A connection is free: closed loop, it begins again in the main loop's next round; open loop, when an operation is
@@ -380,11 +373,10 @@ static void begin_what_is_due(struct run *run)
 
                 if (!more_to_do(run, now))
                         return;
-                if (run->options.rate > 0) {
+                if (due_ns(run) > now)
+                        return;
+                if (run->options.rate > 0)
                         since = due_ns(run);
-                        if (since > now)
-                                return;
-                }
                 budget--;
                 begin(run, run->idle[--run->idle_count], since);
         }
@@ -395,19 +387,20 @@ static void fail_the_overdue(struct run *run)
         uint64_t now = now_ns();
 
         for (unsigned i = 0; i < run->options.connections; i++)
-                if (run->conns[i].busy && now - run->conns[i].begun_ns > ANSWER_S * 1000000000ull)
+                if (run->conns[i].busy && !run->conns[i].paused &&
+                    now - run->conns[i].alive_ns > ANSWER_S * 1000000000ull)
                         fail(run, &run->conns[i], LOAD_FAIL_TIMEOUT, "no answer in %d s", ANSWER_S);
 }
 
-static void wait_for_events(struct run *run, uint64_t *overdue_check)
+static void wait_for_events(struct run *run, uint64_t *every_second)
 {
         struct epoll_event events[256];
         struct timespec wait = {.tv_sec = 1};
         uint64_t now = now_ns();
         int n;
 
-        if (run->idle_count > 0 && !run->over) {
-                uint64_t due = run->options.rate > 0 ? due_ns(run) : now;
+        if (run->paused_count > 0 || (run->idle_count > 0 && !run->over)) {
+                uint64_t due = due_ns(run);
                 uint64_t ns = due > now ? due - now : 0;
 
                 if (ns < 1000000000u)
@@ -416,25 +409,27 @@ static void wait_for_events(struct run *run, uint64_t *overdue_check)
         n = epoll_pwait2(run->epoll_fd, events, 256, &wait, NULL);
         for (int i = 0; i < n; i++)
                 on_event(run, events[i].data.ptr, events[i].events);
-        if (now > *overdue_check) {
-                *overdue_check = now + 1000000000u;
+        if (now > *every_second) {
+                *every_second = now + 1000000000u;
                 fail_the_overdue(run);
+                load_server_sample((int)run->options.server_pid, &run->result.anonymous_peak);
         }
 }
 
 static void run_phase(struct run *run)
 {
-        uint64_t overdue_check = 0;
+        uint64_t every_second = 0;
 
         run->start_ns = now_ns();
         run->last_ns = run->start_ns;
         if (run->options.duration_s > 0)
                 run->end_ns = run->start_ns + (uint64_t)(run->options.duration_s * 1e9);
         for (;;) {
+                go_on_with_what_is_due(run);
                 begin_what_is_due(run);
                 if (!more_to_do(run, now_ns()) && run->busy_count == 0)
                         break;
-                wait_for_events(run, &overdue_check);
+                wait_for_events(run, &every_second);
         }
         run->result.seconds = (double)(run->last_ns - run->start_ns) / 1e9;
 }
@@ -460,8 +455,9 @@ static int set_up(struct run *run)
         run->receive = malloc(RECEIVE);
         run->conns = calloc(o->connections, sizeof(*run->conns));
         run->idle = calloc(o->connections, sizeof(struct conn *));
+        run->paused = calloc(o->connections, sizeof(struct conn *));
         if (run->epoll_fd < 0 || run->pattern == NULL || run->receive == NULL || run->conns == NULL ||
-            run->idle == NULL)
+            run->idle == NULL || run->paused == NULL)
                 return -ENOMEM;
         for (unsigned i = o->connections; i-- > 0;) {
                 struct conn *conn = &run->conns[i];
@@ -492,6 +488,7 @@ static void tear_down(struct run *run)
         free(run->ready);
         free(run->conns);
         free(run->idle);
+        free(run->paused);
         free(run->pattern);
         free(run->receive);
         if (run->epoll_fd >= 0)
@@ -522,10 +519,10 @@ int main(int argc, char **argv)
         cpu = load_own_cpu();
         run_phase(&run);
         run.result.client_cpu_s = load_own_cpu() - cpu;
-        if (run.result.server_known && load_server_read((int)run.options.server_pid, &run.result.server) == 0)
-                run.result.server_cpu_s = run.result.server.cpu_s - before.cpu_s;
-        else
-                run.result.server_known = false;
+        run.result.server_known =
+                run.result.server_known && load_server_read((int)run.options.server_pid, &run.result.server) == 0;
+        load_server_since(&run.result.server, &before);
+        load_server_sample((int)run.options.server_pid, &run.result.anonymous_peak);
         load_report_json(&run.options, &run.result);
         if (!run.options.json_only)
                 load_report_line(&run.options, &run.result);

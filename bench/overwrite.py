@@ -12,105 +12,34 @@ Nothing but Python's standard library is needed.
 
 import argparse
 import contextlib
-import hashlib
-import hmac
 import http.client
 import os
 import random
 import secrets
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.request
 from pathlib import Path
 
-KIB, MIB = 1 << 10, 1 << 20
-START_LIMIT_S = 60
+from lib.machine import KIB, MIB, say
+from lib.servers import Millrace
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-class Signer:
-    """Presigned URLs (SigV4)."""
-
-    def __init__(self, access, secret, host):
-        self.access, self.secret, self.host = access, secret, host
-
-    def path(self, method, path):
-        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        scope = f"{now[:8]}/us-east-1/s3/aws4_request"
-        query = (f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={self.access}%2F{scope.replace('/', '%2F')}"
-                 f"&X-Amz-Date={now}&X-Amz-Expires=3600&X-Amz-SignedHeaders=host")
-        canonical = f"{method}\n{path}\n{query}\nhost:{self.host}\n\nhost\nUNSIGNED-PAYLOAD"
-        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        key = ("AWS4" + self.secret).encode()
-        for part in (now[:8], "us-east-1", "s3", "aws4_request"):
-            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-        return f"{path}?{query}&X-Amz-Signature={hmac.new(key, text.encode(), hashlib.sha256).hexdigest()}"
-
-
-class Store:
-    """millraced on folders of one file system."""
-
-    def __init__(self, program, folder, drives, settings):
-        self.folder = folder
-        self.paths = [folder / f"drive{i}" for i in range(drives)]
-        for path in self.paths:
-            path.mkdir()
-        self.access, self.secret = secrets.token_hex(8), secrets.token_hex(16)
-        self.log = folder.parent / f"{folder.name}.log"
-        command = [str(program), "--format", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        for path in self.paths:
-            command += ["--drive", str(path)]
-        config = folder.parent / f"{folder.name}.conf"
-        config.write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
-        command += ["--config", str(config)]
-        environment = dict(os.environ, MILLRACE_ROOT_ACCESS_KEY=self.access, MILLRACE_ROOT_SECRET_KEY=self.secret)
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        self.port = self.admin = None
-        self.wait_ready()
-
-    def wait_ready(self):
-        deadline = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < deadline and self.process.poll() is None:
-            for line in self.log.read_text(errors="replace").splitlines():
-                words = line.split()
-                if words[:3] == ["millraced:", "listening", "on"]:
-                    self.port = int(words[3].rsplit(":", 1)[1])
-                if words[:3] == ["millraced:", "admin", "on"]:
-                    self.admin = int(words[3].rsplit(":", 1)[1])
-            with contextlib.suppress(OSError, TypeError):
-                if self.port and urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/health/ready", timeout=5).status == 200:
-                    return
-            time.sleep(0.05)
-        raise SystemExit(f"millraced did not get ready:\n{self.log.read_text(errors='replace')[-2000:]}")
-
-    def figures(self):
-        """Sums over drives, by the metric's name without millrace_drive_."""
-        sums = {}
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics", timeout=10) as answer:
-            for line in answer.read().decode().splitlines():
-                if line.startswith("millrace_drive_"):
-                    name, value = line.rsplit(" ", 1)
-                    name = name.split("{")[0][len("millrace_drive_"):]
-                    sums[name] = sums.get(name, 0) + float(value)
-        return sums
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+def drive_figures(server):
+    """Sums over drives, by the metric's name without millrace_drive_."""
+    sums = {}
+    with urllib.request.urlopen(server.admin + "/metrics", timeout=10) as answer:
+        for line in answer.read().decode().splitlines():
+            if line.startswith("millrace_drive_"):
+                name, value = line.rsplit(" ", 1)
+                name = name.split("{")[0][len("millrace_drive_"):]
+                sums[name] = sums.get(name, 0) + float(value)
+    return sums
 
 
 class Writer(threading.Thread):
@@ -128,8 +57,7 @@ class Writer(threading.Thread):
         return answer.status
 
     def run(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.store.port, timeout=120)
-        signer = Signer(self.store.access, self.store.secret, f"127.0.0.1:{self.store.port}")
+        connection, signer = http.client.HTTPConnection(self.store.host(), timeout=120), self.store.signer()
         try:
             while (key := self.next_key()) is not None:
                 while (status := self.put(connection, signer, f"/over/{key}")) in (503, 507):
@@ -191,21 +119,20 @@ def measure(arguments, name, size, folder):
     settings = {"reclaim_rate": arguments.reclaim_rate, "cache": "1MiB"}
     space = os.statvfs(folder)
     usable = space.f_bavail * space.f_frsize * 0.95
-    (folder / "store").mkdir()
-    store = Store(arguments.program, folder / "store", arguments.drives, settings)
+    store = Millrace(folder / "store", arguments.program, drives=arguments.drives, ec=None, settings=settings)
     try:
+        store.start()
         copies = 1 if arguments.drives == 1 else 2
         count = int(usable * arguments.fill / copies / (size + (512 if size <= 128 * KIB else 4096)))
         live = count * size
         body = secrets.token_bytes(size)
-        signer = Signer(store.access, store.secret, f"127.0.0.1:{store.port}")
-        connection = http.client.HTTPConnection("127.0.0.1", store.port, timeout=60)
-        connection.request("PUT", signer.path("PUT", "/over"))
+        connection = http.client.HTTPConnection(store.host(), timeout=60)
+        connection.request("PUT", store.signer().path("PUT", "/over"))
         if connection.getresponse().status != 200:
             raise SystemExit("overwrite.py: no bucket")
         say(f"{name}: {count} objects of {size / KIB:.0f} KiB, {live / MIB:.0f} MiB, into {usable / MIB:.0f} MiB")
         run_writers(store, iter(f"k{i:08}" for i in range(count)), body, arguments.threads, lambda total: False)
-        before, begun = store.figures(), time.monotonic()
+        before, begun = drive_figures(store), time.monotonic()
         last = dict(at=begun, bytes=0, copied=0.0, refused=0)
         state = dict(most=used_bytes(folder), rates=[])
         draw = random.Random(arguments.seed)
@@ -215,7 +142,7 @@ def measure(arguments, name, size, folder):
             now = time.monotonic()
             state["most"] = max(state["most"], used_bytes(folder))
             if now - last["at"] >= arguments.step:
-                figures = store.figures()
+                figures = drive_figures(store)
                 copied = figures["reclaim_copied_bytes_total"] - before["reclaim_copied_bytes_total"]
                 written = total.bytes - last["bytes"]
                 state["rates"].append(written / MIB / (now - last["at"]))
@@ -228,7 +155,7 @@ def measure(arguments, name, size, folder):
         keys = (f"k{draw.randrange(count):08}" for _ in iter(int, 1))
         total = run_writers(store, keys, body, arguments.threads, watch, arguments.rate * MIB)
         took = time.monotonic() - begun
-        figures = store.figures()
+        figures = drive_figures(store)
         moved = figures["reclaim_copied_bytes_total"] - before["reclaim_copied_bytes_total"]
         drive = figures["written_bytes_total"] - before["written_bytes_total"]
         half = len(state["rates"]) // 2

@@ -21,6 +21,13 @@ static inline uint64_t load_mix(uint64_t x)
         return x ^ (x >> 31);
 }
 
+/* The index-th of count keys (index < count < 2^32) in a shuffled order that has each once: the prime divides no count that
+ * is smaller. */
+static inline uint64_t load_once(uint64_t index, uint64_t count)
+{
+        return (index * 2654435761u + 12345) % count;
+}
+
 /* malloc'ed, or NULL. */
 static inline char *load_pattern_new(void)
 {

@@ -19,27 +19,29 @@ enum load_phase {
         LOAD_HEADS,
         LOAD_DELETE,
         LOAD_MULTIPART,
+        LOAD_MIXED, /* each operation is a GET or a PUT */
         LOAD_PHASES
 };
 
-static const char *const load_phase_names[LOAD_PHASES] = {"bucket", "put",  "get",    "range",
-                                                          "list",   "head", "delete", "multipart"};
+static const char *const load_phase_names[LOAD_PHASES] = {"bucket", "put",    "get",       "range", "list",
+                                                          "head",   "delete", "multipart", "mixed"};
 
 struct load_options {
         enum load_phase phase;
         const char *endpoint, *bucket, *prefix, *region, *access_key, *secret_key;
         char host[256], port[16]; /* of endpoint */
         uint64_t size, range_size, part_size, count, keys, start;
+        uint64_t pace;           /* bytes a second that requests carry at most; 0: as fast as it goes */
         double duration_s, rate; /* rate > 0: open loop */
-        unsigned connections, max_keys;
-        bool verify, json_only;
+        unsigned connections, max_keys, get_share;
+        bool verify, json_only, once, random_names;
         unsigned server_pid; /* 0: none */
 };
 
 static const char load_usage[] =
         "Usage: load PHASE [OPTION]...\n"
         "\n"
-        "Phases: bucket put get range list head delete multipart\n"
+        "Phases: bucket put get range list head delete multipart mixed\n"
         "\n"
         "  --endpoint URL    http://HOST:PORT (default $MILLRACE_ENDPOINT or http://127.0.0.1:9000)\n"
         "  --bucket NAME     (default load)\n"
@@ -50,8 +52,13 @@ static const char load_usage[] =
         "  --duration S      seconds; what is under way then is awaited\n"
         "  --rate R          open loop: R operations begin each second, and a latency counts from when its\n"
         "                    operation was due (default: closed loop)\n"
+        "  --pace SIZE       begin a request with a body only when no more than SIZE bytes a second were sent:\n"
+        "                    put, and each part of multipart (default: as fast as it goes)\n"
         "  --keys N          how many keys there are to get, head or list (default: count)\n"
-        "  --start N         first key's number for put, delete, multipart (default 0)\n"
+        "  --once            get each key no more than once, in a fixed shuffled order\n"
+        "  --random-names    names of 16 digits in no order, instead of counted ones\n"
+        "  --start N         first key's number for put, delete, multipart (default 0) and mixed (default: keys)\n"
+        "  --get-share N     GETs of a hundred operations of mixed; the others are PUTs (default 70)\n"
         "  --range SIZE      of a range (default 4K)\n"
         "  --part SIZE       of a part (default 8M)\n"
         "  --max-keys N      of a list (default 1000)\n"
@@ -128,6 +135,7 @@ static inline void load_options_default(struct load_options *options)
                 .part_size = 8 << 20,
                 .connections = 16,
                 .max_keys = 1000,
+                .get_share = 70,
         };
 }
 
@@ -145,11 +153,15 @@ enum load_option_kind { LOAD_TEXT, LOAD_SIZE, LOAD_NUMBER, LOAD_REAL, LOAD_FLAG 
         X("count", LOAD_SIZE, count)                                                                                   \
         X("keys", LOAD_SIZE, keys)                                                                                     \
         X("start", LOAD_SIZE, start)                                                                                   \
+        X("pace", LOAD_SIZE, pace)                                                                                     \
         X("conns", LOAD_NUMBER, connections)                                                                           \
         X("max-keys", LOAD_NUMBER, max_keys)                                                                           \
+        X("get-share", LOAD_NUMBER, get_share)                                                                         \
         X("server-pid", LOAD_NUMBER, server_pid)                                                                       \
         X("duration", LOAD_REAL, duration_s)                                                                           \
         X("rate", LOAD_REAL, rate)                                                                                     \
+        X("once", LOAD_FLAG, once)                                                                                     \
+        X("random-names", LOAD_FLAG, random_names)                                                                     \
         X("verify", LOAD_FLAG, verify)                                                                                 \
         X("json", LOAD_FLAG, json_only)
 
@@ -208,18 +220,28 @@ static inline void load_longs(struct option longs[LOAD_OPTION_COUNT + 2])
 /* Numbers that would make no run. NULL: all is well. */
 static inline const char *load_options_wrong(struct load_options *o)
 {
+        if (o->once && o->count == 0)
+                o->count = o->keys;
         if (o->count == 0 && o->duration_s <= 0)
                 o->count = o->phase == LOAD_BUCKET ? 1 : 1000;
         if (o->phase == LOAD_BUCKET)
                 o->connections = 1;
         if (o->keys == 0)
                 o->keys = o->count;
+        if (o->phase == LOAD_MIXED && o->start == 0)
+                o->start = o->keys;
         if (o->connections > 20000)
                 return "--conns takes 1 to 20,000";
         if (o->keys == 0 && o->phase != LOAD_PUT && o->phase != LOAD_MULTIPART)
                 return "with --duration say how many --keys there are";
         if (o->phase == LOAD_DELETE && o->count == 0)
                 return "delete takes a --count";
+        if (o->once && o->count > o->keys)
+                return "--once takes no more --count than --keys";
+        if (o->get_share > 100)
+                return "--get-share takes 1 to 100";
+        if (o->random_names && o->phase == LOAD_LIST)
+                return "list needs counted names";
         if (o->phase == LOAD_RANGE && (o->range_size == 0 || o->range_size > o->size))
                 return "--range is larger than --size";
         if (o->phase == LOAD_MULTIPART && (o->part_size == 0 || o->size == 0 || o->size / o->part_size > 9999))

@@ -21,9 +21,11 @@ enum conn_state { CLOSED, CONNECTING, SENDING, RECEIVING };
 struct conn {
         int fd;
         enum conn_state state;
-        bool busy, reused;      /* has an operation; has answered before */
-        uint64_t key, since_ns; /* of the operation; a latency counts from then */
-        uint64_t begun_ns;
+        enum load_phase op;               /* what its operation is */
+        bool busy, reused;                /* has an operation; has answered before */
+        bool paused;                      /* its upload's next part is not due yet */
+        uint64_t key, since_ns;           /* of the operation; a latency counts from then */
+        uint64_t alive_ns;                /* when its request began, or last lost bytes to the server */
         char head[LOAD_TARGET_MAX + 512]; /* of the request; then text of a small answer */
         size_t head_len, text_len;
         const char *body;              /* a document; NULL: the object's bytes from `from` on */
@@ -47,7 +49,10 @@ struct run {
         struct conn *conns;
         struct conn **idle; /* open loop: connections without an operation */
         unsigned idle_count, busy_count;
-        char **ready; /* targets made before the clock started */
+        struct conn **paused; /* a ring of uploads, the one that waits longest first */
+        unsigned paused_first, paused_count;
+        uint64_t paced; /* bytes in requests that have begun */
+        char **ready;   /* targets made before the clock started */
         uint64_t ready_count;
         char *pattern, *receive;
         int epoll_fd;
@@ -80,7 +85,7 @@ static inline void request(struct run *run, struct conn *conn, const char *metho
         char range[80] = "", length[48] = "";
         int n;
 
-        if (o->phase == LOAD_RANGE) {
+        if (conn->op == LOAD_RANGE) {
                 conn->from = load_mix(conn->key ^ run->issued) % (o->size - o->range_size + 1);
                 snprintf(range, sizeof(range), "Range: bytes=%llu-%llu\r\n", (unsigned long long)conn->from,
                          (unsigned long long)(conn->from + o->range_size - 1));
@@ -91,6 +96,7 @@ static inline void request(struct run *run, struct conn *conn, const char *metho
                      run->signer.host, length, range);
         conn->head_len = (size_t)n;
         conn->body_len = body_len;
+        run->paced += body_len;
         conn->sent = 0;
         conn->text_len = 0;
         load_parser_start(&conn->parser, strcmp(method, "HEAD") == 0);
@@ -159,15 +165,44 @@ static inline int multipart_advance(struct conn *conn)
         return 0;
 }
 
-static inline int target_of(const struct run *run, uint64_t index, uint64_t key, char out[LOAD_TARGET_MAX])
+static inline bool writes(enum load_phase op)
 {
-        const struct load_options *o = &run->options;
+        return op == LOAD_PUT || op == LOAD_DELETE || op == LOAD_MULTIPART;
+}
+
+static inline enum load_phase op_of(const struct load_options *o, uint64_t index)
+{
+        if (o->phase != LOAD_MIXED)
+                return o->phase;
+        return load_mix(~index) % 100 < o->get_share ? LOAD_GET : LOAD_PUT;
+}
+
+static inline uint64_t key_of(const struct load_options *o, enum load_phase op, uint64_t index)
+{
+        if (writes(op))
+                return o->start + index;
+        return o->once ? load_once(index, o->keys) : load_mix(index) % o->keys;
+}
+
+static inline int target_of(const struct run *run, enum load_phase op, uint64_t index, uint64_t key,
+                            char out[LOAD_TARGET_MAX])
+{
         char query[1600] = "";
 
-        if (o->phase == LOAD_LIST)
-                load_list_query(o, index % LIST_STARTS, LIST_STARTS, query, sizeof(query));
-        return load_sign(&run->signer, method_of(o->phase),
-                         o->phase == LOAD_LIST || o->phase == LOAD_BUCKET ? UINT64_MAX : key, query, out);
+        if (op == LOAD_LIST)
+                load_list_query(&run->options, index % LIST_STARTS, LIST_STARTS, query, sizeof(query));
+        return load_sign(&run->signer, method_of(op), op == LOAD_LIST || op == LOAD_BUCKET ? UINT64_MAX : key, query,
+                         out);
+}
+
+/* Which of the targets made before is an operation's; UINT64_MAX: none. A mixed phase has those of its GETs. */
+static inline uint64_t ready_slot(const struct load_options *o, enum load_phase op, uint64_t index, uint64_t key)
+{
+        if (op == LOAD_LIST)
+                return index % LIST_STARTS;
+        if (writes(op))
+                return o->phase == LOAD_MIXED ? UINT64_MAX : index;
+        return key;
 }
 
 /* Prepares the operation's first request. 0 or a negative errno. */
@@ -175,32 +210,29 @@ static inline int first_request(struct run *run, struct conn *conn, uint64_t ind
 {
         const struct load_options *o = &run->options;
         char target[LOAD_TARGET_MAX];
-        uint64_t slot;
+        uint64_t slot, body_len;
         int rv;
 
+        conn->op = op_of(o, index);
+        conn->key = key_of(o, conn->op, index);
         conn->entries = 0;
         conn->matched = 0;
         conn->from = 0;
         conn->body = NULL;
-        if (o->phase == LOAD_PUT || o->phase == LOAD_DELETE || o->phase == LOAD_MULTIPART) {
-                conn->key = o->start + index;
-                slot = index;
-        } else {
-                conn->key = load_mix(index) % o->keys;
-                slot = o->phase == LOAD_LIST ? index % LIST_STARTS : conn->key;
-        }
-        if (o->phase == LOAD_MULTIPART) {
+        if (conn->op == LOAD_MULTIPART) {
                 conn->step = 0;
                 return multipart_request(run, conn);
         }
+        slot = ready_slot(o, conn->op, index, conn->key);
+        body_len = conn->op == LOAD_PUT ? o->size : 0;
         if (slot < run->ready_count) {
-                request(run, conn, method_of(o->phase), run->ready[slot], o->phase == LOAD_PUT ? o->size : 0);
+                request(run, conn, method_of(conn->op), run->ready[slot], body_len);
                 return 0;
         }
-        rv = target_of(run, index, conn->key, target);
+        rv = target_of(run, conn->op, index, conn->key, target);
         if (rv < 0)
                 return rv;
-        request(run, conn, method_of(o->phase), target, o->phase == LOAD_PUT ? o->size : 0);
+        request(run, conn, method_of(conn->op), target, body_len);
         return 0;
 }
 
@@ -208,13 +240,14 @@ static inline int first_request(struct run *run, struct conn *conn, uint64_t ind
 static inline int make_ready(struct run *run)
 {
         const struct load_options *o = &run->options;
+        enum load_phase op = o->phase == LOAD_MIXED ? LOAD_GET : o->phase;
         char target[LOAD_TARGET_MAX];
-        uint64_t count = o->phase == LOAD_PUT || o->phase == LOAD_DELETE ? o->count : o->keys;
+        uint64_t count = writes(op) ? o->count : o->keys;
         int rv;
 
-        if (o->phase == LOAD_MULTIPART || o->phase == LOAD_BUCKET)
+        if (op == LOAD_MULTIPART || op == LOAD_BUCKET)
                 return 0;
-        if (o->phase == LOAD_LIST)
+        if (op == LOAD_LIST)
                 count = LIST_STARTS;
         if (count > LOAD_READY_MAX)
                 count = LOAD_READY_MAX;
@@ -222,9 +255,7 @@ static inline int make_ready(struct run *run)
         if (run->ready == NULL)
                 return -ENOMEM;
         for (uint64_t i = 0; i < count; i++) {
-                bool writes = o->phase == LOAD_PUT || o->phase == LOAD_DELETE;
-
-                rv = target_of(run, i, writes ? o->start + i : i, target);
+                rv = target_of(run, op, i, writes(op) ? o->start + i : i, target);
                 if (rv < 0)
                         return rv;
                 run->ready[i] = strdup(target);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "content.h"
 #include "options.h"
 #include "s3.h"
 
@@ -33,7 +34,8 @@ static inline void load_signer_init(struct load_signer *signer, const struct loa
         signer->signer.service = "s3";
 }
 
-/* "/bucket/prefix000000000042"; key UINT64_MAX: the bucket alone. 0 or a negative errno. */
+/* "/bucket/prefix000000000042", or 16 hexadecimal digits that no other key has; key UINT64_MAX: the bucket alone. 0 or a
+ * negative errno. */
 static inline int load_path(const struct load_options *options, uint64_t key, char *out, size_t size)
 {
         char name[1200];
@@ -41,6 +43,9 @@ static inline int load_path(const struct load_options *options, uint64_t key, ch
 
         if (key == UINT64_MAX)
                 snprintf(name, sizeof(name), "/%s", options->bucket);
+        else if (options->random_names)
+                snprintf(name, sizeof(name), "/%s/%s%016llx", options->bucket, options->prefix,
+                         (unsigned long long)load_mix(key));
         else
                 snprintf(name, sizeof(name), "/%s/%s%012llu", options->bucket, options->prefix,
                          (unsigned long long)key);

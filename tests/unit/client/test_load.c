@@ -7,11 +7,28 @@
 
 #include <cmocka.h>
 
+#include "bench/load/answer.h"
 #include "bench/load/content.h"
 #include "bench/load/parser.h"
 #include "bench/load/server.h"
 #include "bench/load/stats.h"
 #include "bench/load/target.h"
+
+static void each_key_once(void **state)
+{
+        static const uint64_t counts[] = {1, 2, 1000, 4096, 99991};
+        static bool seen[100000];
+
+        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+                memset(seen, 0, sizeof(seen));
+                for (uint64_t index = 0; index < counts[i]; index++) {
+                        uint64_t key = load_once(index, counts[i]);
+
+                        assert_true(key < counts[i] && !seen[key]);
+                        seen[key] = true;
+                }
+        }
+}
 
 static void percentiles(void **state)
 {
@@ -185,6 +202,43 @@ static void what_comes_behind_is_left(void **state)
         assert_int_equal(parser.body, 10);
 }
 
+static void entries_however_cut(void **state)
+{
+        static const char page[] =
+                "<List><Contents><Key>Contents></Key></Contents><<Contents></Contents><Conten<Contents>"
+                "</Contents><CommonPrefixes></CommonPrefixes></List>";
+        static struct conn conn;
+
+        for (size_t step = 1; step <= sizeof(page); step++) {
+                conn.entries = conn.matched = 0;
+                for (size_t at = 0; at < sizeof(page) - 1; at += step)
+                        count_entries(&conn, page + at, step < sizeof(page) - 1 - at ? step : sizeof(page) - 1 - at);
+                assert_int_equal(conn.entries, 3);
+        }
+}
+
+static void wrong_lengths_are_seen(void **state)
+{
+        struct load_options o = {.size = 100, .range_size = 10, .keys = 5, .max_keys = 3};
+        static struct conn conn;
+
+        conn.op = LOAD_GET;
+        conn.parser.body = 100;
+        assert_null(wrong_length(&o, &conn));
+        conn.op = LOAD_RANGE;
+        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        conn.parser.body = 10;
+        assert_null(wrong_length(&o, &conn));
+        conn.op = LOAD_HEADS;
+        conn.parser.length = 99;
+        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        conn.op = LOAD_LIST;
+        conn.entries = 5;
+        assert_string_equal(wrong_length(&o, &conn), "entries");
+        conn.entries = 3;
+        assert_null(wrong_length(&o, &conn));
+}
+
 /* ---- the rest ------------------------------------------------------------------------------------ */
 
 static void figures_of_a_process(void **state)
@@ -192,18 +246,27 @@ static void figures_of_a_process(void **state)
         static const char stat[] = "4242 (a) b) (c) S 1 4242 4242 0 -1 4194560 1 2 3 4 1234 66 7 8 20 0 5 0 99 1 2\n";
         static const char rollup[] = "00400000-7fff [rollup]\nRss:                2048 kB\nPss_Anon: 1 kB\n"
                                      "Anonymous:          1024 kB\nAnonHugePages: 3 kB\n";
-        struct load_server server;
-        uint64_t ticks;
+        struct load_server server, before;
+        uint64_t ticks, most = 0;
 
         assert_int_equal(load_stat_ticks(stat, &ticks), 0);
         assert_int_equal(ticks, 1300);
         assert_int_equal(load_stat_ticks("nonsense", &ticks), -1);
         assert_int_equal(load_stat_ticks("1 (a) S 1 2", &ticks), -1);
-        assert_int_equal(load_smaps_bytes(rollup, "Rss"), 2 << 20);
-        assert_int_equal(load_smaps_bytes(rollup, "Anonymous"), 1 << 20);
-        assert_int_equal(load_smaps_bytes(rollup, "Anon"), 0);
+        assert_int_equal(load_proc_bytes(rollup, "Rss"), 2 << 20);
+        assert_int_equal(load_proc_bytes(rollup, "Anonymous"), 1 << 20);
+        assert_int_equal(load_proc_bytes(rollup, "Anon"), 0);
+        assert_int_equal(load_proc_number("rchar: 7\nread_bytes: 8\nwrite_bytes: 9\n", "write_bytes"), 9);
         assert_int_equal(load_server_read((int)getpid(), &server), 0);
+        before = server;
         assert_true(server.rss > 0 && server.anonymous > 0 && server.rss >= server.anonymous);
+        assert_true(server.peak >= server.rss / 2);
+        load_server_sample((int)getpid(), &most);
+        assert_true(most > 0);
+        load_server_sample(0x7fffffff, &most);
+        assert_true(most > 0);
+        load_server_since(&server, &before);
+        assert_int_equal(server.written, 0);
         assert_int_equal(load_server_read(0x7fffffff, &server), -1);
 }
 
@@ -237,6 +300,10 @@ static void options_of_a_run(void **state)
                 "put --endpoint https://a",
                 "put --endpoint http://a/b",
                 "put --bogus",
+                "get --once --keys 10 --count 11",
+                "mixed --keys 10 --get-share 101",
+                "list --keys 10 --random-names",
+                "put --pace x",
         };
         struct load_options o;
 
@@ -251,6 +318,12 @@ static void options_of_a_run(void **state)
         assert_true(o.duration_s == 1.5);
         assert_int_equal(o.count, 0);
         assert_true(o.verify);
+        assert_int_equal(parse(&o, "get --once --keys 70 --duration 1"), -1);
+        assert_int_equal(o.count, 70);
+        assert_int_equal(parse(&o, "mixed --keys 70 --duration 1 --get-share 30 --pace 5M"), -1);
+        assert_int_equal(o.start, 70);
+        assert_int_equal(o.get_share, 30);
+        assert_int_equal(o.pace, 5 << 20);
         assert_int_equal(parse(&o, "get --count 50 --endpoint http://h"), -1);
         assert_int_equal(o.keys, 50);
         assert_string_equal(o.port, "80");
@@ -275,6 +348,10 @@ static void targets_are_signed(void **state)
         assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F");
         load_list_query(&o, 63, 64, query, sizeof(query)); /* a whole page is left behind the last start */
         assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F&start-after=a%2Bb%2F000000003937");
+        o.random_names = true;
+        assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
+        assert_int_equal(strncmp(target, "/load/a%2Bb/", 12), 0);
+        assert_int_equal(strcspn(target + 12, "?"), 16);
         o.keys = 900;
         load_list_query(&o, 63, 64, query, sizeof(query));
         assert_null(strstr(query, "start-after"));
@@ -283,10 +360,17 @@ static void targets_are_signed(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(percentiles),           cmocka_unit_test(buckets_hold_every_number),
-                cmocka_unit_test(wrong_bytes_are_seen),  cmocka_unit_test(answers_cut_anywhere),
-                cmocka_unit_test(answers_that_are_none), cmocka_unit_test(what_comes_behind_is_left),
-                cmocka_unit_test(figures_of_a_process),  cmocka_unit_test(options_of_a_run),
+                cmocka_unit_test(each_key_once),
+                cmocka_unit_test(percentiles),
+                cmocka_unit_test(buckets_hold_every_number),
+                cmocka_unit_test(wrong_bytes_are_seen),
+                cmocka_unit_test(answers_cut_anywhere),
+                cmocka_unit_test(answers_that_are_none),
+                cmocka_unit_test(what_comes_behind_is_left),
+                cmocka_unit_test(entries_however_cut),
+                cmocka_unit_test(wrong_lengths_are_seen),
+                cmocka_unit_test(figures_of_a_process),
+                cmocka_unit_test(options_of_a_run),
                 cmocka_unit_test(targets_are_signed),
         };
 

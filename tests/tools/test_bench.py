@@ -1,0 +1,95 @@
+"""What the benchmarks make of figures: medians, ratios, targets, the page. No server is run."""
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BENCH = ROOT / "bench"
+
+
+@pytest.fixture(name="lib")
+def fixture_lib(monkeypatch):
+    """Imports a module of bench/lib."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    return lambda name: importlib.import_module(f"lib.{name}")
+
+
+def run_of(ops_s, **more):
+    return dict({"ops": 1000, "ops_s": ops_s, "mib_s": ops_s / 256, "entries_s": 0, "bytes": 4096000, "p50_us": 100, "p99_us": 200, "p999_us": 300,
+                 "server_cpu_s": 0.05, "client_cpu_s": 0.01, "server_written": 8192000, "server_peak": 1 << 20, "server_anonymous_peak": 1 << 19, "errors": 0},
+                **more)
+
+
+@pytest.fixture(name="results")
+def fixture_results(lib):
+    results = lib("results").Results.empty({"processor": "P", "topology": "T", "memory_gib": 1.0, "kernel": "Linux 6", "file_system": "ext4"},
+                                           {"rounds": 3, "seconds": 1, "scale": "trial", "only": ""})
+    results.data["rounds"] = {"millrace": [{"put-4k": run_of(r)} for r in (100, 5000, 300)], "minio": [{"put-4k": run_of(10)}],
+                              "versitygw": [{"put-4k": run_of(120)}], "mhd_empty": [{"put-4k": run_of(600)}]}
+    results.data["alone"] = {"restart": [{"seconds": 1.5, "objects": 10, "errors": 0}], "flood": []}
+    results.data["disk"] = [{"write": 1000.0, "write_half": 500.0, "read": 900.0, "random_4k": 5.0, "commit_4k": 6.0}]
+    return results
+
+
+def test_medians_and_what_follows(results):
+    assert results.median("millrace", "put-4k", "ops_s") == 300
+    assert results.median("garage", "put-4k", "ops_s") is None
+    assert results.best_peer("put-4k", "ops_s") == (120, "versitygw")
+    assert results.best_peer("get-4k", "ops_s") == (None, None)
+    assert results.median("millrace", "put-4k", "cpu_us_op") == pytest.approx(50)
+    assert results.median("millrace", "put-4k", "written_ratio") == 2
+    assert results.servers() == ["millrace", "minio", "versitygw"] and results.servers(stores=False) == ["mhd_empty"]
+
+
+def test_targets(lib, results):
+    targets = lib("targets").TARGETS
+    assert targets[1].row(results)[1:] == ["≥ 3x", "2.50x", "not reached"]
+    rows = {row[0]: row[1:] for row in (target.row(results) for target in targets)}
+    assert rows["4 KiB PUT, durable, 64 connections, against MinIO"] == ["≥ 20x", "30.0x", "reached"]
+    assert rows["ready after a SIGKILL"] == ["≤ 2 s", "1.50 s", "reached"]
+    assert rows["memory under 1,024 uploads at once"][2] == "not measured"
+    results.data["alone"]["restart"][0]["seconds"] = 2.5
+    assert {t.title: t for t in lib("targets").TARGETS}["ready after a SIGKILL"].row(results)[3] == "not reached"
+
+
+def test_a_page_with_plots(lib, results, tmp_path):
+    results.data["skipped"].append("Garage was not measured: it is not installed")
+    results.write(tmp_path / "r.json")
+    done = subprocess.run([sys.executable, BENCH / "compare.py", "--render", tmp_path / "r.json", "--out", tmp_path / "performance.md"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "performance.md").read_text(encoding="utf-8")
+    assert "- Garage was not measured" in page and "| PUT 4 KiB (64), op/s | 300 | 10 | 120 | 30.0x | 2.50x | 600 | 0.50x |" in page
+    assert "](performance/small.svg)" in page
+    drawn = (tmp_path / "performance/small.svg").read_text(encoding="utf-8")
+    assert drawn.startswith("<svg") and drawn.count("<rect") > 4
+    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["rounds"]["minio"]
+
+
+def test_errors_of_millrace_count(results, tmp_path):
+    results.data["rounds"]["millrace"][0]["put-4k"]["errors"] = 1
+    results.write(tmp_path / "r.json")
+    assert subprocess.run([sys.executable, BENCH / "compare.py", "--render", tmp_path / "r.json"], capture_output=True, timeout=60, check=False).returncode == 1
+
+
+@pytest.mark.parametrize("names, status", [("put-4k,nothing", 2), ("", 0), ("millrace", 0)])
+def test_names_are_checked(names, status):
+    done = subprocess.run([sys.executable, BENCH / "compare.py", "--list", "--only", names], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status
+    assert status or "checkpoints" in done.stdout
+
+
+def test_names_are_unique(lib):
+    names = [e.name for e in [*lib("phases").PHASES, *lib("beside").BESIDE, *lib("alone").ALONE]]
+    assert len(set(names)) == len(names)
+
+
+def test_only_a_program_that_is_there(lib, monkeypatch, capsys):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("pathlib.Path.home", lambda: Path("/nonexistent"))
+    assert lib("servers").find_program(lib("servers").Garage, None) is None
+    assert "Garage is skipped" in capsys.readouterr().err
