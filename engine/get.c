@@ -48,6 +48,7 @@ static void free_get(struct eng_lookup *lookup)
         eng_buf_unref(lookup->value);
         eng_buf_unref(lookup->bytes);
         free(get->parts);
+        free(get->stripes);
         free(get);
 }
 
@@ -179,6 +180,14 @@ static void drop_stripe(struct eng_get *get, struct get_stripe *s)
         for (i = 0; i < ERA_MAX_SHARDS; i++)
                 drop_unit(get, s, i);
         s->state = STRIPE_FREE;
+}
+
+static void drop_stripes(struct eng_get *get)
+{
+        if (get->stripes == NULL)
+                return;
+        drop_stripe(get, &get->stripes[0]);
+        drop_stripe(get, &get->stripes[1]);
 }
 
 static void wake(struct eng_get *get)
@@ -600,8 +609,7 @@ static void degrade(struct eng_get *get)
 
         if (s->state == STRIPE_READY)
                 return; /* handed out first */
-        drop_stripe(get, &get->stripes[0]);
-        drop_stripe(get, &get->stripes[1]);
+        drop_stripes(get);
         unreserve(get);
         get->ahead = get->pos;
         get->degrading = false;
@@ -618,8 +626,7 @@ static void settle(struct eng_get *get)
         if (get->in_flight > 0)
                 return;
         if (get->closing) {
-                drop_stripe(get, &get->stripes[0]);
-                drop_stripe(get, &get->stripes[1]);
+                drop_stripes(get);
                 unreserve(get);
                 end_get(get);
         } else if (get->error != 0) {
@@ -666,12 +673,17 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
         get->wake = wake_cb;
         get->wake_arg = arg;
         get->crc = 0;
-        if (len == 0 || get->part_count == 0)
+        if (get->part_count == 0)
+                return 0;
+        if (get->stripes == NULL)
+                get->stripes = calloc(2, sizeof(*get->stripes));
+        if (get->stripes == NULL)
+                return -ENOMEM;
+        if (len == 0)
                 return 0;
         if (get->in_flight > 0)
                 return ENG_GET_BUSY; /* a repair of the last range is under way */
-        drop_stripe(get, &get->stripes[0]);
-        drop_stripe(get, &get->stripes[1]);
+        drop_stripes(get);
         unreserve(get);
         get->keep_next = 0;
         get->widest = widest_stripe(get);

@@ -70,7 +70,7 @@ struct eng_get {
         uint32_t keep_bad, keep_damaged; /* what was learnt of the stripe that ends at keep_next before it was begun again */
         uint64_t keep_next;
         unsigned current;
-        struct get_stripe stripes[2];
+        struct get_stripe *stripes;    /* 2, once bytes are read from shards */
 };
 
 #endif

@@ -223,8 +223,8 @@ int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *ou
  * Reading a range: start once (again after the last byte, for another range), then take spans in order. Every byte was verified
  * against its checksum (I5). eng_get_next: 0 and a span of at least 1 byte, which stays valid until the next call on this get;
  * -EAGAIN: none yet, wake(arg) will be called once when it is worth asking again (also on error); -ENODATA: range done; else the error.
- * Never wakes from inside a call. Start may wait for buffers: the first eng_get_next just says -EAGAIN, or -ETIMEDOUT/-EAGAIN... error
- * ENG_GET_BUSY when the waiting line was full.
+ * Never wakes from inside a call. Start may wait for buffers: the first eng_get_next just says -EAGAIN. It answers ENG_GET_BUSY when the waiting line
+ * is full, -ENOMEM, -EINVAL for what is not in the object.
  */
 #define ENG_GET_BUSY (-EBUSY)
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg);

@@ -385,9 +385,9 @@ static void index_written(void *arg)
                 d->parked_index = true;
                 return;
         }
+        d->indexing = false;
         if (d->failed)
                 return;
-        d->indexing = false;
         sim_disk_set_index(d->disk, &d->next);
         sim_names_thaw(&d->names, generation);
         dead = d->next_dead;
@@ -1003,7 +1003,8 @@ bool eng_local_let_go(struct eng_drive *drive)
 
         if (d->retired)
                 return true;
-        if (!d->failed || d->writing || d->indexing || d->flying > 0 || d->parked != NULL)
+        sim_drive_fail(d->disk, "the store went on without it");
+        if (d->writing || d->indexing || d->flying > 0 || d->parked != NULL)
                 return false;
         sim_trace("  drive %u: lets go", d->drive.slot);
         d->retired = true;
