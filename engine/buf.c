@@ -20,6 +20,21 @@ struct eng_buf *eng_buf_new(size_t len)
                 return NULL;
         atomic_init(&buf->refs, 1);
         buf->len = (uint32_t)len;
+        buf->data = buf->own;
+        buf->of = NULL;
+        return buf;
+}
+
+struct eng_buf *eng_buf_slice(struct eng_buf *of, size_t offset, size_t len)
+{
+        struct eng_buf *buf = eng_buf_new(0);
+
+        assert(offset + len <= of->len);
+        if (buf == NULL)
+                return NULL;
+        buf->len = (uint32_t)len;
+        buf->data = of->data + offset;
+        buf->of = eng_buf_ref(of);
         return buf;
 }
 
@@ -39,6 +54,8 @@ void eng_buf_unref(struct eng_buf *buf)
                 return;
         before = atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel);
         assert(before > 0);
-        if (before == 1)
-                free(buf);
+        if (before != 1)
+                return;
+        eng_buf_unref(buf->of);
+        free(buf);
 }

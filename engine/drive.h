@@ -33,9 +33,13 @@
 struct eng_buf {
         atomic_uint refs;
         uint32_t len;
-        uint8_t data[];
+        uint8_t *data;
+        struct eng_buf *of;            /* NULL, or whose bytes they are */
+        uint8_t own[];
 };
 struct eng_buf *eng_buf_new(size_t len);              /* one reference; NULL: no memory */
+/* Some of another's bytes, which stays as long as this does. */
+struct eng_buf *eng_buf_slice(struct eng_buf *of, size_t offset, size_t len);
 struct eng_buf *eng_buf_ref(struct eng_buf *buf);
 void eng_buf_unref(struct eng_buf *buf);              /* NULL is allowed */
 

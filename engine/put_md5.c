@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define JOBS        32u
-#define AT_ONCE     (128u << 10)        /* bytes that it is not worth to wait with */
+#define AT_ONCE     (8u << 10)          /* bytes that it is not worth to wait with */
 #define PATIENCE_NS (2ull * 1000 * 1000) /* for others to have something, too */
 
 static bool is_alone(const struct eng_loop *el)

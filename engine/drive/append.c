@@ -41,13 +41,13 @@ static bool newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t
         return newer;
 }
 
-static void cache_inline(struct eng_local *l, const struct fmt_value *value, const struct eng_mut *mut)
+/* Without copying: the record's body is the same for all drives. */
+static void cache_inline(struct eng_local *l, const struct fmt_value *value, const struct eng_append *append, const struct eng_mut *mut)
 {
-        struct eng_buf *bytes = eng_buf_new(mut->inline_len);
+        struct eng_buf *bytes = eng_buf_slice(append->body, (size_t)(mut->inline_bytes - append->body->data), mut->inline_len);
 
         if (bytes == NULL)
                 return;
-        memcpy(bytes->data, mut->inline_bytes, mut->inline_len);
         eng_cache_put(l->cache, value->id, bytes);
         atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
         eng_buf_unref(bytes);
@@ -67,7 +67,7 @@ static int apply_put(struct eng_local *l, const struct eng_append *append, const
         head->log_file = append->rec.file;
         head->log_position = append->rec.position;
         if (mut->inline_len > 0 && append->body != NULL && !append->moved)
-                cache_inline(l, head, mut);
+                cache_inline(l, head, append, mut);
         return eng_tail_put(l->active, mut->name, mut->name_len, value, append->rec.seq);
 }
 
