@@ -352,6 +352,15 @@ static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
         return view->map->groups[pg].before & view->in;
 }
 
+/*
+ * Whether a drive's answer that it has no such name, or not some among others, counts: it still speaks for the group. One that was asked before the group went
+ * from it may have forgotten the name when it answers (shed.c, which begins when all loops have the new map).
+ */
+static inline bool eng_may_say_absent(const struct eng_view *view, uint32_t pg, unsigned slot)
+{
+        return (eng_speakers(view, pg) & eng_bit(slot)) != 0;
+}
+
 /* Sets the bits of groups, CONFIG included, that a drive speaks for. */
 void eng_groups_spoken_for(const struct eng_view *view, unsigned pg_count, unsigned slot, uint64_t *bits);
 
