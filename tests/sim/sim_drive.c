@@ -385,9 +385,9 @@ static void index_written(void *arg)
                 d->parked_index = true;
                 return;
         }
+        d->indexing = false;
         if (d->failed)
                 return;
-        d->indexing = false;
         sim_disk_set_index(d->disk, &d->next);
         sim_names_thaw(&d->names, generation);
         dead = d->next_dead;
