@@ -27,6 +27,7 @@ struct complete_txn {
         struct eng_name from, to;
         struct eng_op scan;
         eng_mask scan_tried;
+        unsigned scan_slot;            /* that was asked last */
         struct eng_buf *value;         /* the object: made, or found made before */
         eng_put_done done;
         void *arg;
@@ -159,7 +160,9 @@ static void parts_scanned(struct eng_op *op)
         unsigned i;
         int rv = 0;
 
-        if (op->result != 0) {
+        if (op->result != 0 || !eng_may_say_absent(&c->txn.at->view, c->txn.pg, c->scan_slot)) {
+                if (op->result == 0)
+                        eng_buf_unref(entries);
                 scan_parts(c);
                 return;
         }
@@ -192,6 +195,7 @@ static void scan_parts(struct complete_txn *c)
                 eng_txn_finish(&c->txn, -EHOSTDOWN);
                 return;
         }
+        c->scan_slot = (unsigned)slot;
         c->scan_tried |= eng_bit((unsigned)slot);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;

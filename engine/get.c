@@ -103,7 +103,7 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         eng_lookup_start(&get->lookup);
 }
 
-bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const uint8_t id[FMT_ID]), void *arg)
+bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const struct eng_part *part), void *arg)
 {
         const struct eng_get *get;
         bool known = true;
@@ -116,7 +116,7 @@ bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(vo
                         known &= get->number > upto;
                 else if (get->lookup.value != NULL)
                         while (eng_value_next_part(get->lookup.value->data, get->lookup.value->len, &pos, &part) == 1)
-                                each(arg, part.head.id);
+                                each(arg, &part);
         }
         return known;
 }

@@ -259,6 +259,7 @@ struct parts {
         struct eng_op scan;
         struct eng_name from, to;
         eng_mask tried;
+        unsigned slot;                 /* that was asked last */
         unsigned max;
         eng_parts_done done;
         void *arg;
@@ -297,7 +298,9 @@ static void parts_scanned(struct eng_op *op)
         struct parts *list = (struct parts *)((char *)op - offsetof(struct parts, scan));
         struct eng_buf *entries = op->scan.entries;
 
-        if (op->result != 0) {
+        if (op->result != 0 || !eng_may_say_absent(&eng_here(list->lookup.store)->view, list->lookup.pg, list->slot)) {
+                if (op->result == 0)
+                        eng_buf_unref(entries);
                 parts_scan(list);
                 return;
         }
@@ -316,6 +319,7 @@ static void parts_scan(struct parts *list)
                 parts_finish(list, -EHOSTDOWN, NULL, 0, false);
                 return;
         }
+        list->slot = (unsigned)slot;
         list->tried |= eng_bit((unsigned)slot);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;

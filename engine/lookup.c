@@ -62,7 +62,8 @@ static void found(struct eng_op *op)
         } else {
                 eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
                 eng_buf_unref(op->lookup.bytes);
-                lookup->absent += rv == -ENOENT;
+                lookup->absent +=
+                        rv == -ENOENT && eng_may_say_absent(&lookup->at->view, lookup->pg, (unsigned)lookup->slot);
                 try_next(lookup, rv);
         }
 }

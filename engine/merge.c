@@ -3,7 +3,7 @@
  * stands for, merged on the loop of the request.
  *
  * Answers are values, so nothing on a drive is held while a listing goes on; a drive that fails meanwhile makes the merge begin again over
- * those that are left.
+ * those that are left, and a new placement makes it begin again, too: a drive from which groups went may have forgotten their names (shed.c).
  */
 #include "engine/store.h"
 
@@ -108,6 +108,7 @@ struct source {
 
 struct eng_merge {
         struct eng_loop *el;
+        const struct eng_placement *map; /* that the cover was made by */
         struct eng_name from, to;
         bool after;
         unsigned prefix_len, flags, max;
@@ -207,6 +208,8 @@ static void scanned(struct eng_op *op)
         }
         if (merge->out > 0)
                 return;
+        if (merge->rv == 0 && merge->map != merge->el->view.map)
+                merge->rv = -ESTALE;
         if (merge->rv != 0)
                 fail(merge, merge->rv);
         else
@@ -327,6 +330,7 @@ static void begin(struct eng_merge *merge)
                 rv = eng_cover(el, 0);
         }
 
+        merge->map = el->view.map;
         if (rv == 0) {
                 merge->sources = calloc(el->cover_count, sizeof(merge->sources[0]));
                 rv = merge->sources == NULL ? -ENOMEM : 0;

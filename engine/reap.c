@@ -53,7 +53,7 @@ void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask dri
         }
 }
 
-static eng_mask part_drives(const struct eng_part *part)
+eng_mask eng_part_drives(const struct eng_part *part)
 {
         unsigned n = part->head.runs * (part->head.k + part->head.m), i;
         eng_mask mask = 0;
@@ -73,7 +73,7 @@ static void reap_now(struct eng_reap *reap)
         size_t pos = 0;
 
         while (eng_value_next_part(reap->value->data, reap->value->len, &pos, &part) == 1)
-                eng_discard(reap->store, part.head.id, part_drives(&part));
+                eng_discard(reap->store, part.head.id, eng_part_drives(&part));
 }
 
 static void reap_free(struct eng_reap *reap)

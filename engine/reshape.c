@@ -80,7 +80,7 @@ void eng_reshape_epoch(struct eng_store *store)
         if (c->wish.leaving & c->shape.leaving) {
                 c->leaving_since = c->view.epoch;
                 c->gained = 0;
-                c->drained = false;
+                c->drained = c->readers_counted = false;
         }
         c->wish.leaving &= ~(c->shape.leaving | c->shape.gone);
         c->wish.shed &= c->shape.shedding;
@@ -114,10 +114,55 @@ void eng_reshape_gained(struct eng_store *store, unsigned slot)
         store->coord->gained |= eng_bit(slot);
 }
 
+struct look {
+        eng_mask leaving;
+        bool found;
+};
+
+static void look_at(void *arg, const struct eng_part *part)
+{
+        struct look *look = arg;
+
+        look->found |= (eng_part_drives(part) & look->leaving) != 0;
+}
+
+/* Those that were being looked up when no record named the drive any more may have found one of before; later ones do not. */
+static bool see_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        struct look look = {.leaving = el->view.map->leaving & el->view.up};
+        struct eng_coord *c = arg;
+
+        if (!c->readers_counted)
+                el->readers_upto = el->get_count;
+        if (!eng_get_each_part(el, el->readers_upto, look_at, &look) || look.found)
+                atomic_store(&c->read_from, true);
+        return true;
+}
+
+static void readers_seen(struct eng_store *store, void *arg)
+{
+        struct eng_coord *c = store->coord;
+
+        c->asking_readers = false;
+        c->readers_counted = true;
+        if (c->stopping || atomic_load(&c->read_from))
+                return; /* the next walk asks again */
+        c->drained = true;
+        eng_reshape_consider(store);
+}
+
+/*
+ * Who opened an object before its shards went to other drives reads it where they were: with as many drives gone meanwhile as the code has parity, the next one
+ * would end that. So the drive stays until nobody does; who does not read on is cut off by the gateway.
+ */
 void eng_reshape_drained(struct eng_store *store)
 {
-        store->coord->drained = true;
-        eng_reshape_consider(store);
+        struct eng_coord *c = store->coord;
+
+        if (c->asking_readers)
+                return;
+        atomic_store(&c->read_from, false);
+        c->asking_readers = eng_cast(store, see_readers, readers_seen, c) == 0;
 }
 
 void eng_reshape_consider(struct eng_store *store)

@@ -50,13 +50,14 @@ void eng_shed_free(struct eng_store *store)
         free(shed);
 }
 
-/* A drive that has something to forget, when no other change is under way; or -1. */
+/* A drive that has something to forget, when no other change is under way and no loop asks by a map of before; or -1. */
 static int candidate(const struct eng_store *store)
 {
         const struct eng_coord *c = store->coord;
         eng_mask mask = c->shape.shedding & ~c->wish.shed & c->view.in & c->view.up;
 
-        if (c->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->join != NULL || c->shape.adding != 0 || mask == 0)
+        if (c->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->join != NULL || c->changing ||
+            c->shape.adding != 0 || mask == 0)
                 return -1;
         return __builtin_ctzll(mask);
 }

@@ -192,6 +192,7 @@ struct eng_loop {
         bool hash_due;                     /* it is running */
         struct eng_gets gets;              /* open, oldest first */
         uint64_t get_count;                /* begun: the number of the last */
+        uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
         eng_mask cover_in;                 /* the view the cover below was made for */
         const struct eng_placement *cover_map; /* and of its map */
         bool cover_valid;
@@ -264,7 +265,10 @@ struct eng_coord {
                 eng_mask shed;         /* shedding no more */
         } wish;                        /* what the next epoch is to say of these drives */
         eng_mask gained;               /* drives that have all of the groups that come to them while a drive leaves */
-        bool drained;                  /* no record names shards on the one that leaves */
+        bool drained;                  /* no record names shards on the one that leaves, nor does anybody read by one that did */
+        bool asking_readers;           /* whether somebody does */
+        bool readers_counted;          /* loops know whom they had then (readers_upto) */
+        atomic_bool read_from;         /* somebody does, or may */
         uint64_t leaving_since;        /* epoch; 0: from before this run */
         struct eng_placement *next_map; /* of next_shape; NULL: as it is */
         struct eng_placement *maps;    /* all that were made, the newest first */
@@ -350,6 +354,15 @@ static inline eng_mask eng_writers(const struct eng_view *view, uint32_t pg)
 static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
 {
         return view->map->groups[pg].before & view->in;
+}
+
+/*
+ * Whether a drive's answer that it has no such name, or not some among others, counts: it still speaks for the group. One that was asked before the group went
+ * from it may have forgotten the name when it answers (shed.c, which begins when all loops have the new map).
+ */
+static inline bool eng_may_say_absent(const struct eng_view *view, uint32_t pg, unsigned slot)
+{
+        return (eng_speakers(view, pg) & eng_bit(slot)) != 0;
 }
 
 /* Sets the bits of groups, CONFIG included, that a drive speaks for. */
@@ -560,6 +573,9 @@ void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *loo
 
 /* ---- discards (reap.c) ------------------------------------------------------------------------------------------ */
 
+/* Those that are named for its shards. */
+eng_mask eng_part_drives(const struct eng_part *part);
+
 /* From a drive, on its owner loop: values that died. */
 void eng_reap_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
 /* Home loop: the shards of an object id that was never named by a record, on these drives. */
@@ -652,7 +668,7 @@ void eng_reshape_next(struct eng_store *store, eng_mask promoted);
 int eng_shape_map(struct eng_store *store);
 /* An epoch came into force. */
 void eng_reshape_epoch(struct eng_store *store);
-/* A drive that is to catch up with groups that come to it, or -1; it has; no record names the drive that leaves any more. */
+/* A drive that is to catch up with groups that come to it, or -1; it has; no record names the drive that leaves any more (said again until it is gone). */
 int eng_reshape_gainer(const struct eng_store *store);
 void eng_reshape_gained(struct eng_store *store, unsigned slot);
 void eng_reshape_drained(struct eng_store *store);
@@ -718,10 +734,10 @@ void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counte
 /* What el->hash_timer runs (put_md5.c). */
 void eng_put_md5_round(struct lp_timer *timer);
 /*
- * get.c: calls part() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
+ * get.c: calls each() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
  * up, and what it will be is not known.
  */
-bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*part)(void *arg, const uint8_t id[FMT_ID]), void *arg);
+bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const struct eng_part *part), void *arg);
 
 /* ---- verification (verify.c) --------------------------------------------------------------------------------------------- */
 

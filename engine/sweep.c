@@ -190,9 +190,9 @@ static bool count_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
-static void keep(void *arg, const uint8_t id[FMT_ID])
+static void keep(void *arg, const struct eng_part *part)
 {
-        remember(arg, id);
+        remember(arg, part->head.id);
 }
 
 static bool keep_read(struct eng_loop *el, void *arg, struct lp_msg *ack)

@@ -204,7 +204,7 @@ static void lookup_next(struct eng_txn *txn, int why)
         struct eng_op *op = &txn->lookup;
         unsigned flags = op->flags;
 
-        txn->absent += why == -ENOENT;
+        txn->absent += why == -ENOENT && eng_may_say_absent(&txn->at->view, txn->pg, txn->lookup_slot);
         if (txn->absent >= ENG_ABSENT_SURE || (txn->absent > 0 && slot < 0)) {
                 txn->looked_up(txn, -ENOENT);
                 return;
@@ -213,6 +213,7 @@ static void lookup_next(struct eng_txn *txn, int why)
                 txn->looked_up(txn, why == -EBADMSG ? -EIO : -EHOSTDOWN);
                 return;
         }
+        txn->lookup_slot = (unsigned)slot;
         txn->lookup_tried |= eng_bit((unsigned)slot);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_LOOKUP;

@@ -1003,7 +1003,10 @@ bool eng_local_let_go(struct eng_drive *drive)
 
         if (d->retired)
                 return true;
-        sim_drive_fail(d->disk, "the store went on without it");
+        if (!d->failed) {
+                sim_drive_fail(d->disk, "the store went on without it");
+                d->vanished = false;
+        }
         if (d->writing || d->indexing || d->flying > 0 || d->parked != NULL)
                 return false;
         sim_trace("  drive %u: lets go", d->drive.slot);

@@ -408,11 +408,19 @@ static bool may_void(void)
         return true;
 }
 
-/* Did the others have it? What was committed they had. */
+/*
+ * Did the others have it? What was committed they had. With them every number up to this one is decided: a drive voids only what it missed, in an epoch whose
+ * start has settled all older ones. So it may say from the next opening on that its group is committed up to here, as it does when a MARKS record
+ * has this number and nothing before it waits any more.
+ */
 static void void_one(struct record *rec)
 {
         bool theirs = rec->state == RECORD_STABLE && sim_chance(SIM_CLIENTS, 2);
+        struct group *group = group_of(rec->pg);
         unsigned n;
+
+        if (rec->seq > group->told)
+                group->told = rec->seq;
 
         if (rec->state == RECORD_STABLE)
                 for (n = 0; n < rec->count; n++) {

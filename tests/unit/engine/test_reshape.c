@@ -324,6 +324,75 @@ static void test_remove_under_an_upload(void **state)
         end(&sf, bucket, &e, 0);
 }
 
+struct reader {
+        struct lp_msg msg;
+        struct sf *sf;
+        uint64_t bucket;
+        struct eng_get *get;
+        _Atomic bool over;
+};
+
+static void opened(void *arg, int rv, struct eng_get *get)
+{
+        struct reader *reader = arg;
+
+        assert_int_equal(rv, 0);
+        reader->get = get;
+        reader->over = true;
+}
+
+static void open_object(struct lp_msg *msg)
+{
+        struct reader *reader = (struct reader *)msg;
+        struct eng_str key = {"read", 4};
+
+        eng_get_open(reader->sf->store, reader->bucket, key, opened, reader);
+}
+
+static void close_object(struct lp_msg *msg)
+{
+        struct reader *reader = (struct reader *)msg;
+
+        eng_get_close(reader->get);
+        reader->over = true;
+}
+
+static void on_loop(struct reader *reader, void (*run)(struct lp_msg *msg))
+{
+        reader->over = false;
+        reader->msg.run = run;
+        lp_post(reader->sf->loops[1], &reader->msg);
+        while (!reader->over)
+                usleep(1000);
+}
+
+static bool leaves_no_more(const struct eng_health *h, void *arg)
+{
+        return h->drives[0].state == ENG_DRIVE_REMOVED;
+}
+
+/* It stays while somebody reads an object by the record of before, and goes when he does not. */
+static void test_remove_under_a_reader(void **state)
+{
+        struct reader *reader = calloc(1, sizeof(*reader));
+        struct so_expected e;
+        struct sf sf;
+
+        so_begin(&sf, 5, &reader->bucket, &e);
+        reader->sf = &sf;
+        assert_int_equal(sf_put(&sf, 0, reader->bucket, "read", 5, 30 << 20, true, NULL), 0);
+        on_loop(reader, open_object);
+        assert_int_equal(remove_drive(&sf, 0), 0);
+        assert_false(sf_wait_health(&sf, leaves_no_more, NULL, 8)); /* walks take place every 3 s */
+        on_loop(reader, close_object);
+        assert_true(sf_wait_health(&sf, leaves_no_more, NULL, 60));
+        rest(&sf);
+        assert_int_equal(sf_get(&sf, 0, reader->bucket, "read", 5, 30 << 20), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(reader);
+}
+
 /* All drives are new in the end, and every one that was there at first is gone. */
 static void test_moved_to_other_drives(void **state)
 {
@@ -422,6 +491,7 @@ int main(void)
                 cmocka_unit_test(test_remove_lost_with_one_parity),
                 cmocka_unit_test(test_remove_interrupted),
                 cmocka_unit_test(test_remove_under_an_upload),
+                cmocka_unit_test(test_remove_under_a_reader),
                 cmocka_unit_test(test_moved_to_other_drives),
         };
 
