@@ -199,7 +199,7 @@ static void scanned(struct eng_op *op)
                         eng_buf_unref(op->scan.entries);
         }
         if (rv == 0) {
-                src->next = op->scan.count == 0 ? NULL : op->scan.entries->data;
+                src->next = op->scan.entries == NULL || op->scan.count == 0 ? NULL : op->scan.entries->data;
                 src->left = op->scan.count;
                 src->more = op->scan.more && op->scan.count > 0;
         } else {
