@@ -202,7 +202,9 @@ def main():
         return 0
     allow_many_files()
     try:
-        results = Results.read(options.render) if options.render else measure(options)
+        for path in filter(None, (options.out, options.json)):  # before hours of work, not behind them
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    results = Results.read(options.render) if options.render else measure(options)
     except RuntimeError as error:
         say(error)
         return 1

@@ -70,6 +70,7 @@ struct gw_conn {
         bool cut;                       /* shut down by us: nothing more is expected of it */
         bool broken;                    /* the library answered a head it could not parse */
         unsigned ended;                 /* sweeps in a row that found the peer's end closed */
+        unsigned broken_off;            /* or both ends, or an error: nothing can be sent any more */
         LIST_ENTRY(gw_conn) entry;
 };
 

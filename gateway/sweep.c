@@ -17,7 +17,9 @@
 
 #define MS 1000000ull
 #define SLOW_SWEEPS 10u                 /* in a row below the minimum rate, while others wait for what it holds */
-#define SLOW_SWEEPS_STANDING 3u         /* or have waited for long */
+#define SLOW_SWEEPS_STANDING 5u         /* or have waited for long, and it has not moved even so much: */
+#define SOME_SENT (512u << 10)
+#define SOME_READ (6u << 20)            /* more than the kernel takes from us for a client that reads nothing */
 #define POLL_BATCH 256u
 #define LINGER_NS (GW_DRAIN_MS * MS)
 
@@ -118,8 +120,10 @@ static void poll_batch(struct pollfd *fds, struct gw_conn **conns, unsigned coun
 {
         if (poll(fds, count, 0) < 0)
                 return;
-        for (unsigned i = 0; i < count; i++)
+        for (unsigned i = 0; i < count; i++) {
                 conns[i]->ended = (fds[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ? conns[i]->ended + 1 : 0;
+                conns[i]->broken_off = (fds[i].revents & (POLLHUP | POLLERR)) != 0 ? conns[i]->broken_off + 1 : 0;
+        }
 }
 
 static void poll_peers(struct gw_loop *loop)
@@ -156,10 +160,12 @@ static bool too_slow(struct gw_request *req, enum lp_share share, uint64_t moved
         const struct gw_loop *loop = req->loop;
         uint64_t least = loop->gw->limits.min_rate * GW_SWEEP_MS / 1000;
         bool slow = moved - req->rate_bytes < least && lp_reserve_contended(loop->lp, share);
+        uint64_t some = share == LP_SHARE_PUT ? SOME_SENT : SOME_READ;
+        bool suspect = moved < some && lp_reserve_standing(loop->lp, share);
 
         req->rate_bytes = moved;
         req->rate_slow = slow ? req->rate_slow + 1 : 0;
-        return req->rate_slow >= (lp_reserve_standing(loop->lp, share) ? SLOW_SWEEPS_STANDING : SLOW_SWEEPS);
+        return req->rate_slow >= (suspect ? SLOW_SWEEPS_STANDING : SLOW_SWEEPS);
 }
 
 static void time_out_body(struct gw_request *req)
@@ -196,7 +202,7 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
                         gw_conn_cut(conn);
                 break;
         case GW_SENDING:
-                if (req->get != NULL && too_slow(req, LP_SHARE_GET, req->bytes_out))
+                if (conn->broken_off >= 2 || (req->get != NULL && too_slow(req, LP_SHARE_GET, req->bytes_out)))
                         gw_conn_cut(conn);
                 break;
         case GW_BEGIN:

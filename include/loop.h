@@ -160,7 +160,7 @@ struct lp_reserve {
         uint64_t since;
         bool waiting;
 };
-#define LP_LINE_LONGEST_NS  (20ull * 1000 * 1000 * 1000)
+#define LP_LINE_LONGEST_NS  (50ull * 1000 * 1000 * 1000)
 #define LP_LINE_STANDING_NS (1000ull * 1000 * 1000)
 
 /*
