@@ -203,8 +203,8 @@ def main():
     allow_many_files()
     try:
         for path in filter(None, (options.out, options.json)):  # before hours of work, not behind them
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    results = Results.read(options.render) if options.render else measure(options)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        results = Results.read(options.render) if options.render else measure(options)
     except RuntimeError as error:
         say(error)
         return 1

@@ -89,12 +89,13 @@ run_pytest() {
 # once more, alone: what passes then is not counted as failed, but it is named.
 pytests() {
         local kind=$1 name=$2 workers=$3 xml=$WORK/junit.xml rc first again passed failed skipped passed2
+        local seed=${SEED:-$((RANDOM << 15 | RANDOM))}
         shift 3
         time_for 60 "$name ($kind)" || return
         if [ "$kind" != none ]; then
                 build "$kind" programs || return
         fi
-        run_pytest "$(left)" -n "$workers" --dist worksteal "$@"
+        SEED=$seed run_pytest "$(left)" -n "$workers" --dist worksteal "$@"
         rc=$?
         if ! first=$("$PYTHON" tools/junit_counts.py "$xml"); then
                 failed_one "$name ($kind): pytest left no report, exit status $rc"
@@ -107,7 +108,7 @@ pytests() {
                 if again=$("$PYTHON" tools/junit_counts.py "$xml"); then
                         read -r passed2 _ <<<"$again"
                         if [ "$passed2" -gt 0 ]; then
-                                echo "FLAKY $name ($kind): $passed2 failed once, passed when run again"
+                                echo "FLAKY $name ($kind): $passed2 failed once with SEED=$seed, passed when run again"
                         fi
                         passed=$((passed + passed2)) failed=$((failed - passed2))
                 fi
