@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store.h"
+#include "engine/get.h"
 #include "tests/lib/store_objects.h"
 
 static int wait_for(struct sf *sf, uint64_t number, unsigned *slot)
@@ -368,7 +368,18 @@ static void on_loop(struct reader *reader, void (*run)(struct lp_msg *msg))
 
 static bool leaves_no_more(const struct eng_health *h, void *arg)
 {
-        return h->drives[0].state == ENG_DRIVE_REMOVED;
+        return h->drives[*(unsigned *)arg].state == ENG_DRIVE_REMOVED;
+}
+
+/* A drive that the object being read has a shard on: not all have one. */
+static unsigned read_from(const struct reader *reader)
+{
+        const struct eng_buf *value = reader->get->lookup.value;
+        struct eng_part part;
+        size_t pos = 0;
+
+        assert_int_equal(eng_value_next_part(value->data, value->len, &pos, &part), 1);
+        return eng_part_drive(&part, 0, 0);
 }
 
 /* It stays while somebody reads an object by the record of before, and goes when he does not. */
@@ -376,16 +387,18 @@ static void test_remove_under_a_reader(void **state)
 {
         struct reader *reader = calloc(1, sizeof(*reader));
         struct so_expected e;
+        unsigned slot;
         struct sf sf;
 
         so_begin(&sf, 5, &reader->bucket, &e);
         reader->sf = &sf;
         assert_int_equal(sf_put(&sf, 0, reader->bucket, "read", 5, 30 << 20, true, NULL), 0);
         on_loop(reader, open_object);
-        assert_int_equal(remove_drive(&sf, 0), 0);
-        assert_false(sf_wait_health(&sf, leaves_no_more, NULL, 8)); /* walks take place every 3 s */
+        slot = read_from(reader);
+        assert_int_equal(remove_drive(&sf, slot), 0);
+        assert_false(sf_wait_health(&sf, leaves_no_more, &slot, 8)); /* walks take place every 3 s */
         on_loop(reader, close_object);
-        assert_true(sf_wait_health(&sf, leaves_no_more, NULL, 60));
+        assert_true(sf_wait_health(&sf, leaves_no_more, &slot, 60));
         rest(&sf);
         assert_int_equal(sf_get(&sf, 0, reader->bucket, "read", 5, 30 << 20), 0);
         sf_close(&sf);
