@@ -380,10 +380,27 @@ static void puts_seen(struct eng_store *store, void *arg)
         begin_round(heal, FMT_SPACE_PART);
 }
 
+/* A walk that goes on filling the drives that the last one could not fill to the end adds to what that has written. */
+static void new_report(struct eng_heal *heal, bool goes_on)
+{
+        struct eng_heal_report *r = &heal->report;
+        struct eng_digest digest[ENG_DRIVES_MAX];
+
+        memcpy(digest, r->digest, sizeof(digest));
+        memset(r, 0, sizeof(*r));
+        if (goes_on)
+                memcpy(r->digest, digest, sizeof(digest));
+        else
+                heal->written = 0;
+        r->running = true;
+        r->started_ms = lp_wall_ms();
+}
+
 void eng_heal_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
         struct eng_heal *heal;
+        eng_mask filling;
 
         if (c->stopping)
                 return;
@@ -402,14 +419,12 @@ void eng_heal_consider(struct eng_store *store)
         lp_timer_stop(store->loops[0].loop, &heal->timer);
         heal->walking = true;
         heal->level = heal->worst = 0;
-        heal->filling = c->filling & c->view.in & c->view.up;
+        filling = c->filling & c->view.in & c->view.up;
+        new_report(heal, filling != 0 && filling == heal->filling);
+        heal->filling = filling;
         heal->homeless = eng_placement_homeless(c->view.map);
         atomic_store(&heal->old_puts, false);
         heal->epoch = c->view.epoch;
-        heal->written = 0;
-        memset(&heal->report, 0, sizeof(heal->report));
-        heal->report.running = true;
-        heal->report.started_ms = lp_wall_ms();
         publish(heal);
         heal->leaving_since = c->leaving_since;
         if (c->shape.leaving == 0 || eng_cast(store, see_puts, puts_seen, heal) != 0) {
