@@ -264,10 +264,12 @@ static void flush_range(struct cut_node *file, uint64_t offset, uint64_t len)
 
                 if (piece->kind == CUT_WRITE)
                         apply_write(file, piece, from, to);
-                if (piece->kind == CUT_WRITE && piece->offset >= from && piece->offset + piece->len <= to)
+                if (piece->kind == CUT_WRITE && piece->offset >= from && piece->offset + piece->len <= to) {
+                        cut_grow(file, piece->end); /* it may end behind the range, in the same sector */
                         piece_free(piece);
-                else
+                } else {
                         file->pieces[kept++] = *piece;
+                }
         }
         file->piece_count = kept;
         cut_grow(file, offset + len);
