@@ -503,10 +503,14 @@ static void sync_all(struct eng_mend *mend)
 
 static void written(struct eng_op *op)
 {
-        struct eng_mend *mend = ((struct eng_mend_op *)op)->mend;
+        const struct eng_mend_op *mo = (struct eng_mend_op *)op;
+        struct eng_mend *mend = mo->mend;
 
         if (op->result != 0 && mend->error == 0)
                 mend->error = op->result;
+        if (op->result == 0 && mend->digests != NULL && !mend->store->coord->stopping)
+                eng_digest_add(&mend->digests[mo->target], op->write.object_id, op->write.stripe, op->write.shard, op->write.payload,
+                               op->write.payload_len);
         if (--mend->in_flight == 0 && !mend->store->coord->stopping)
                 go_on(mend);
 }
@@ -556,6 +560,7 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
                 return;
         memset(mo, 0, sizeof(*mo));
         mo->mend = mend;
+        mo->target = target;
         op->kind = ENG_OP_WRITE;
         op->epoch = mend->el->view.epoch;
         op->done = written;
@@ -569,9 +574,6 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
         op->write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
         mend->touched |= eng_bit(target);
         mend->written += mend->unit_len;
-        if (mend->digests != NULL)
-                eng_digest_add(&mend->digests[target], part->head.id, mend->stripe, shard, op->write.payload,
-                               mend->unit_len);
         mend->in_flight++;
         eng_drive_submit(mend->store->members[target].drive, op);
 }

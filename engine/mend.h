@@ -38,6 +38,7 @@ typedef void (*eng_mend_done)(void *arg, int rv, uint64_t bytes);
 struct eng_mend_op {
         struct eng_op op;              /* first */
         struct eng_mend *mend;
+        unsigned target;               /* of a shard */
 };
 
 /* owner: the loop it was started on; ops: the drives while out */
