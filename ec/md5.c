@@ -134,6 +134,15 @@ static void leave(const struct era_md5_lanes *lanes, unsigned lane, struct era_m
                 job->md5->state[i] = lanes->state[i][lane];
 }
 
+static void take_blocks_alone(struct era_md5_job *job)
+{
+        size_t blocks = job->len / ERA_MD5_BLOCK;
+
+        compress(job->md5->state, job->buf, blocks);
+        job->buf = (const uint8_t *)job->buf + blocks * ERA_MD5_BLOCK;
+        job->len -= blocks * ERA_MD5_BLOCK;
+}
+
 /* Whole blocks of all jobs, as many lanes at a time as there are jobs left; the last one alone. */
 static void take_blocks(enum era_md5_way way, struct era_md5_job *jobs, unsigned count)
 {
@@ -149,8 +158,13 @@ static void take_blocks(enum era_md5_way way, struct era_md5_job *jobs, unsigned
                         enter(&lanes, used, jobs);
                         in[used++] = jobs;
                 }
-                if (used <= 1)
-                        break;
+                if (used == 0)
+                        return;
+                if (used == 1) {
+                        take_blocks_alone(in[0]);
+                        used = 0;
+                        continue;
+                }
                 blocks = in[0]->len / ERA_MD5_BLOCK;
                 for (i = 1; i < used; i++)
                         if (in[i]->len / ERA_MD5_BLOCK < blocks)
@@ -169,12 +183,6 @@ static void take_blocks(enum era_md5_way way, struct era_md5_job *jobs, unsigned
                                 enter(&lanes, i, in[i]);
                 }
         }
-        if (used == 1) {
-                blocks = in[0]->len / ERA_MD5_BLOCK;
-                compress(in[0]->md5->state, in[0]->buf, blocks);
-                in[0]->buf = (const uint8_t *)in[0]->buf + blocks * ERA_MD5_BLOCK;
-                in[0]->len -= blocks * ERA_MD5_BLOCK;
-        }
 }
 
 void era_md5_update_by(enum era_md5_way way, struct era_md5_job *jobs, unsigned count)
@@ -183,12 +191,7 @@ void era_md5_update_by(enum era_md5_way way, struct era_md5_job *jobs, unsigned 
 
         for (i = 0; i < count; i++)
                 take_head(&jobs[i]);
-        if (way == ERA_MD5_ONE) {
-                for (i = 0; i < count; i++)
-                        take_blocks(way, &jobs[i], 1);
-        } else {
-                take_blocks(way, jobs, count);
-        }
+        take_blocks(way, jobs, count);
         for (i = 0; i < count; i++)
                 take_tail(&jobs[i]);
 }

@@ -451,7 +451,7 @@ static enum s3_error check_md5(struct gw_request *req)
 
         if (req->put != NULL)
                 eng_put_md5(req->put, body->md5_value);
-        else
+        else if (body->check_md5)
                 era_md5_final(&body->md5, body->md5_value);
         if (!body->check_md5 || memcmp(body->md5_value, body->want_md5, ERA_MD5_SIZE) == 0)
                 return S3_OK;

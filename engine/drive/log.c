@@ -173,11 +173,6 @@ static uint32_t build(struct eng_local *l, uint64_t room)
 
 /* ---- writing --------------------------------------------------------------------------------------- */
 
-/*
- * What was written is taken in, one record after the other, and the end of the log with it: an index batch may begin in between (moving records has an
- * end, too), and must not say that a record is covered which is in no generation yet and not pending either. A record of the drive's own may have the
- * next one appended from here: it is not written before all are taken in, or it would be taken for one of them.
- */
 void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec)
 {
         l->log.end.file = rec->file;
@@ -186,6 +181,11 @@ void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec)
         l->log.end.prev_crc = rec->header_crc;
 }
 
+/*
+ * What was written is taken in, one record after the other, and the end of the log with it: an index batch may begin in between (moving records has an
+ * end, too), and must not say that a record is covered which is in no generation yet and not pending either. A record of the drive's own may have the
+ * next one appended from here: it is not written before all are taken in, or it would be taken for one of them.
+ */
 static void finish_batch(struct eng_local *l)
 {
         struct eng_log *log = &l->log;

@@ -1,7 +1,7 @@
 """Connections and event loops."""
 import pytest
 
-from tests.conftest import Store
+from tests.integration.test_daemon import store_of
 from tests.support.daemon import Daemon
 
 pytestmark = pytest.mark.daemon
@@ -11,7 +11,7 @@ def test_connections_are_spread_evenly():
     """A loop takes its share of max_connections and no more, so as many as that are served at once only if each loop has as many as the
     others; the kernel's hash of addresses would hardly ever see to that."""
     with Daemon(drives=1, loops=4, settings={"max_connections": "64"}).start() as daemon:
-        raw = Store(daemon.host, daemon.port, daemon.access_key, daemon.secret_key, daemon).raw
+        raw = store_of(daemon).raw
         for _ in range(3):
             connections = [raw.connect() for _ in range(64)]
             try:

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.conftest import Store, make_client
+from tests.conftest import make_client
+from tests.integration.test_daemon import store_of
 from tests.support.daemon import Daemon
 from tests.support.expect import read
 from tests.support.s3raw import UNSIGNED, ConnectionClosed
@@ -63,10 +64,6 @@ def watched(daemon):
         thread.join()
 
 
-def raw_of(daemon):
-    return Store(daemon.host, daemon.port, daemon.access_key, daemon.secret_key, daemon).raw
-
-
 def put_once(raw, key, body):
     """Status of one PUT on a connection of its own; None if the connection was closed instead."""
     try:
@@ -84,7 +81,7 @@ def body_of(number, size):
 def test_ten_times_the_connections(size):
     """200 clients where 20 are served at a time."""
     with store(max_connections="20") as (daemon, s3):
-        raw, taken, seen = raw_of(daemon), {}, set()
+        raw, taken, seen = store_of(daemon).raw, {}, set()
 
         def client(number):
             for turn in range(3):
@@ -106,7 +103,7 @@ def test_ten_times_the_connections(size):
 def test_large_uploads_at_once():
     """150 uploads of 4 MiB want 20 times the memory for transfers: each is taken in its turn, or told to slow down."""
     with store() as (daemon, s3):
-        raw = raw_of(daemon)
+        raw = store_of(daemon).raw
         with concurrent.futures.ThreadPoolExecutor(150) as clients:
             status = dict(zip(range(150), clients.map(lambda i: put_once(raw, f"k{i}", body_of(i, 4 * MIB)), range(150))))
         assert set(status.values()) <= {200, 503}, status
@@ -171,7 +168,7 @@ def others_are_served(daemon):
 def test_clients_that_read_a_byte_a_second(count):
     """Each has asked for 8 MiB: together a hundred times the memory there is."""
     with store() as (daemon, s3):
-        raw = raw_of(daemon)
+        raw = store_of(daemon).raw
         s3.put_object(Bucket="busy", Key="large", Body=b"l" * 8 * MIB)
         request, _ = raw.build("GET", "/busy/large")
         with Droppers(raw, [request] * count, Droppers.read):
@@ -183,7 +180,7 @@ def test_clients_that_read_a_byte_a_second(count):
 def test_clients_that_send_a_byte_a_second(size):
     """300 uploads, some of whose first bytes are there."""
     with store() as (daemon, s3):
-        raw = raw_of(daemon)
+        raw = store_of(daemon).raw
         requests = []
         for i in range(300):
             head, body = raw.build("PUT", f"/busy/slow{i}", body=b"x" * size, payload=UNSIGNED)
@@ -199,7 +196,7 @@ def test_clients_that_send_a_byte_a_second(size):
 def test_a_drive_that_is_a_hundred_times_slower():
     """Nothing piles up behind it beyond the bounds, and it is no reason to give the drive up."""
     with store(drives=4, ec="2+2", test_faults="delay:ms=50,slot=1") as (daemon, s3):
-        raw = raw_of(daemon)
+        raw = store_of(daemon).raw
         with concurrent.futures.ThreadPoolExecutor(60) as clients:
             status = dict(zip(range(240), clients.map(lambda i: put_once(raw, f"k{i}", body_of(i, 2 * MIB if i % 4 == 0 else 8 * KIB)), range(240))))
         assert set(status.values()) <= {200, 503}, set(status.values())
