@@ -260,6 +260,7 @@ struct eng_local {
         uint64_t *logs_gone, *segments_gone; /* rows to be deleted by the next batch */
         unsigned log_gone_count, log_gone_size, segment_gone_count, segment_gone_size;
         struct eng_read_headers *headers; /* read.c: verified frame headers */
+        struct eng_read_marks *read_marks; /* read.c: what was read not long ago */
         struct eng_watch_list watches;
         struct lp_timer tick;
         struct lp_msg start_msg, fail_msg;

@@ -1,10 +1,13 @@
 /*
  * read.c - READ: bytes of one shard, verified.
  *
- * The owner loop finds the frame's place (active, frozen, index) and pins its segment; the op's home loop reads through the page cache and checks
+ * The owner loop finds the frame's place (active, frozen, index) and pins its segment; the op's home loop reads and checks
  * that it is the frame meant and that every CRC block touched is right (I5). A range near the start is one read, header and blocks
  * together. For one further in, the header's CRCs come from a small table of headers verified before; only without it the header is a read of its
  * own.
+ *
+ * What is read for the first time is read past the page cache, which spares a copy, and pages that nobody may ask for again. What was read before, no
+ * longer ago than memory reaches, is read through the page cache and stays there. So a pass over more than fits pushes nothing out.
  *
  * owner: the loop, but for what is marked home.
  */
@@ -13,18 +16,29 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/drive/frame.h"
 
 #define HEADERS          2048u /* frames whose headers are remembered */
 #define HEADER_BYTES     offsetof(struct fmt_frame, rest)
 #define READ_WITH_HEADER (64u << 10) /* a range that begins up to here is read together with the header */
+#define MARKS            8u    /* in a set */
+#define MARK_SETS_MIN    128u
+#define MARK_SETS_MAX    8192u
+#define MEMORY_PER_MARK  (4ull << 20) /* a unit on each of four drives: what was read longer ago is not in memory any more */
 
 struct eng_read_headers {
         struct {
                 uint64_t segment, generation, position; /* 0: free (frames never stand at 0) */
                 uint8_t bytes[HEADER_BYTES];
         } at[HEADERS];
+};
+
+/* What was read not long ago: a mark of each range in the set that its hash says, the last one first. */
+struct eng_read_marks {
+        unsigned sets;
+        uint32_t at[][MARKS]; /* 0: none */
 };
 
 /* One READ under way; as many as there are ops. */
@@ -34,7 +48,7 @@ struct reading {
         struct eng_op *op;
         struct eng_segment *segment; /* pinned */
         struct eng_frame_where where;
-        int fd;
+        bool direct;           /* past the page cache */
         bool known;            /* the header is in the slot already, verified before */
         uint32_t first, cover; /* whole CRC blocks */
         struct eng_watch watch;
@@ -43,7 +57,9 @@ struct reading {
         struct lp_loop *home;
         struct lp_io head_io, io;
         unsigned ios;
+        uint8_t *to;
         uint32_t want;
+        uint64_t from;
         int res, head_res;
         bool learned;
         uint8_t header[HEADER_BYTES];
@@ -92,7 +108,44 @@ static void remember(struct eng_local *l, const struct reading *r)
 void eng_read_free(struct eng_local *l)
 {
         free(l->headers);
+        free(l->read_marks);
         l->headers = NULL;
+        l->read_marks = NULL;
+}
+
+/* ---- marks ----------------------------------------------------------------------------------------- */
+
+static struct eng_read_marks *marks_new(void)
+{
+        uint64_t sets = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / MEMORY_PER_MARK / MARKS;
+        struct eng_read_marks *marks;
+
+        sets = sets < MARK_SETS_MIN ? MARK_SETS_MIN : sets > MARK_SETS_MAX ? MARK_SETS_MAX : sets;
+        marks = calloc(1, sizeof(*marks) + sets * sizeof(marks->at[0]));
+        if (marks != NULL)
+                marks->sets = (unsigned)sets;
+        return marks;
+}
+
+/* Whether it was marked; it is afterwards. */
+static bool mark(struct eng_local *l, const struct eng_frame_where *where, uint32_t first)
+{
+        uint64_t hash = (where->generation ^ (where->position + first) * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+        uint32_t value = (uint32_t)hash | 1, *set;
+        unsigned i = 0;
+        bool was;
+
+        if (l->read_marks == NULL)
+                l->read_marks = marks_new();
+        if (l->read_marks == NULL)
+                return false;
+        set = l->read_marks->at[(hash >> 32) % l->read_marks->sets];
+        while (i < MARKS - 1 && set[i] != value)
+                i++;
+        was = set[i] == value;
+        memmove(set + 1, set, i * sizeof(*set));
+        set[0] = value;
+        return was;
 }
 
 /* ---- owner, afterwards ----------------------------------------------------------------------------- */
@@ -152,10 +205,20 @@ static void have_part(struct reading *r)
                 finish(r, verify(r));
 }
 
+static void read_bytes(struct reading *r)
+{
+        lp_read(r->home, &r->io, r->direct ? r->segment->direct_fd : r->segment->read_fd, r->to, r->want, r->from);
+}
+
 static void have_bytes(struct lp_io *io, int res)
 {
         struct reading *r = (struct reading *)((char *)io - offsetof(struct reading, io));
 
+        if (r->direct && res == -EINVAL) { /* the file system wants larger blocks than a frame has */
+                r->direct = false;
+                read_bytes(r);
+                return;
+        }
         r->res = res;
         have_part(r);
 }
@@ -172,23 +235,20 @@ static void on_home(struct lp_msg *msg)
 {
         struct reading *r = of_msg(msg);
         uint8_t *slot = r->op->read.slot;
+        bool together = !r->known && r->first <= READ_WITH_HEADER;
 
         r->io.done = have_bytes;
         r->ios = 1;
         r->head_res = FMT_BLOCK;
-        if (!r->known && r->first <= READ_WITH_HEADER) {
-                r->want = LP_SLOT_HEADER + r->first + r->cover;
-                lp_read(r->home, &r->io, r->fd, slot, r->want, r->where.position);
-                return;
-        }
-        if (!r->known) {
+        if (!r->known && !together) {
                 r->ios = 2;
                 r->head_io.done = have_header;
-                lp_read(r->home, &r->head_io, r->fd, slot, FMT_BLOCK, r->where.position);
+                lp_read(r->home, &r->head_io, r->segment->read_fd, slot, FMT_BLOCK, r->where.position);
         }
-        r->want = r->cover;
-        lp_read(r->home, &r->io, r->fd, slot + LP_SLOT_HEADER + r->first, r->cover,
-                r->where.position + FMT_BLOCK + r->first);
+        r->to = together ? slot : slot + LP_SLOT_HEADER + r->first;
+        r->want = together ? LP_SLOT_HEADER + r->first + r->cover : r->cover;
+        r->from = together ? r->where.position : r->where.position + FMT_BLOCK + r->first;
+        read_bytes(r);
 }
 
 /* ---- owner, first ---------------------------------------------------------------------------------- */
@@ -231,13 +291,13 @@ static void start(struct eng_local *l, struct reading *r, struct eng_segment *se
         eng_local_hold(l);
         r->l = l;
         r->segment = segment;
-        r->fd = segment->read_fd;
         r->home = op->home;
         memcpy(r->where.drive_id, l->files.drive_id, FMT_ID);
         r->where.segment = segment->id;
         r->where.generation = segment->generation;
         r->where.position = place->offset;
         r->cover = eng_frame_cover(op->read.payload_len, op->read.offset, op->read.len, &r->first);
+        r->direct = !mark(l, &r->where, r->first) && segment->direct_fd >= 0;
         r->known = recall(l, &r->where, op->read.slot);
         r->msg.run = on_home;
         if (r->home == l->drive.owner)

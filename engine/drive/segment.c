@@ -30,10 +30,7 @@ void segment_add(struct eng_segments *set, struct eng_segment *segment)
 
 void segment_free(struct eng_segment *segment)
 {
-        if (segment->read_fd >= 0)
-                close(segment->read_fd);
-        if (segment->write_fd >= 0)
-                close(segment->write_fd);
+        segment_close_all(&segment->read_fd, &segment->direct_fd, &segment->write_fd);
         free(segment);
 }
 
@@ -114,6 +111,7 @@ static void segment_job_for(struct eng_segments *set, const struct eng_segment *
         job->end = segment->end;
         job->bytes = segment->file_bytes;
         job->read_fd = segment->read_fd;
+        job->direct_fd = segment->direct_fd;
         job->write_fd = segment->write_fd;
 }
 
@@ -177,7 +175,7 @@ void eng_segment_prepare_begin(struct eng_segments *set, struct eng_segment_job 
         job->dir_fd = set->dir_fd;
         job->id = set->next_id;
         job->bytes = set->segment_bytes;
-        job->read_fd = -1;
+        job->read_fd = job->direct_fd = -1;
         job->write_fd = -1;
         memcpy(job->drive_id, set->drive_id, FMT_ID);
         set->preparing = true;
@@ -206,13 +204,13 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
         set->next_id = job->id + 1;
         segment = calloc(1, sizeof(*segment));
         if (segment == NULL) {
-                close(job->read_fd);
-                close(job->write_fd);
+                segment_close_all(&job->read_fd, &job->direct_fd, &job->write_fd);
                 return -ENOMEM;
         }
         segment->id = job->id;
         segment->generation = job->generation;
         segment->read_fd = job->read_fd;
+        segment->direct_fd = job->direct_fd;
         segment->write_fd = job->write_fd;
         segment->end = SEGMENT_FIRST_FRAME;
         segment->indexed_to = SEGMENT_FIRST_FRAME;

@@ -32,6 +32,7 @@
 struct eng_segment {
         uint64_t id, generation;
         int read_fd;         /* buffered */
+        int direct_fd;       /* O_DIRECT, for reading; -1 where the file system has none */
         int write_fd;        /* O_DIRECT where the file system has it; -1 once sealed, written and synced */
         uint64_t end;        /* next free byte; sealed: end of what was written */
         uint64_t file_bytes; /* length of the file */
@@ -106,7 +107,7 @@ struct eng_segment_job {
         struct eng_segments *set;
         int dir_fd;
         uint64_t id, generation, bytes, end;
-        int read_fd, write_fd;
+        int read_fd, direct_fd, write_fd;
         uint8_t drive_id[FMT_ID];
 };
 

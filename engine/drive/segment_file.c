@@ -85,6 +85,33 @@ int segment_read(int fd, void *buf, size_t len, uint64_t offset)
         return 0;
 }
 
+/* ---- descriptors ----------------------------------------------------------------------------------- */
+
+int segment_open_reading(int dir_fd, const char *name, int *read_fd, int *direct_fd)
+{
+        *direct_fd = -1;
+        *read_fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+        if (*read_fd < 0)
+                return -errno;
+        posix_fadvise(*read_fd, 0, 0, POSIX_FADV_RANDOM);
+        *direct_fd = openat(dir_fd, name, O_RDONLY | O_DIRECT | O_CLOEXEC); /* without it, the page cache does */
+        return 0;
+}
+
+static void close_one(int *fd)
+{
+        if (*fd >= 0)
+                close(*fd);
+        *fd = -1;
+}
+
+void segment_close_all(int *read_fd, int *direct_fd, int *write_fd)
+{
+        close_one(read_fd);
+        close_one(direct_fd);
+        close_one(write_fd);
+}
+
 /* ---- making ---------------------------------------------------------------------------------------- */
 
 /*
@@ -164,10 +191,9 @@ static int prepare_file(struct eng_segment_job *job, const char *fresh, const ch
                 rv = -errno;
         if (rv != 0)
                 return rv;
-        job->read_fd = openat(job->dir_fd, fresh, O_RDONLY | O_CLOEXEC);
-        if (job->read_fd < 0)
-                return -errno;
-        rv = file_rename(job->dir_fd, fresh, whole);
+        rv = segment_open_reading(job->dir_fd, fresh, &job->read_fd, &job->direct_fd);
+        if (rv == 0)
+                rv = file_rename(job->dir_fd, fresh, whole);
         return rv != 0 ? rv : folder_sync(job->dir_fd);
 }
 
@@ -188,10 +214,7 @@ void eng_segment_prepare_run(struct eng_segment_job *job)
         job->result = prepare_file(job, fresh, whole);
         if (job->result == 0)
                 return;
-        close(job->write_fd);
-        if (job->read_fd >= 0)
-                close(job->read_fd);
-        job->write_fd = job->read_fd = -1;
+        segment_close_all(&job->read_fd, &job->direct_fd, &job->write_fd);
         unlinkat(job->dir_fd, fresh, 0);
 }
 
@@ -219,10 +242,7 @@ void eng_segment_reap_run(struct eng_segment_job *job)
         char whole[SEGMENT_NAME_MAX];
 
         segment_name(job->id, SEGMENT_WHOLE, whole);
-        if (job->write_fd >= 0)
-                close(job->write_fd);
-        close(job->read_fd);
-        job->write_fd = job->read_fd = -1;
+        segment_close_all(&job->read_fd, &job->direct_fd, &job->write_fd);
         job->result = unlinkat(job->dir_fd, whole, 0) == 0 || errno == ENOENT ? 0 : -errno;
         if (job->result == 0)
                 job->result = folder_sync(job->dir_fd);

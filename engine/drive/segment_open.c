@@ -246,12 +246,14 @@ static int open_one(struct eng_segments *set, uint64_t id, const struct fmt_inde
         if (segment == NULL)
                 return fail(error, -ENOMEM, "no memory for segments");
         segment->id = id;
-        segment->write_fd = -1;
+        segment->read_fd = segment->direct_fd = segment->write_fd = -1;
         segment->sealed = true;
         segment_name(id, SEGMENT_WHOLE, name);
-        segment->read_fd = openat(set->dir_fd, name, O_RDONLY | O_CLOEXEC);
-        if (segment->read_fd < 0 || fstat(segment->read_fd, &st) != 0) {
-                rv = fail(error, -errno, "segment %s: %s", name, strerror(errno));
+        rv = segment_open_reading(set->dir_fd, name, &segment->read_fd, &segment->direct_fd);
+        if (rv == 0 && fstat(segment->read_fd, &st) != 0)
+                rv = -errno;
+        if (rv != 0) {
+                fail(error, rv, "segment %s: %s", name, strerror(-rv));
                 goto err;
         }
         segment->file_bytes = (uint64_t)st.st_size;
@@ -368,10 +370,7 @@ static int scan_one(struct eng_segments *set, struct eng_segment *segment, eng_s
         if (fdatasync(segment->read_fd) != 0)
                 return fail(error, -errno, "segment %016llx cannot be flushed: %s", (unsigned long long)segment->id,
                             strerror(errno));
-        /* Headers lie a unit apart: reading ahead would read everything. */
-        posix_fadvise(segment->read_fd, 0, 0, POSIX_FADV_RANDOM);
         rv = frames_walk(set, segment, from, false, found, arg);
-        posix_fadvise(segment->read_fd, 0, 0, POSIX_FADV_NORMAL);
         if (rv != 0)
                 return fail(error, rv, "scan of segment %016llx ended: %s", (unsigned long long)segment->id,
                             rv < 0 ? strerror(-rv) : "stopped");

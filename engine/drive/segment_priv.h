@@ -43,6 +43,10 @@ void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_
                          uint64_t generation);
 /* -EBADMSG: damaged; -EPROTONOSUPPORT: newer; -ESTALE: whole, but of another drive or number. */
 int segment_header_check(const struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id);
+/* Opens it for reading, both ways. Frames are read one by one, so the kernel's reading ahead would bring what nobody asked for. */
+int segment_open_reading(int dir_fd, const char *name, int *read_fd, int *direct_fd);
+/* Closes those of them that are open, and forgets them. */
+void segment_close_all(int *read_fd, int *direct_fd, int *write_fd);
 /* All of len bytes, or a negative errno (-ENODATA: the file ends). */
 int segment_read(int fd, void *buf, size_t len, uint64_t offset);
 
