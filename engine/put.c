@@ -29,7 +29,7 @@ static void *take_slot(struct eng_put *put)
         return lp_slot_get(put->el->loop);
 }
 
-static void drop_slot(struct eng_put *put, void *slot)
+void eng_put_drop_slot(struct eng_put *put, void *slot)
 {
         lp_slot_put(put->el->loop, slot);
         put->used--;
@@ -43,12 +43,25 @@ void eng_put_wake(struct eng_put *put)
         put->params.wake(put->params.arg);
 }
 
+void eng_put_back(struct eng_put *put)
+{
+        put->in_flight--;
+        step(put);
+}
+
+/* The hasher waits for those that hold slots, as they will have something for it. */
+static void set_granted(struct eng_put *put, bool is)
+{
+        if (put->params.md5 && is != put->granted)
+                atomic_fetch_add(&put->el->bulk_hasher->expected, is ? 1u : -1u);
+        put->granted = is;
+}
+
 static void granted(struct lp_reserve *reserve)
 {
         struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
 
-        put->granted = true;
-        put->el->granted_puts++;
+        set_granted(put, true);
         eng_put_wake(put);
 }
 
@@ -79,8 +92,7 @@ static int reserve_slots(struct eng_put *put)
                 put->reserve.count = least;
                 rv = lp_reserve(loop, &put->reserve);
         }
-        put->granted = rv == 0;
-        put->el->granted_puts += put->granted;
+        set_granted(put, rv == 0);
         if (rv == -EBUSY)
                 return -EAGAIN;
         return rv == 0 || rv == -EAGAIN ? 0 : rv;
@@ -173,14 +185,8 @@ static void written(struct eng_op *op)
                 eng_drive_failed(put->store, w->slot_no, w->drive, "a shard could not be written");
                 lose_drive(put, w->slot_no);
         }
-        if (w->piece.waits) {
-                w->piece.written = w;
-        } else {
-                drop_slot(put, w->op.write.slot);
-                free(w);
-        }
-        put->in_flight--;
-        step(put);
+        eng_put_write_done(put, w);
+        eng_put_back(put);
 }
 
 static void submit_write(struct put_write *w)
@@ -196,25 +202,21 @@ static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t 
 {
         unsigned drive = run_drives(put, put->runs - 1)[shard];
         uint8_t *payload = (uint8_t *)slot + LP_SLOT_HEADER;
-        struct put_piece piece;
         struct put_write *w;
 
         if (drive != ENG_NO_DRIVE && is_new(put, drive)) {
                 lose_drive(put, drive);
                 drive = ENG_NO_DRIVE;
         }
-        w = drive == ENG_NO_DRIVE || put->error != 0 ? NULL : calloc(1, sizeof(*w));
+        w = put->error != 0 ? NULL : calloc(1, sizeof(*w));
         if (w == NULL) {
-                if (drive != ENG_NO_DRIVE && put->error == 0)
+                if (put->error == 0)
                         put->error = -ENOMEM;
-                if (len > 0) {
-                        eng_put_md5_add(put, &piece, payload, len);
-                        eng_put_md5_flush(put);
-                }
-                drop_slot(put, slot);
+                eng_put_drop_slot(put, slot);
                 return;
         }
         w->put = put;
+        w->users = 1;
         w->slot_no = drive;
         w->retry.expired = retry_write;
         w->op.kind = ENG_OP_WRITE;
@@ -227,8 +229,11 @@ static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t 
         w->op.write.payload_len = put->stripe_unit;
         w->op.write.slot = slot;
         w->op.write.payload = payload;
-        if (len > 0)
-                eng_put_md5_add(put, &w->piece, payload, len);
+        eng_put_md5_add(put, w, len);
+        if (drive == ENG_NO_DRIVE) {
+                eng_put_write_done(put, w);
+                return;
+        }
         put->touched |= eng_bit(drive);
         put->in_flight++;
         submit_write(w);
@@ -467,7 +472,6 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->need = store->m == 0 ? store->k : store->k + 1;
         put->code = store->code;
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
-        eng_put_md5_begin(put);
         eng_new_id(put->el, put->id);
         put->epoch = put->el->view.epoch;
         TAILQ_INSERT_TAIL(&put->el->puts, put, link);
@@ -496,12 +500,12 @@ static void put_free(struct eng_put *put)
         struct lp_loop *loop = put->el->loop;
 
         TAILQ_REMOVE(&put->el->puts, put, link);
-        eng_put_md5_forget(put);
-        put->el->granted_puts -= put->granted;
+        assert(put->md5.out == 0);
         if (put->reserved && put->granted)
                 lp_unreserve(loop, LP_SHARE_PUT, put->reserve.count);
         else if (put->reserved)
                 lp_reserve_cancel(loop, &put->reserve);
+        set_granted(put, false);
         free(put->head);
         free(put->drives);
         free(put->syncs);
@@ -514,11 +518,11 @@ static void drop_unwritten(struct eng_put *put)
         unsigned i;
 
         if (put->current != NULL)
-                drop_slot(put, put->current);
+                eng_put_drop_slot(put, put->current);
         put->current = NULL;
         for (i = 0; i < put->m; i++) {
                 if (put->parity[i] != NULL)
-                        drop_slot(put, put->parity[i]);
+                        eng_put_drop_slot(put, put->parity[i]);
                 put->parity[i] = NULL;
         }
 }
@@ -727,7 +731,7 @@ static void step(struct eng_put *put)
                 eng_put_wake(put);
                 break;
         case PUT_FLUSH:
-                if (!flush_rest(put) || put->in_flight > 0)
+                if ((put->striped && !flush_rest(put)) || put->in_flight > 0)
                         break;
                 if (put->error == 0 && put->striped && put->touched != 0) {
                         put->error = send_syncs(put);
@@ -766,12 +770,8 @@ static void commit_begins(struct lp_msg *msg)
         struct eng_put *put = (struct eng_put *)((char *)msg - offsetof(struct eng_put, msg));
 
         put->state = PUT_FLUSH;
-        if (put->striped)
-                step(put);
-        else if (put->error != 0)
-                finish(put, put->error, NULL);
-        else
-                send_txn(put);
+        eng_put_md5_hurry(put); /* of one that failed there may be some left */
+        step(put);
 }
 
 static void wake_flush(void *arg)
@@ -806,6 +806,6 @@ void eng_put_abort(struct eng_put *put)
 {
         put->state = PUT_ABORT;
         put->waiting = false;
-        eng_put_md5_forget(put);
+        eng_put_md5_hurry(put);
         step(put);
 }

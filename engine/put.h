@@ -17,20 +17,19 @@ enum put_state {
         PUT_DONE
 };
 
-/* Bytes of an upload, in a slot or a buffer of its own, that may not be in its MD5 yet. owner: home loop */
+/* Bytes of an upload, in a slot or a buffer of its own, that are to be hashed. owner: home loop */
 struct put_piece {
-        TAILQ_ENTRY(put_piece) link;   /* put->pieces, while it waits */
-        const uint8_t *bytes;
-        size_t len;
-        bool waits;
-        struct put_write *written;     /* NULL, or its shard is written and its slot goes back when it has been hashed */
+        struct eng_put *put;
+        struct put_write *written;     /* NULL, or the slot goes back when it is hashed, and written */
+        struct eng_hash_piece hash;
 };
 
-/* A frame on its way to a drive. owner: home loop; op: the drive while out */
+/* A frame on its way to a drive, or a unit that no drive takes and is only hashed. owner: home loop; op: the drive while out */
 struct put_write {
         struct eng_op op;
         struct eng_put *put;
         struct put_piece piece;        /* of a data unit */
+        unsigned users;                /* the drive, the hasher */
         unsigned slot_no;              /* of the drive */
         struct eng_drive *drive;
         unsigned retries;
@@ -55,11 +54,9 @@ struct eng_put {
         int error;                     /* the first; ends the put */
         bool striped, waiting;
         uint64_t taken;                /* bytes */
-        struct era_md5 md5;            /* if params.md5 */
-        TAILQ_HEAD(, put_piece) pieces; /* not in it yet, in their order */
-        TAILQ_ENTRY(eng_put) hashing;  /* el->hashing, while there are any */
+        struct eng_hash_stream md5;    /* if params.md5 */
         struct put_piece rest[2];      /* behind the last full unit */
-        bool md5_ends, awaits_md5;     /* nothing is to come; to be woken when all that waits has been hashed */
+        bool md5_ends;                 /* nothing is to come */
         uint8_t id[FMT_ID];
 
         uint8_t *head;                 /* bytes before (or instead of) the first stripe */
@@ -88,17 +85,19 @@ struct eng_put {
 };
 
 void eng_put_wake(struct eng_put *put);
+/* What counted in in_flight is back. */
+void eng_put_back(struct eng_put *put);
+void eng_put_drop_slot(struct eng_put *put, void *slot);
 
 /* ---- put_md5.c ---------------------------------------------------------------------------------------------- */
 
-void eng_put_md5_begin(struct eng_put *put);
-/* The next bytes. They must stay where they are while piece->waits. */
-void eng_put_md5_add(struct eng_put *put, struct put_piece *piece, const uint8_t *bytes, size_t len);
-/* Hashes what waits: slots of units that are written are free then. */
-void eng_put_md5_flush(struct eng_put *put);
-/* That is wanted, and has been done (false; also where nothing waits), or is to be waited for (true). */
+/* The first len bytes of w's payload come next. They stay until eng_put_write_done() was called and they are hashed. */
+void eng_put_md5_add(struct eng_put *put, struct put_write *w, size_t len);
+/* The drive, or who made it, is done with w. */
+void eng_put_write_done(struct eng_put *put, struct put_write *w);
+/* Some bytes are not hashed yet, and put->waiting: eng_put_wake() will be called. False: all are. */
 bool eng_put_md5_wait(struct eng_put *put);
-/* Nobody will ask for the MD5. */
-void eng_put_md5_forget(struct eng_put *put);
+/* What is out is to come back soon. */
+void eng_put_md5_hurry(struct eng_put *put);
 
 #endif

@@ -275,6 +275,7 @@ static void free_store(struct eng_store *store)
         free(store->pg_loop);
         free(store->pgs);
         free(store->loops);
+        free(store->hashers);
         free(store->members);
         pthread_mutex_destroy(&store->health_lock);
         free(store);
@@ -285,8 +286,11 @@ static int make_loops(struct eng_store *store)
         unsigned i;
 
         store->loops = calloc(store->loop_count, sizeof(store->loops[0]));
-        if (store->loops == NULL)
+        store->hashers = calloc(store->options.hash_loop_count + 1, sizeof(store->hashers[0]));
+        if (store->loops == NULL || store->hashers == NULL)
                 return -ENOMEM;
+        for (i = 0; i < store->options.hash_loop_count; i++)
+                eng_hasher_init(&store->hashers[store->hasher_count++], store->options.hash_loops[i]);
         for (i = 0; i < store->loop_count; i++) {
                 struct eng_loop *el = &store->loops[i];
 
@@ -296,8 +300,8 @@ static int make_loops(struct eng_store *store)
                 el->reap_timer.expired = eng_reap_tick;
                 TAILQ_INIT(&el->appended);
                 TAILQ_INIT(&el->puts);
-                TAILQ_INIT(&el->hashing);
-                el->hash_timer.expired = eng_put_md5_round;
+                eng_hasher_init(&el->hasher, el->loop);
+                el->bulk_hasher = store->hasher_count == 0 ? &el->hasher : &store->hashers[i % store->hasher_count];
                 TAILQ_INIT(&el->gets);
                 STAILQ_INIT(&el->reaps);
                 STAILQ_INIT(&el->early_reaps);
@@ -367,9 +371,22 @@ static void drain_loops(struct eng_store *store)
         unsigned i, rounds;
         uint64_t done = 1;
 
-        for (rounds = 0; done > 0 && rounds < DRAIN_ROUNDS; rounds++)
+        for (rounds = 0; done > 0 && rounds < DRAIN_ROUNDS; rounds++) {
                 for (i = 0, done = 0; i < store->loop_count; i++)
                         done += lp_loop_drain(store->loops[i].loop);
+                for (i = 0; i < store->hasher_count; i++)
+                        done += lp_loop_drain(store->hashers[i].loop);
+        }
+}
+
+static void stop_hashers(struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < store->loop_count; i++)
+                eng_hasher_stop(&store->loops[i].hasher);
+        for (i = 0; i < store->hasher_count; i++)
+                eng_hasher_stop(&store->hashers[i]);
 }
 
 void eng_store_close(struct eng_store *store)
@@ -379,6 +396,7 @@ void eng_store_close(struct eng_store *store)
         eng_recover_stop(store);
         eng_attach_stop(store);
         store->coord->stopping = true;
+        stop_hashers(store);
         drain_loops(store);
         eng_join_free(store);
         eng_attach_free(store);

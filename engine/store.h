@@ -26,6 +26,7 @@
 #include "ec.h"
 #include "engine.h"
 #include "format.h"
+#include "hasher.h"
 #include "loop.h"
 
 #define ENG_PG_COUNT 4096u             /* of new stores; the number of the CONFIG PG is the count itself */
@@ -185,11 +186,8 @@ struct eng_loop {
         unsigned reap_count;
         struct lp_timer reap_timer;
         struct eng_puts puts;              /* under way, oldest first */
-        struct eng_puts hashing;           /* those with bytes that wait to be hashed (put_md5.c) */
-        unsigned hashing_count;
-        unsigned granted_puts;             /* uploads that hold slots */
-        struct lp_timer hash_timer;
-        bool hash_due;                     /* it is running */
+        struct eng_hasher hasher;          /* of small uploads */
+        struct eng_hasher *bulk_hasher;    /* of others; never changes */
         struct eng_gets gets;              /* open, oldest first */
         uint64_t get_count;                /* begun: the number of the last */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
@@ -308,6 +306,8 @@ struct eng_store {
         uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
         struct eng_loop *loops;
+        struct eng_hasher *hashers;        /* of the hash loops */
+        unsigned hasher_count;
         unsigned loop_count;
         bool formatted;
         char first_path[256];
@@ -731,8 +731,6 @@ void eng_sweep_consider(struct eng_store *store);
 void eng_sweep_free(struct eng_store *store);
 /* put.c: if an upload is under way on this loop, epoch and counter of the oldest one's object id. */
 void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter);
-/* What el->hash_timer runs (put_md5.c). */
-void eng_put_md5_round(struct lp_timer *timer);
 /*
  * get.c: calls each() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
  * up, and what it will be is not known.

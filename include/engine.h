@@ -46,6 +46,8 @@ struct eng_options {
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
         struct lp_loop *const *loops; /* made, not yet running */
         unsigned loop_count;
+        struct lp_loop *const *hash_loops; /* made, not yet running: they hash large uploads, and need no slots. None: each loop does */
+        unsigned hash_loop_count;
         uint64_t cache_bytes;         /* read cache of small objects, all loops together */
         uint64_t log_file_bytes;      /* 0: 64 MiB */
         uint64_t segment_bytes;       /* 0: 256 MiB */
@@ -257,9 +259,9 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 /* Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a negative errno that ends the put
  * (still to be aborted by the caller). */
 ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
-/* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads of a loop are hashed side by side. */
+/* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads are hashed side by side. */
 bool eng_put_md5_ready(struct eng_put *put);
-/* Then, once: MD5 of all that was written. */
+/* Once it was true: MD5 of all that was written. */
 void eng_put_md5(struct eng_put *put, uint8_t out[16]);
 
 struct eng_put_commit {

@@ -23,6 +23,7 @@ struct lp_loop;
 
 struct lp_config {
         unsigned index;         /* number of this loop, 0-based; shown in names and figures */
+        const char *name;       /* of its thread, before the number; NULL: "loop"; it stays */
         unsigned ring_entries;  /* submission entries of the io_uring; 0: 512 */
         unsigned slots;         /* arena slots of LP_SLOT_SIZE bytes; 0: none; else at least LP_SHARES */
 };

@@ -173,6 +173,7 @@ struct lp_loop {
         _Alignas(LP_CACHE_LINE) uint64_t now; /* of this round, while running */
         bool running;
         unsigned index;
+        const char *name;
         struct lp_hook *hooks;
         struct lp_timers timers;
         struct lp_arena arena;

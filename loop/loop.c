@@ -73,6 +73,7 @@ int lp_loop_new_mode(const struct lp_config *config, enum lp_ring_mode mode, str
                 return -ENOMEM;
         memset(loop, 0, sizeof(*loop));
         loop->index = config->index;
+        loop->name = config->name != NULL ? config->name : "loop";
         rv = lp_mailbox_open(&loop->mailbox);
         if (rv != 0)
                 goto err_free;
@@ -244,7 +245,7 @@ static void name_thread(const struct lp_loop *loop)
 
         if (gettid() == getpid())
                 return;
-        snprintf(name, sizeof(name), "loop-%u", loop->index);
+        snprintf(name, sizeof(name), "%s-%u", loop->name, loop->index);
         pthread_setname_np(pthread_self(), name);
 }
 

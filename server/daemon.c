@@ -64,6 +64,8 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .ec_m = s->ec.m,
                 .loops = d->loops.loops,
                 .loop_count = d->loops.count,
+                .hash_loops = d->loops.loops + d->loops.count,
+                .hash_loop_count = d->loops.hashers,
                 .cache_bytes = s->cache,
                 .log_file_bytes = s->log_file_size & ~4095ull, /* whole blocks */
                 .segment_bytes = s->segment_size & ~4095ull,

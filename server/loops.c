@@ -15,6 +15,7 @@
 #define MEMORY_DEFAULT      (128ull << 20)
 #define MEMORY_EACH_DEFAULT (32ull << 20)
 #define DRAIN_ROUNDS        10000u
+#define LOOPS_PER_HASHER    8u
 #define SLOTS_LEAST         24u /* a stripe of 8+3 in the share of uploads, twice */
 
 static unsigned processors(void)
@@ -59,21 +60,28 @@ static int refuse_loop(unsigned index, unsigned slots, int rv, struct srv_error 
 
 int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error)
 {
-        struct lp_config config = {.slots = slots};
+        unsigned hashers = (count + LOOPS_PER_HASHER - 1) / LOOPS_PER_HASHER;
+        struct lp_config config;
         int rv;
 
         memset(out, 0, sizeof(*out));
-        out->loops = calloc(count, sizeof(*out->loops));
-        out->threads = calloc(count, sizeof(*out->threads));
+        out->loops = calloc(count + hashers, sizeof(*out->loops));
+        out->threads = calloc(count + hashers, sizeof(*out->threads));
         if (out->loops == NULL || out->threads == NULL)
                 return srv_fail(error, -ENOMEM, "loops: out of memory");
-        for (; out->count < count; out->count++) {
-                config.index = out->count;
-                rv = lp_loop_new(&config, &out->loops[out->count]);
+        for (; out->made < count + hashers; out->made++) {
+                bool serves = out->made < count;
+
+                config = (struct lp_config){.index = serves ? out->made : out->made - count,
+                                            .name = serves ? "loop" : "hash",
+                                            .slots = serves ? slots : 0};
+                rv = lp_loop_new(&config, &out->loops[out->made]);
                 if (rv != 0)
-                        return refuse_loop(out->count, slots, rv, error);
-                out->threads[out->count].loop = out->loops[out->count];
+                        return refuse_loop(out->made, config.slots, rv, error);
+                out->threads[out->made].loop = out->loops[out->made];
         }
+        out->count = count;
+        out->hashers = hashers;
         return 0;
 }
 
@@ -87,16 +95,13 @@ static void *run_loop(void *arg)
 
 int srv_loops_start(struct srv_loops *loops, struct srv_error *error)
 {
-        char name[16];
         int rv;
 
-        for (; loops->running < loops->count; loops->running++) {
+        for (; loops->running < loops->made; loops->running++) {
                 rv = -pthread_create(&loops->threads[loops->running].thread, NULL, run_loop,
                                      &loops->threads[loops->running]);
                 if (rv != 0)
                         return srv_fail(error, rv, "cannot start a thread: %s", strerror(-rv));
-                snprintf(name, sizeof(name), "loop-%u", loops->running);
-                pthread_setname_np(loops->threads[loops->running].thread, name);
         }
         return 0;
 }
@@ -131,7 +136,7 @@ void srv_loops_drain(struct srv_loops *loops)
         uint64_t done = 1;
 
         for (round = 0; done > 0 && round < DRAIN_ROUNDS; round++)
-                for (i = 0, done = 0; i < loops->count; i++)
+                for (i = 0, done = 0; i < loops->made; i++)
                         done += lp_loop_drain(loops->loops[i]);
 }
 
@@ -139,7 +144,7 @@ void srv_loops_free(struct srv_loops *loops)
 {
         unsigned i;
 
-        for (i = 0; i < loops->count; i++)
+        for (i = 0; i < loops->made; i++)
                 lp_loop_free(loops->loops[i]);
         free(loops->loops);
         free(loops->threads);

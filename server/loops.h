@@ -18,7 +18,9 @@ struct srv_loop_thread {
 
 /* owner: the main thread, but for result */
 struct srv_loops {
-        unsigned count;   /* made */
+        unsigned count;   /* that serve */
+        unsigned hashers; /* behind them: for hashing alone */
+        unsigned made;
         unsigned running; /* threads started */
         struct lp_loop **loops;
         struct srv_loop_thread *threads;

@@ -60,11 +60,17 @@ static void *loop_thread(void *arg)
         return NULL;
 }
 
+/* With several loops there is one more, which hashes: else they do so themselves. */
+static unsigned all_loops(const struct sf *sf)
+{
+        return sf->loop_count + (sf->loop_count > 1);
+}
+
 static void free_loops(struct sf *sf)
 {
         unsigned i;
 
-        for (i = 0; i < sf->loop_count; i++)
+        for (i = 0; i < all_loops(sf); i++)
                 lp_loop_free(sf->loops[i]);
 }
 
@@ -73,8 +79,8 @@ int sf_open(struct sf *sf, bool format)
         unsigned i;
         int rv;
 
-        for (i = 0; i < sf->loop_count; i++) {
-                struct lp_config config = {.index = i, .slots = 48};
+        for (i = 0; i < all_loops(sf); i++) {
+                struct lp_config config = {.index = i, .slots = i < sf->loop_count ? 48 : 0};
 
                 assert(lp_loop_new(&config, &sf->loops[i]) == 0);
         }
@@ -83,12 +89,14 @@ int sf_open(struct sf *sf, bool format)
         sf->options.format = format;
         sf->options.loops = sf->loops;
         sf->options.loop_count = sf->loop_count;
+        sf->options.hash_loops = sf->loops + sf->loop_count;
+        sf->options.hash_loop_count = all_loops(sf) - sf->loop_count;
         rv = eng_store_open(&sf->options, &sf->store, &sf->error);
         if (rv != 0) {
                 free_loops(sf);
                 return rv;
         }
-        for (i = 0; i < sf->loop_count; i++)
+        for (i = 0; i < all_loops(sf); i++)
                 assert(pthread_create(&sf->threads[i], NULL, loop_thread, sf->loops[i]) == 0);
         eng_store_start(sf->store);
         return 0;
@@ -130,9 +138,9 @@ void sf_close(struct sf *sf)
 {
         unsigned i;
 
-        for (i = 0; i < sf->loop_count; i++)
+        for (i = 0; i < all_loops(sf); i++)
                 lp_loop_stop(sf->loops[i]);
-        for (i = 0; i < sf->loop_count; i++)
+        for (i = 0; i < all_loops(sf); i++)
                 pthread_join(sf->threads[i], NULL);
         eng_store_close(sf->store);
         free_loops(sf);

@@ -16,8 +16,8 @@ struct sf {
         char path[SF_DRIVES_MAX][192];
         const char *paths[SF_DRIVES_MAX];
         unsigned drives, loop_count;
-        struct lp_loop *loops[SF_LOOPS_MAX];
-        unsigned long threads[SF_LOOPS_MAX];
+        struct lp_loop *loops[SF_LOOPS_MAX + 1];
+        unsigned long threads[SF_LOOPS_MAX + 1];
         struct eng_store *store;
         struct eng_options options;
         struct eng_error error;

@@ -30,7 +30,7 @@ static struct plan {
         unsigned tolerated;       /* drives that may be away at the same time */
         int rotten;               /* disk whose frames rot, or -1 */
         unsigned away[SIM_DISKS]; /* lives for which it stays missing */
-        bool faults, refuses;
+        bool faults, refuses, shared_hasher;
         unsigned ops_per_life;
 } plan;
 
@@ -98,6 +98,7 @@ static void plan_history(void)
                 sim_disks[plan.rotten].faults.damaged = 10 + (unsigned)plan_below(100);
         }
         world.loop_count = 1 + (unsigned)plan_below(LOOPS_MAX);
+        plan.shared_hasher = plan_chance(2);
         world.client_count = 1 + (unsigned)plan_below(CLIENTS_MAX);
         world.bytes_left = plan_below(6u << 20);
         world.large = 2 + (unsigned)plan_below(8);
@@ -160,6 +161,8 @@ static int open_store(bool format)
                                       .ec_m = plan.m,
                                       .loops = loops,
                                       .loop_count = world.loop_count,
+                                      .hash_loops = loops, /* one of them hashes for the others, too */
+                                      .hash_loop_count = plan.shared_hasher,
                                       .cache_bytes = 1 << 20,
                                       .heal_rate = 1 << 30};
         struct eng_error error;
