@@ -54,6 +54,8 @@ struct eng_put {
         enum put_state state;
         int error;                     /* the first; ends the put */
         bool striped, waiting;
+        uint64_t no_room;              /* lp_clock() since when it has to wait for slots of its own; 0: it has not */
+        uint64_t step_began;           /* lp_clock(): of PUT_FLUSH, PUT_SYNC */
         uint64_t taken;                /* bytes */
         struct era_md5 md5;            /* if params.md5 */
         TAILQ_HEAD(, put_piece) pieces; /* not in it yet, in their order */

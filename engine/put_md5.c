@@ -48,6 +48,7 @@ static void hash_row(struct eng_put *needs)
         struct era_md5_job jobs[JOBS];
         struct put_piece *pieces[JOBS];
         struct eng_put *puts[JOBS], *put = needs, *next;
+        uint64_t began;
         unsigned n, i;
 
         for (n = 0; put != NULL && n < JOBS; put = next) {
@@ -58,7 +59,9 @@ static void hash_row(struct eng_put *needs)
                 jobs[n] = (struct era_md5_job){.md5 = &put->md5, .buf = pieces[n]->bytes, .len = pieces[n]->len};
                 puts[n++] = put;
         }
+        began = lp_clock();
         era_md5_update(jobs, n);
+        eng_step_ends(el, ENG_STEP_MD5, began);
         for (i = 0; i < n; i++)
                 let_go(puts[i], pieces[i]);
 }

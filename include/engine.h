@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "loop.h"
+#include "loop_times.h"
 
 #define ENG_KEY_MAX 1024u            /* bytes of an object key */
 #define ENG_PATH_MAX 256u            /* bytes of a drive's path with its 0 */
@@ -151,6 +152,35 @@ struct eng_health {
 void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct eng_heal_report *last);
 /* Any thread; a consistent copy at most a second old. */
 void eng_health_read(struct eng_store *store, struct eng_health *out);
+
+/* ---- where time goes ------------------------------------------------------------------------------ */
+
+/* What requests wait for, and what their bytes cost. One time for each such step: a request takes some of them often, some never. */
+enum eng_step {
+        ENG_STEP_BUFFERS,          /* queue: a GET or PUT of a large object waits for its buffers (0 when they are there) */
+        ENG_STEP_ROOM,             /* queue: an upload waits until some of its own buffers are written and hashed */
+        ENG_STEP_KEY,              /* queue: a change waits for earlier ones of its key (0 when there are none) */
+        ENG_STEP_LOOKUP,           /* drive: a name is looked up */
+        ENG_STEP_READ,             /* drive: the units wanted of a stripe are read; a stripe ahead of what is sent */
+        ENG_STEP_WRITE,            /* drive: after the last byte of an upload, until its shards are written */
+        ENG_STEP_SYNC,             /* drive: and until they are durable */
+        ENG_STEP_RECORD,           /* drive: the record of a change becomes durable and visible on all its drives */
+        ENG_STEP_MD5,              /* hash: a run over pieces of uploads side by side */
+        ENG_STEP_PARITY,           /* encode: one unit is added to its stripe's parity */
+        ENG_STEP_REBUILD,          /* encode: the missing units of a stripe are computed */
+        ENG_STEPS
+};
+/* "queue", "drive", "hash" or "encode"; and which of them. */
+const char *eng_step_stage(enum eng_step step);
+const char *eng_step_name(enum eng_step step);
+/* Since the start, all loops together. Any thread. */
+void eng_steps_read(const struct eng_store *store, struct lp_histogram out[ENG_STEPS]);
+
+/* Operations of a drive, from their submission until the drive answers, and what it does within. */
+#define ENG_DRIVE_STEPS 16u
+const char *eng_drive_step_name(unsigned step);
+/* Since the start, of all drives that were in this slot. Any thread. */
+void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct lp_histogram out[ENG_DRIVE_STEPS]);
 
 /* ---- buckets ------------------------------------------------------------------------------------- */
 
