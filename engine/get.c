@@ -457,12 +457,12 @@ static int code_for(struct eng_get *get, const struct fmt_part *part, struct era
 
 static int rebuild(struct eng_get *get, struct get_stripe *s)
 {
-        uint64_t began = lp_clock();
         const uint8_t *have[ERA_MAX_SHARDS] = {NULL};
         bool present[ERA_MAX_SHARDS] = {false};
         uint8_t want[ERA_MAX_SHARDS], *out[ERA_MAX_SHARDS];
         unsigned i, n = 0;
         struct era_code *code;
+        uint64_t began;
         bool made;
         int rv;
 
@@ -483,11 +483,13 @@ static int rebuild(struct eng_get *get, struct get_stripe *s)
         rv = code_for(get, &s->part.head, &code, &made);
         if (rv != 0)
                 return rv;
-        if (n != 0)
+        if (n != 0) {
+                began = lp_clock();
                 rv = era_rebuild(code, s->unit, have, present, want, n, out);
+                eng_step_ends(get->el, ENG_STEP_REBUILD, began);
+        }
         if (made)
                 era_code_free(code);
-        eng_step_ends(get->el, ENG_STEP_REBUILD, began);
         for (i = 0; rv == 0 && i < n; i++) {
                 s->state_of[want[i]] = SHARD_GOOD;
                 repair(get, s, want[i]);
