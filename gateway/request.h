@@ -103,8 +103,8 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target);
 void gw_request_free(struct gw_request *req);
 /* The only place where a state changes. */
 void gw_request_move(struct gw_request *req, enum gw_state state);
-/* Counts the time that it has been in its stage, which ends now. */
-void gw_request_leaves(struct gw_request *req);
+/* Counts the time that it has been in its stage, which ends now: a gw_clock_ns(). */
+void gw_request_leaves(struct gw_request *req, uint64_t now);
 /* GW_LINE: the next stage of the head begins. */
 void gw_request_head(struct gw_request *req, enum gw_stage stage);
 
