@@ -200,15 +200,20 @@ void gw_request_free(struct gw_request *req)
 
 #define FROM(state) (1u << GW_##state)
 
-void gw_request_leaves(struct gw_request *req, uint64_t now)
+static enum gw_stage stage_of(const struct gw_request *req, enum gw_state state)
 {
         static const enum gw_stage stages[] = {
-                [GW_BEGIN] = GW_STAGE_LOOK,  [GW_CHECKED] = GW_STAGE_WORK,
-                [GW_BODY] = GW_STAGE_BODY,  [GW_DRAIN] = GW_STAGE_BODY, [GW_RUN] = GW_STAGE_WORK,
-                [GW_ANSWER] = GW_STAGE_SEND, [GW_SENDING] = GW_STAGE_SEND, [GW_GONE] = GW_STAGE_SEND,
+                [GW_BEGIN] = GW_STAGE_LOOK,  [GW_CHECKED] = GW_STAGE_WORK, [GW_BODY] = GW_STAGE_BODY,
+                [GW_DRAIN] = GW_STAGE_BODY,  [GW_RUN] = GW_STAGE_WORK,     [GW_ANSWER] = GW_STAGE_SEND,
+                [GW_SENDING] = GW_STAGE_SEND, [GW_GONE] = GW_STAGE_SEND,
         };
 
-        lp_times_add(&req->loop->stats.stage[req->state == GW_LINE ? req->head : stages[req->state]], now - req->state_ns);
+        return state == GW_LINE ? req->head : stages[state];
+}
+
+void gw_request_leaves(struct gw_request *req, uint64_t now)
+{
+        lp_times_add(&req->loop->stats.stage[stage_of(req, req->state)], now - req->state_ns);
         req->state_ns = now;
 }
 
@@ -234,7 +239,8 @@ void gw_request_move(struct gw_request *req, enum gw_state state)
         };
 
         assert((allowed[state] & (1u << req->state)) != 0);
-        gw_request_leaves(req, gw_clock_ns());
+        if (stage_of(req, state) != stage_of(req, req->state))
+                gw_request_leaves(req, gw_clock_ns());
         req->state = state;
 }
 
