@@ -10,11 +10,11 @@
 static const struct {
         const char *stage, *name;
 } steps[ENG_STEPS] = {
-        [ENG_STEP_BUFFERS] = {"queue", "buffers"}, [ENG_STEP_ROOM] = {"queue", "room"},
-        [ENG_STEP_KEY] = {"queue", "key"},         [ENG_STEP_LOOKUP] = {"drive", "lookup"},
-        [ENG_STEP_READ] = {"drive", "read"},       [ENG_STEP_WRITE] = {"drive", "write"},
-        [ENG_STEP_SYNC] = {"drive", "sync"},       [ENG_STEP_RECORD] = {"drive", "record"},
-        [ENG_STEP_MD5] = {"hash", "md5"},          [ENG_STEP_PARITY] = {"encode", "parity"},
+        [ENG_STEP_BUFFERS] = {"queue", "buffers"},  [ENG_STEP_ROOM] = {"queue", "room"},
+        [ENG_STEP_KEY] = {"queue", "key"},          [ENG_STEP_LOOKUP] = {"drive", "lookup"},
+        [ENG_STEP_READ] = {"drive", "read"},        [ENG_STEP_WRITE] = {"drive", "write"},
+        [ENG_STEP_SYNC] = {"drive", "sync"},        [ENG_STEP_RECORD] = {"drive", "record"},
+        [ENG_STEP_MD5] = {"hash", "md5"},           [ENG_STEP_PARITY] = {"encode", "parity"},
         [ENG_STEP_REBUILD] = {"encode", "rebuild"},
 };
 

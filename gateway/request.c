@@ -203,8 +203,8 @@ void gw_request_free(struct gw_request *req)
 static enum gw_stage stage_of(const struct gw_request *req, enum gw_state state)
 {
         static const enum gw_stage stages[] = {
-                [GW_BEGIN] = GW_STAGE_LOOK,  [GW_CHECKED] = GW_STAGE_WORK, [GW_BODY] = GW_STAGE_BODY,
-                [GW_DRAIN] = GW_STAGE_BODY,  [GW_RUN] = GW_STAGE_WORK,     [GW_ANSWER] = GW_STAGE_SEND,
+                [GW_BEGIN] = GW_STAGE_LOOK,   [GW_CHECKED] = GW_STAGE_WORK, [GW_BODY] = GW_STAGE_BODY,
+                [GW_DRAIN] = GW_STAGE_BODY,   [GW_RUN] = GW_STAGE_WORK,     [GW_ANSWER] = GW_STAGE_SEND,
                 [GW_SENDING] = GW_STAGE_SEND, [GW_GONE] = GW_STAGE_SEND,
         };
 

@@ -155,7 +155,8 @@ void eng_health_read(struct eng_store *store, struct eng_health *out);
 
 /* ---- where time goes ------------------------------------------------------------------------------ */
 
-/* What requests wait for, and what their bytes cost. One time for each such step: a request takes some of them often, some never. */
+/* What requests wait for, and what their bytes cost. One time for each such step: a request takes some of them often, some
+ * never. What healing reads and changes counts, too. */
 enum eng_step {
         ENG_STEP_BUFFERS,          /* queue: a GET or PUT of a large object waits for its buffers (0 when they are there) */
         ENG_STEP_ROOM,             /* queue: an upload waits until some of its own buffers are written and hashed */

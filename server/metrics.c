@@ -335,7 +335,7 @@ static const struct metric metrics[] = {
          write_stages, WHOLE},
         {"millrace_request_step_seconds", HISTOGRAM, "stage (queue, drive, hash, encode), step",
          "What happens within those stages: one time for each step, of which a request takes some often and some never; some go on side by "
-         "side. queue: buffers, a GET or PUT of a large object waits for its buffers (0: they were there); room, an upload "
+         "side. What healing reads and changes counts, too. queue: buffers, a GET or PUT of a large object waits for its buffers (0: they were there); room, an upload "
          "waits until buffers of its own are written and hashed; key, a change waits for earlier ones of its key (0: none). drive: "
          "lookup, a name is looked up; read, the units wanted of a stripe are read, a stripe ahead of what is sent; write and "
          "sync, after an upload's last byte, until its shards are written and until they are durable; record, the record of a "

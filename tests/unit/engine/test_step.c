@@ -224,7 +224,8 @@ static void test_names(void **state)
         for (i = 0; i < ENG_STEPS; i++) {
                 assert_non_null(eng_step_stage(i));
                 for (j = 0; j < i; j++)
-                        assert_true(strcmp(eng_step_stage(i), eng_step_stage(j)) != 0 || strcmp(eng_step_name(i), eng_step_name(j)) != 0);
+                        assert_true(strcmp(eng_step_stage(i), eng_step_stage(j)) != 0 ||
+                                    strcmp(eng_step_name(i), eng_step_name(j)) != 0);
         }
         for (i = 0; i < ENG_DRIVE_STEPS; i++)
                 for (j = 0; j < i; j++)

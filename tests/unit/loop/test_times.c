@@ -97,8 +97,10 @@ static void test_clock_is_on_the_scale_of_the_loops(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_every_time_is_within_its_bounds), cmocka_unit_test(test_bounds_are_powers_of_two),
-                cmocka_unit_test(test_what_was_counted_adds_up),        cmocka_unit_test(test_read_while_counting),
+                cmocka_unit_test(test_every_time_is_within_its_bounds),
+                cmocka_unit_test(test_bounds_are_powers_of_two),
+                cmocka_unit_test(test_what_was_counted_adds_up),
+                cmocka_unit_test(test_read_while_counting),
                 cmocka_unit_test(test_clock_is_on_the_scale_of_the_loops),
         };
 
