@@ -28,6 +28,7 @@
 #include "engine.h"
 #include "format.h"
 #include "loop.h"
+#include "loop_times.h"
 
 /* Bytes shared by value between loops; the last release frees. Any thread. */
 struct eng_buf {
@@ -67,6 +68,23 @@ enum eng_op_kind {
 #define ENG_HELD_MAX 256u
 #define ENG_IDS_MAX  4096u
 
+/* What a local drive's time goes to, beside each kind of operation: continues enum eng_op_kind. */
+enum eng_drive_step {
+        ENG_DRIVE_LOG_WAIT = ENG_OP_KINDS, /* an APPEND waits until its group is written */
+        ENG_DRIVE_LOG_WRITE,               /* a group is written, durably */
+        ENG_DRIVE_DATA_FLUSH,              /* a segment is flushed */
+        ENG_DRIVE_CHECKSUM,                /* a frame is given its checksums, or what was read is checked by them */
+        ENG_DRIVE_STEPS_END
+};
+_Static_assert(ENG_DRIVE_STEPS_END == ENG_DRIVE_STEPS, "engine.h");
+/* Of kinds of operations, too. */
+extern const char *const eng_drive_step_names[ENG_DRIVE_STEPS];
+
+/* owner: one loop, which counts what it submits to or does for one drive; any thread reads */
+struct eng_drive_times {
+        struct lp_times step[ENG_DRIVE_STEPS];
+};
+
 struct eng_drive;
 
 struct eng_op {
@@ -76,6 +94,7 @@ struct eng_op {
         uint64_t epoch;
         void (*done)(struct eng_op *op);
         int result;
+        uint64_t submitted;            /* lp_clock(); 0: never, it is the drive's own */
 
         union {
                 struct { /* APPEND, RECORD (body is the answer; record fields filled) */
@@ -193,6 +212,7 @@ struct eng_drive {
 
 static inline void eng_drive_submit(struct eng_drive *drive, struct eng_op *op)
 {
+        op->submitted = lp_clock();
         drive->ops->submit(drive, op);
 }
 
@@ -237,6 +257,7 @@ struct eng_local_options {
         uint64_t reclaim_rate;         /* bytes/s read and written to get dead space back, at leisure; 0: default; ENG_RECLAIM_OFF: none */
         unsigned reclaim_dead_percent; /* files at least so dead are emptied; 0: as free space demands. For tests */
         uint64_t index_map_bytes;      /* first size of the index's map; 0: default. For tests */
+        struct eng_drive_times *times; /* one for each loop, by its number; NULL: times are not counted. The caller's, until the drive is closed */
         bool short_logs;               /* log_file_bytes counts however few: the longest record must fit. For tests */
         /* Called on the owner loop: the drive has failed (text says why); it answers -EIO from now on. */
         void (*failed)(void *arg, struct eng_drive *drive, const char *text);

@@ -206,6 +206,7 @@ static void granted(struct lp_reserve *reserve)
 
         get->granted = true;
         get->reserving = false;
+        eng_step(get->el, ENG_STEP_BUFFERS, lp_now(get->el->loop) - reserve->since);
         fill(get);
 }
 
@@ -220,6 +221,8 @@ static int reserve(struct eng_get *get, unsigned count)
         rv = lp_reserve(get->el->loop, &get->reserve);
         get->granted = rv == 0;
         get->reserving = rv == -EAGAIN;
+        if (get->granted)
+                eng_step(get->el, ENG_STEP_BUFFERS, 0);
         return rv == -EAGAIN ? 0 : rv;
 }
 
@@ -459,6 +462,7 @@ static int rebuild(struct eng_get *get, struct get_stripe *s)
         uint8_t want[ERA_MAX_SHARDS], *out[ERA_MAX_SHARDS];
         unsigned i, n = 0;
         struct era_code *code;
+        uint64_t began;
         bool made;
         int rv;
 
@@ -479,8 +483,11 @@ static int rebuild(struct eng_get *get, struct get_stripe *s)
         rv = code_for(get, &s->part.head, &code, &made);
         if (rv != 0)
                 return rv;
-        if (n != 0)
+        if (n != 0) {
+                began = lp_clock();
                 rv = era_rebuild(code, s->unit, have, present, want, n, out);
+                eng_step_ends(get->el, ENG_STEP_REBUILD, began);
+        }
         if (made)
                 era_code_free(code);
         for (i = 0; rv == 0 && i < n; i++) {
@@ -520,6 +527,7 @@ static void stripe_done(struct eng_get *get, struct get_stripe *s)
                 rv = read_any(get, s);
                 if (rv == 0 && s->pending > 0)
                         return;
+                eng_step_ends(get->el, ENG_STEP_READ, s->began);
                 if (rv == 0)
                         rv = rebuild(get, s);
                 if (rv == 0)
@@ -528,6 +536,7 @@ static void stripe_done(struct eng_get *get, struct get_stripe *s)
                         fail(get, rv);
                 return;
         }
+        eng_step_ends(get->el, ENG_STEP_READ, s->began);
         for (u = s->first; u <= s->last; u++)
                 if (s->state_of[u] != SHARD_GOOD) {
                         get->degrading = true;
@@ -554,6 +563,7 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
 
         locate(get, s, get->ahead);
         s->get = get;
+        s->began = lp_clock();
         s->damaged = 0;
         s->repairs = 0;
         if (get->keep_next == s->next) {

@@ -33,6 +33,7 @@ struct get_stripe {
         unsigned pending, repairs;
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
         uint8_t state_of[ERA_MAX_SHARDS];
+        uint64_t began;                /* lp_clock() */
         void *slot[ERA_MAX_SHARDS];
         struct get_read read[ERA_MAX_SHARDS];
 };

@@ -53,6 +53,7 @@ static void found(struct eng_op *op)
         struct eng_lookup *lookup = LOOKUP_OF(op, op);
         int rv = op->result;
 
+        eng_step_ends(lookup->at, ENG_STEP_LOOKUP, op->submitted);
         if (rv == 0) {
                 lookup->value = op->lookup.value;
                 lookup->bytes = op->lookup.bytes;

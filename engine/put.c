@@ -40,6 +40,9 @@ void eng_put_wake(struct eng_put *put)
         if (!put->waiting)
                 return;
         put->waiting = false;
+        if (put->no_room != 0)
+                eng_step_ends(put->el, ENG_STEP_ROOM, put->no_room);
+        put->no_room = 0;
         put->params.wake(put->params.arg);
 }
 
@@ -62,6 +65,7 @@ static void granted(struct lp_reserve *reserve)
         struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
 
         set_granted(put, true);
+        eng_step(put->el, ENG_STEP_BUFFERS, lp_now(put->el->loop) - reserve->since);
         eng_put_wake(put);
 }
 
@@ -93,6 +97,8 @@ static int reserve_slots(struct eng_put *put)
                 rv = lp_reserve(loop, &put->reserve);
         }
         set_granted(put, rv == 0);
+        if (put->granted)
+                eng_step(put->el, ENG_STEP_BUFFERS, 0);
         if (rv == -EBUSY)
                 return -EAGAIN;
         return rv == 0 || rv == -EAGAIN ? 0 : rv;
@@ -295,13 +301,17 @@ static void end_stripe(struct eng_put *put)
 static void flush_unit(struct eng_put *put)
 {
         uint8_t *parity[ERA_MAX_M], *payload = (uint8_t *)put->current + LP_SLOT_HEADER;
+        uint64_t began;
         unsigned i;
 
         memset(payload + put->fill, 0, put->stripe_unit - put->fill);
         for (i = 0; i < put->m; i++)
                 parity[i] = (uint8_t *)put->parity[i] + LP_SLOT_HEADER;
-        if (put->m != 0)
+        if (put->m != 0) {
+                began = lp_clock();
                 era_update(put->code, put->stripe_unit, put->unit_no, put->unit_no == 0, payload, parity);
+                eng_step_ends(put->el, ENG_STEP_PARITY, began);
+        }
         write_shard(put, put->current, put->unit_no, put->fill);
         put->current = NULL;
         put->fill = 0;
@@ -428,8 +438,10 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         n = drain_head(put) ? write_striped(put, data, len) : put->error;
         if (n > 0)
                 put->taken += (uint64_t)n;
-        if (n >= 0 && (size_t)n < len)
+        if (n >= 0 && (size_t)n < len) {
                 put->waiting = true;
+                put->no_room = put->granted ? lp_clock() : 0;
+        }
         return n;
 }
 
@@ -673,6 +685,7 @@ static int send_syncs(struct eng_put *put)
         if (put->syncs == NULL)
                 return -ENOMEM;
         put->state = PUT_SYNC;
+        put->step_began = lp_clock();
         put->in_flight++; /* so that step() does not run ahead */
         for (i = 0; i < put->store->drive_count; i++) {
                 struct put_sync *sync = &put->syncs[n];
@@ -733,6 +746,8 @@ static void step(struct eng_put *put)
         case PUT_FLUSH:
                 if ((put->striped && !flush_rest(put)) || put->in_flight > 0)
                         break;
+                if (put->striped)
+                        eng_step_ends(put->el, ENG_STEP_WRITE, put->step_began);
                 if (put->error == 0 && put->striped && put->touched != 0) {
                         put->error = send_syncs(put);
                         if (put->error == 0)
@@ -746,6 +761,7 @@ static void step(struct eng_put *put)
         case PUT_SYNC:
                 if (put->in_flight > 0)
                         break;
+                eng_step_ends(put->el, ENG_STEP_SYNC, put->step_began);
                 if (put->error != 0)
                         fail(put);
                 else
@@ -770,6 +786,7 @@ static void commit_begins(struct lp_msg *msg)
         struct eng_put *put = (struct eng_put *)((char *)msg - offsetof(struct eng_put, msg));
 
         put->state = PUT_FLUSH;
+        put->step_began = lp_clock();
         eng_put_md5_hurry(put); /* of one that failed there may be some left */
         step(put);
 }

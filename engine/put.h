@@ -20,6 +20,7 @@ enum put_state {
 /* Bytes of an upload, in a slot or a buffer of its own, that are to be hashed. owner: home loop */
 struct put_piece {
         struct eng_put *put;
+        uint64_t began;                /* lp_clock() */
         struct put_write *written;     /* NULL, or the slot goes back when it is hashed, and written */
         struct eng_hash_piece hash;
 };
@@ -53,6 +54,8 @@ struct eng_put {
         enum put_state state;
         int error;                     /* the first; ends the put */
         bool striped, waiting;
+        uint64_t no_room;              /* lp_clock() since when it has to wait for slots of its own; 0: it has not */
+        uint64_t step_began;           /* lp_clock(): of PUT_FLUSH, PUT_SYNC */
         uint64_t taken;                /* bytes */
         struct eng_hash_stream md5;    /* if params.md5 */
         struct put_piece rest[2];      /* behind the last full unit */

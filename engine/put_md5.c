@@ -25,6 +25,7 @@ static void hashed(struct eng_hash_piece *hash)
         struct put_piece *piece = (struct put_piece *)((char *)hash - offsetof(struct put_piece, hash));
         struct eng_put *put = piece->put;
 
+        eng_step_ends(put->el, ENG_STEP_MD5, piece->began);
         let_go(put, piece->written);
         eng_put_back(put);
 }
@@ -45,6 +46,7 @@ static void begin(struct eng_put *put)
 static void add(struct eng_put *put, struct put_piece *piece, const uint8_t *bytes, size_t len)
 {
         piece->put = put;
+        piece->began = lp_clock();
         piece->hash = (struct eng_hash_piece){.bytes = bytes, .len = len, .hashed = hashed};
         put->in_flight++;
         eng_hash_add(&put->md5, &piece->hash);
@@ -95,6 +97,7 @@ static void add_rest(struct eng_put *put)
 {
         const uint8_t *bytes[2] = {(const uint8_t *)put->current + LP_SLOT_HEADER, put->head + put->head_at};
         size_t len[2] = {put->fill, put->head_len - put->head_at};
+        uint64_t began = lp_clock();
         bool at_once;
         unsigned i;
 
@@ -111,6 +114,8 @@ static void add_rest(struct eng_put *put)
                 else
                         add(put, &put->rest[i], bytes[i], len[i]);
         }
+        if (at_once)
+                eng_step_ends(put->el, ENG_STEP_MD5, began);
 }
 
 bool eng_put_md5_ready(struct eng_put *put)
@@ -123,8 +128,11 @@ bool eng_put_md5_ready(struct eng_put *put)
 
 void eng_put_md5(struct eng_put *put, uint8_t out[ERA_MD5_SIZE])
 {
-        bool known = put->md5_ends && all_hashed(put);
+        bool known;
 
+        if (put->taken == 0)
+                add_rest(put);
+        known = put->md5_ends && all_hashed(put);
         assert(known || put->error != 0);
         if (known)
                 era_md5_final(&put->md5.md5, out);

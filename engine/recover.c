@@ -43,6 +43,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
                 .cache_bytes = opt->cache_bytes / opt->drive_count,
                 .full_reserve_bytes = opt->full_reserve_bytes,
                 .reclaim_rate = opt->reclaim_rate,
+                .times = eng_drive_times_of(store, m->identity.slot),
                 .failed = drive_failed,
                 .full = drive_full,
                 .superseded = eng_reap_superseded,

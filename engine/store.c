@@ -277,6 +277,7 @@ static void free_store(struct eng_store *store)
         free(store->loops);
         free(store->hashers);
         free(store->members);
+        free(store->drive_times);
         pthread_mutex_destroy(&store->health_lock);
         free(store);
 }
@@ -322,8 +323,9 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         store->loop_count = options->loop_count;
         store->pg_count = ENG_PG_COUNT;
         store->members = calloc(ENG_DRIVES_MAX, sizeof(store->members[0]));
+        store->drive_times = calloc((size_t)ENG_DRIVES_MAX * store->loop_count, sizeof(store->drive_times[0]));
         store->coord = calloc(1, sizeof(*store->coord));
-        if (store->members == NULL || store->coord == NULL || make_loops(store) != 0)
+        if (store->members == NULL || store->drive_times == NULL || store->coord == NULL || make_loops(store) != 0)
                 goto err;
         store->coord->store = store;
         rv = recognise(store, error);

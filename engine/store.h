@@ -197,7 +197,19 @@ struct eng_loop {
         unsigned cover_count;
         uint16_t cover_drive[ENG_DRIVES_MAX];
         uint64_t *cover_pgs;               /* cover_count bitmaps of pg_words words */
+        struct lp_times steps[ENG_STEPS];  /* any thread reads */
 };
+
+/* One such step took so long. */
+static inline void eng_step(struct eng_loop *el, enum eng_step step, uint64_t ns)
+{
+        lp_times_add(&el->steps[step], ns);
+}
+/* It began at this lp_clock(), and ends now. */
+static inline void eng_step_ends(struct eng_loop *el, enum eng_step step, uint64_t began)
+{
+        eng_step(el, step, lp_clock() - began);
+}
 
 /* ---- the store ----------------------------------------------------------------------------------------- */
 
@@ -309,6 +321,7 @@ struct eng_store {
         struct eng_hasher *hashers;        /* of the hash loops */
         unsigned hasher_count;
         unsigned loop_count;
+        struct eng_drive_times *drive_times; /* ENG_DRIVES_MAX x loop_count: of each slot, each loop's */
         bool formatted;
         char first_path[256];
         atomic_uint drive_count;       /* slots of the drive map; the coordinator adds one, whose member is set before */
@@ -336,6 +349,11 @@ struct eng_store {
 static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)
 {
         return &store->loops[lp_index(loop)];
+}
+/* Of each loop. */
+static inline struct eng_drive_times *eng_drive_times_of(const struct eng_store *store, unsigned slot)
+{
+        return store->drive_times + (size_t)slot * store->loop_count;
 }
 static inline struct eng_loop *eng_here(struct eng_store *store)
 {
@@ -502,7 +520,7 @@ struct eng_txn {
         struct eng_body body;
         uint16_t record_type;
         uint32_t inline_len, body_crc;
-        uint64_t seq, started;
+        uint64_t seq, started, append_began; /* lp_now() when it arrived; lp_clock() */
         bool held;                     /* numbered, but appends wait for the end of an epoch change */
         eng_mask sent, waiting;        /* drives the record was sent to; those that have not answered */
         struct eng_fan *fan;

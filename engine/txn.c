@@ -71,6 +71,7 @@ static int lock_key(struct eng_txn *txn)
 static void prepare(struct eng_txn *txn)
 {
         txn->state = ENG_TXN_PREPARE;
+        eng_step(txn->at, ENG_STEP_KEY, lp_now(txn->at->loop) - txn->started);
         txn->prepare(txn);
 }
 
@@ -183,6 +184,7 @@ static void lookup_done(struct eng_op *op)
 {
         struct eng_txn *txn = (struct eng_txn *)((char *)op - offsetof(struct eng_txn, lookup));
 
+        eng_step_ends(txn->at, ENG_STEP_LOOKUP, op->submitted);
         if (op->result == 0) {
                 eng_buf_unref(txn->old);
                 eng_buf_unref(txn->old_bytes);
@@ -393,6 +395,7 @@ void eng_txn_append(struct eng_txn *txn)
         txn->body.buf = NULL;
         txn->fan = fan;
         txn->state = ENG_TXN_APPEND;
+        txn->append_began = lp_clock();
         txn->appended = true;
         TAILQ_INSERT_TAIL(&pg->inflight, txn, pg_link);
         TAILQ_INSERT_TAIL(&el->appended, txn, loop_link);
@@ -408,6 +411,7 @@ static void leave(struct eng_txn *txn, int result)
 {
         struct eng_fan *fan = txn->fan;
 
+        eng_step_ends(txn->at, ENG_STEP_RECORD, txn->append_began);
         TAILQ_REMOVE(&txn->at->appended, txn, loop_link);
         txn->fan = NULL;
         fan->txn = NULL;

@@ -59,7 +59,7 @@ void gw_access_report(struct gw_request *req, bool complete)
         struct gw_access line;
 
         gw_stats_request(&req->loop->stats, gw_op_index(req->op), status, req->bytes_in, req->bytes_out, now - req->started_ns);
-        gw_request_leaves(req);
+        gw_request_leaves(req, now);
         if (gw->access == NULL)
                 return;
         line = (struct gw_access){

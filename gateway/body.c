@@ -312,6 +312,21 @@ static enum s3_error deliver(struct gw_request *req, const char *data, size_t le
         return S3_OK;
 }
 
+static void hash(struct gw_request *req, const char *data, size_t len)
+{
+        struct gw_body *body = req->body;
+        uint64_t began;
+
+        if (body->sums == NULL && (req->put != NULL || !body->check_md5))
+                return;
+        began = lp_clock();
+        if (req->put == NULL && body->check_md5)
+                era_md5_update(&(struct era_md5_job){.md5 = &body->md5, .buf = data, .len = len}, 1);
+        if (body->sums != NULL)
+                s3_sums_update(body->sums, data, len);
+        lp_times_add(&req->loop->stats.step[GW_STEP_CHECKSUMS], lp_clock() - began);
+}
+
 static enum s3_error consume(struct gw_request *req, const char *data, size_t len, size_t *taken)
 {
         struct gw_body *body = req->body;
@@ -319,10 +334,7 @@ static enum s3_error consume(struct gw_request *req, const char *data, size_t le
 
         if (error != S3_OK)
                 return error;
-        if (req->put == NULL && body->check_md5)
-                era_md5_update(&(struct era_md5_job){.md5 = &body->md5, .buf = data, .len = *taken}, 1);
-        if (body->sums != NULL)
-                s3_sums_update(body->sums, data, *taken);
+        hash(req, data, *taken);
         body->received += *taken;
         return S3_OK;
 }
@@ -342,6 +354,15 @@ static enum s3_error feed_pending(struct gw_request *req, struct s3_str *in)
         return S3_OK;
 }
 
+static enum s3_error next_chunk(struct gw_request *req, struct s3_str *in, struct s3_str *data)
+{
+        uint64_t began = lp_clock();
+        enum s3_error error = s3_chunked_next(req->body->chunked, in, data);
+
+        lp_times_add(&req->loop->stats.step[GW_STEP_CHUNKS], lp_clock() - began);
+        return error;
+}
+
 static enum s3_error feed_chunked(struct gw_request *req, struct s3_str *in)
 {
         struct gw_body *body = req->body;
@@ -350,7 +371,7 @@ static enum s3_error feed_chunked(struct gw_request *req, struct s3_str *in)
         size_t taken;
 
         while (in->len > 0) {
-                error = s3_chunked_next(body->chunked, in, &data);
+                error = next_chunk(req, in, &data);
                 if (error != S3_OK) {
                         body->message = s3_chunked_message(body->chunked);
                         return error;

@@ -336,6 +336,7 @@ static void accept_named(struct gw_request *req)
         int rv;
 
         routed = route(req);
+        gw_request_head(req, GW_STAGE_AUTHENTICATE);
         if (!gw_authenticate(req, &key, routed))
                 return;
         if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
@@ -365,6 +366,7 @@ void gw_head_accept(struct gw_request *req, const char *method, const char *vers
         const char *message = NULL;
         enum s3_error error;
 
+        gw_request_head(req, GW_STAGE_PARSE);
         req->method = s3_str_of(method);
         req->is_head = s3_str_eq(req->method, S3_STR("HEAD"));
         req->http10 = strcmp(version, MHD_HTTP_VERSION_1_1) != 0;

@@ -232,7 +232,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum
         gw_access_report(req, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
         req->conn->request = NULL;
         req->conn->broken = req->state == GW_LINE;
-        req->conn->since_ns = gw_clock_ns();
+        req->conn->since_ns = req->state_ns; /* it has just left its last stage */
         gw_request_free(req);
 }
 

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct gw_arena_block {
         struct gw_arena_block *next;
@@ -21,10 +20,7 @@ struct gw_arena_block {
 
 uint64_t gw_clock_ns(void)
 {
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+        return lp_clock();
 }
 
 /* ---- arena --------------------------------------------------------------------------------------- */
@@ -204,17 +200,28 @@ void gw_request_free(struct gw_request *req)
 
 #define FROM(state) (1u << GW_##state)
 
-void gw_request_leaves(struct gw_request *req)
+static enum gw_stage stage_of(const struct gw_request *req, enum gw_state state)
 {
         static const enum gw_stage stages[] = {
-                [GW_LINE] = GW_STAGE_HEAD,  [GW_BEGIN] = GW_STAGE_LOOK, [GW_CHECKED] = GW_STAGE_WORK,
-                [GW_BODY] = GW_STAGE_BODY,  [GW_DRAIN] = GW_STAGE_BODY, [GW_RUN] = GW_STAGE_WORK,
-                [GW_ANSWER] = GW_STAGE_SEND, [GW_SENDING] = GW_STAGE_SEND, [GW_GONE] = GW_STAGE_SEND,
+                [GW_BEGIN] = GW_STAGE_LOOK,   [GW_CHECKED] = GW_STAGE_WORK, [GW_BODY] = GW_STAGE_BODY,
+                [GW_DRAIN] = GW_STAGE_BODY,   [GW_RUN] = GW_STAGE_WORK,     [GW_ANSWER] = GW_STAGE_SEND,
+                [GW_SENDING] = GW_STAGE_SEND, [GW_GONE] = GW_STAGE_SEND,
         };
-        uint64_t now = gw_clock_ns();
 
-        gw_stats_stage(&req->loop->stats, stages[req->state], now - req->state_ns);
+        return state == GW_LINE ? req->head : stages[state];
+}
+
+void gw_request_leaves(struct gw_request *req, uint64_t now)
+{
+        lp_times_add(&req->loop->stats.stage[stage_of(req, req->state)], now - req->state_ns);
         req->state_ns = now;
+}
+
+void gw_request_head(struct gw_request *req, enum gw_stage stage)
+{
+        assert(req->state == GW_LINE);
+        gw_request_leaves(req, gw_clock_ns());
+        req->head = stage;
 }
 
 void gw_request_move(struct gw_request *req, enum gw_state state)
@@ -232,7 +239,8 @@ void gw_request_move(struct gw_request *req, enum gw_state state)
         };
 
         assert((allowed[state] & (1u << req->state)) != 0);
-        gw_request_leaves(req);
+        if (stage_of(req, state) != stage_of(req, req->state))
+                gw_request_leaves(req, gw_clock_ns());
         req->state = state;
 }
 

@@ -53,7 +53,8 @@ struct gw_request {
         bool orphan;                    /* the gateway was freed around it: callbacks do nothing */
         bool closing;                   /* the connection ends with this answer */
         bool streaming;                 /* counted in loop->streams */
-        uint64_t started_ns, state_ns;  /* when it began, when it entered its state */
+        uint64_t started_ns, state_ns;  /* when it began, when it entered its stage */
+        enum gw_stage head;             /* the stage it is in while GW_LINE */
         uint64_t answered_ns;           /* answer queued */
         char id[17];
 
@@ -102,8 +103,10 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target);
 void gw_request_free(struct gw_request *req);
 /* The only place where a state changes. */
 void gw_request_move(struct gw_request *req, enum gw_state state);
-/* Counts the time that it has been in its state, which ends now. */
-void gw_request_leaves(struct gw_request *req);
+/* Counts the time that it has been in its stage, which ends now: a gw_clock_ns(). */
+void gw_request_leaves(struct gw_request *req, uint64_t now);
+/* GW_LINE: the next stage of the head begins. */
+void gw_request_head(struct gw_request *req, enum gw_stage stage);
 
 /* From inside the library's call: suspends the connection until gw_request_wake(). */
 void gw_request_wait(struct gw_request *req);

@@ -7,42 +7,22 @@
 
 #include "route.h"
 
-static const uint64_t bounds[GW_LATENCY_BUCKETS] = {
-        10,     25,     50,      100,     250,     500,      1000,     2500,     5000,      10000,      25000,     50000,
-        100000, 250000, 500000,  1000000, 2500000, 5000000,  10000000, 30000000, 60000000,  120000000,  UINT64_MAX,
-};
-
 const char *gw_stage_name(enum gw_stage stage)
 {
-        static const char *const names[] = {[GW_STAGE_HEAD] = "head", [GW_STAGE_LOOK] = "look", [GW_STAGE_BODY] = "body",
-                                            [GW_STAGE_WORK] = "work", [GW_STAGE_SEND] = "send"};
+        static const char *const names[] = {
+                [GW_STAGE_HEAD] = "head", [GW_STAGE_PARSE] = "parse", [GW_STAGE_AUTHENTICATE] = "authenticate",
+                [GW_STAGE_LOOK] = "look", [GW_STAGE_BODY] = "body",   [GW_STAGE_WORK] = "work",
+                [GW_STAGE_SEND] = "send",
+        };
 
         return names[stage];
 }
 
-uint64_t gw_latency_bound_us(unsigned bucket)
+const char *gw_step_name(enum gw_step step)
 {
-        return bucket < GW_LATENCY_BUCKETS ? bounds[bucket] : UINT64_MAX;
-}
+        static const char *const names[] = {[GW_STEP_CHECKSUMS] = "checksums", [GW_STEP_CHUNKS] = "chunks"};
 
-unsigned gw_latency_bucket(uint64_t us)
-{
-        unsigned bucket = 0;
-
-        while (us > bounds[bucket])
-                bucket++;
-        return bucket;
-}
-
-static void add_time(struct gw_times *times, uint64_t ns)
-{
-        gw_count(&times->count[gw_latency_bucket((ns + 999) / 1000)], 1);
-        gw_count(&times->sum_ns, ns);
-}
-
-void gw_stats_stage(struct gw_loop_stats *stats, enum gw_stage stage, uint64_t ns)
-{
-        add_time(&stats->stage[stage], ns);
+        return names[step];
 }
 
 void gw_stats_request(struct gw_loop_stats *stats, unsigned op, unsigned status, uint64_t bytes_in, uint64_t bytes_out,
@@ -56,21 +36,14 @@ void gw_stats_request(struct gw_loop_stats *stats, unsigned op, unsigned status,
                 gw_count(&c->by_status[class], 1);
         gw_count(&c->bytes_in, bytes_in);
         gw_count(&c->bytes_out, bytes_out);
-        add_time(&c->latency, ns);
-}
-
-static void sum_times(struct gw_histogram *sum, const struct gw_times *times)
-{
-        for (unsigned i = 0; i < GW_LATENCY_BUCKETS; i++)
-                sum->count[i] += gw_counted(&times->count[i]);
-        sum->sum_ns += gw_counted(&times->sum_ns);
+        lp_times_add(&c->latency, ns);
 }
 
 static void add_op(struct gw_op_stats *sum, const struct gw_op_counters *c)
 {
         for (unsigned i = 0; i < 6; i++)
                 sum->by_status[i] += gw_counted(&c->by_status[i]);
-        sum_times(&sum->latency, &c->latency);
+        lp_times_sum(&c->latency, &sum->latency);
         sum->bytes_in += gw_counted(&c->bytes_in);
         sum->bytes_out += gw_counted(&c->bytes_out);
 }
@@ -92,7 +65,9 @@ void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
                 for (unsigned i = 0; i < out->operations; i++)
                         add_op(&out->op[i], &s->op[i]);
                 for (unsigned i = 0; i < GW_STAGES; i++)
-                        sum_times(&out->stage[i], &s->stage[i]);
+                        lp_times_sum(&s->stage[i], &out->stage[i]);
+                for (unsigned i = 0; i < GW_STEPS; i++)
+                        lp_times_sum(&s->step[i], &out->step[i]);
         }
 }
 

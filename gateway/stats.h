@@ -13,21 +13,17 @@
 
 typedef atomic_uint_least64_t gw_counter;
 
-struct gw_times {
-        gw_counter count[GW_LATENCY_BUCKETS];
-        gw_counter sum_ns;
-};
-
 struct gw_op_counters {
         gw_counter by_status[6];
         gw_counter bytes_in, bytes_out;
-        struct gw_times latency;
+        struct lp_times latency;
 };
 
 struct gw_loop_stats {
         gw_counter connections_open, connections_total, requests_active, requests_total;
         struct gw_op_counters op[GW_STATS_OPS];
-        struct gw_times stage[GW_STAGES];
+        struct lp_times stage[GW_STAGES];
+        struct lp_times step[GW_STEPS];
 };
 
 /* One writer: no need for a locked instruction. */
@@ -45,9 +41,5 @@ static inline uint64_t gw_counted(const gw_counter *counter)
 /* One finished request of operation number op. */
 void gw_stats_request(struct gw_loop_stats *stats, unsigned op, unsigned status, uint64_t bytes_in, uint64_t bytes_out,
                       uint64_t ns);
-/* One request was in a stage for so long. */
-void gw_stats_stage(struct gw_loop_stats *stats, enum gw_stage stage, uint64_t ns);
-/* Bucket of a latency. */
-unsigned gw_latency_bucket(uint64_t us);
 
 #endif

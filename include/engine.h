@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "loop.h"
+#include "loop_times.h"
 
 #define ENG_KEY_MAX 1024u            /* bytes of an object key */
 #define ENG_PATH_MAX 256u            /* bytes of a drive's path with its 0 */
@@ -154,6 +155,36 @@ void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct 
 /* Any thread; a consistent copy at most a second old. */
 void eng_health_read(struct eng_store *store, struct eng_health *out);
 
+/* ---- where time goes ------------------------------------------------------------------------------ */
+
+/* What requests wait for, and what their bytes cost. One time for each such step: a request takes some of them often, some
+ * never. What healing reads and changes counts, too. */
+enum eng_step {
+        ENG_STEP_BUFFERS,          /* queue: a GET or PUT of a large object waits for its buffers (0 when they are there) */
+        ENG_STEP_ROOM,             /* queue: an upload waits until some of its own buffers are written and hashed */
+        ENG_STEP_KEY,              /* queue: a change waits for earlier ones of its key (0 when there are none) */
+        ENG_STEP_LOOKUP,           /* drive: a name is looked up */
+        ENG_STEP_READ,             /* drive: the units wanted of a stripe are read; a stripe ahead of what is sent */
+        ENG_STEP_WRITE,            /* drive: after the last byte of an upload, until its shards are written */
+        ENG_STEP_SYNC,             /* drive: and until they are durable */
+        ENG_STEP_RECORD,           /* drive: the record of a change becomes durable and visible on all its drives */
+        ENG_STEP_MD5,              /* hash: a run over pieces of uploads side by side */
+        ENG_STEP_PARITY,           /* encode: one unit is added to its stripe's parity */
+        ENG_STEP_REBUILD,          /* encode: the missing units of a stripe are computed */
+        ENG_STEPS
+};
+/* "queue", "drive", "hash" or "encode"; and which of them. */
+const char *eng_step_stage(enum eng_step step);
+const char *eng_step_name(enum eng_step step);
+/* Since the start, all loops together. Any thread. */
+void eng_steps_read(const struct eng_store *store, struct lp_histogram out[ENG_STEPS]);
+
+/* Operations of a drive, from their submission until the drive answers, and what it does within. */
+#define ENG_DRIVE_STEPS 16u
+const char *eng_drive_step_name(unsigned step);
+/* Since the start, of all drives that were in this slot. Any thread. */
+void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct lp_histogram out[ENG_DRIVE_STEPS]);
+
 /* ---- buckets ------------------------------------------------------------------------------------- */
 
 struct eng_bucket {
@@ -261,7 +292,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
 /* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads are hashed side by side. */
 bool eng_put_md5_ready(struct eng_put *put);
-/* Once it was true: MD5 of all that was written. */
+/* Once it was true, or where nothing was written: MD5 of all that was. */
 void eng_put_md5(struct eng_put *put, uint8_t out[16]);
 
 struct eng_put_commit {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "loop.h"
+#include "loop_times.h"
 
 struct eng_store;
 struct gw_gateway;
@@ -71,17 +72,11 @@ void gw_free(struct gw_gateway *gw);
 
 /* ---- figures -------------------------------------------------------------------------------------- */
 
-#define GW_LATENCY_BUCKETS 23          /* bucket i: up to gw_latency_bound_us(i); the last: no bound */
-uint64_t gw_latency_bound_us(unsigned bucket);
-
-struct gw_histogram {
-        uint64_t count[GW_LATENCY_BUCKETS];
-        uint64_t sum_ns;
-};
-
-/* What a request's time goes to, one after the other. */
+/* What a request's time goes to, one after the other: they add up to its whole time. */
 enum gw_stage {
-        GW_STAGE_HEAD,                 /* its head is received, parsed, and its signature checked */
+        GW_STAGE_HEAD,                 /* its head is received */
+        GW_STAGE_PARSE,                /* and cut into what it says */
+        GW_STAGE_AUTHENTICATE,         /* its signature is checked, its bucket found */
         GW_STAGE_LOOK,                 /* the engine is asked what must be known before the body */
         GW_STAGE_BODY,                 /* the body is received, hashed, encoded and written to drives */
         GW_STAGE_WORK,                 /* the engine works: lookups, records, flushes */
@@ -90,17 +85,26 @@ enum gw_stage {
 };
 const char *gw_stage_name(enum gw_stage stage);
 
+/* What the gateway's hashing of a body takes, within GW_STAGE_BODY: one time for each piece that is hashed. */
+enum gw_step {
+        GW_STEP_CHECKSUMS,             /* SHA-256 and CRCs of an upload, the MD5 of a document */
+        GW_STEP_CHUNKS,                /* aws-chunked framing, signatures of chunks included */
+        GW_STEPS
+};
+const char *gw_step_name(enum gw_step step);
+
 struct gw_op_stats {
         const char *operation;         /* S3 name, e.g. "GetObject" */
         uint64_t by_status[6];         /* 1xx (unused), 2xx .. 5xx at [2]..[5]; [0] requests in all */
         uint64_t bytes_in, bytes_out;
-        struct gw_histogram latency;
+        struct lp_histogram latency;
 };
 struct gw_stats {
         uint64_t connections_open, connections_total, requests_active, requests_total, upload_memory_used;
         unsigned operations;           /* entries used below */
         struct gw_op_stats op[64];
-        struct gw_histogram stage[GW_STAGES];
+        struct lp_histogram stage[GW_STAGES];
+        struct lp_histogram step[GW_STEPS];
 };
 /* Any thread; summed over loops. */
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out);

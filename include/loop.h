@@ -57,6 +57,8 @@ unsigned lp_index(const struct lp_loop *loop);
 /* Monotonic nanoseconds, read once per round of the loop; wall clock in milliseconds since 1970 (read fresh). */
 uint64_t lp_now(const struct lp_loop *loop);
 int64_t lp_wall_ms(void);
+/* Any thread. The scale of lp_now(), read fresh (about 25 ns): for times shorter than a round. */
+uint64_t lp_clock(void);
 
 /* Any thread. Cryptographically random bytes; never fails (aborts if the kernel has none). */
 void lp_random(void *buf, size_t len);
@@ -156,9 +158,9 @@ struct lp_reserve {
         enum lp_share share;
         void (*granted)(struct lp_reserve *r);    /* later, when slots become free; never inside lp_reserve() */
         void (*expired)(struct lp_reserve *r);    /* it waited for LP_LINE_LONGEST_NS and has left the line. NULL: it waits on */
+        uint64_t since;                           /* granted later: lp_now() when it began to wait */
         /* private */
         struct lp_reserve *next, *prev;
-        uint64_t since;
         bool waiting;
 };
 #define LP_LINE_LONGEST_NS  (50ull * 1000 * 1000 * 1000)

@@ -24,7 +24,7 @@ static _Thread_local struct lp_loop *self;
 
 /* ---- clocks and chance ---------------------------------------------------------------------------- */
 
-static uint64_t monotonic_ns(void)
+uint64_t lp_clock(void)
 {
         struct timespec t;
 
@@ -34,7 +34,7 @@ static uint64_t monotonic_ns(void)
 
 uint64_t lp_now(const struct lp_loop *loop)
 {
-        return loop->running ? loop->now : monotonic_ns();
+        return loop->running ? loop->now : lp_clock();
 }
 
 int64_t lp_wall_ms(void)
@@ -191,7 +191,7 @@ static uint64_t sleep_time(const struct lp_loop *loop, uint64_t longest)
                 return 0;
         if (deadline == UINT64_MAX)
                 return longest;
-        now = monotonic_ns(); /* the round took time */
+        now = lp_clock(); /* the round took time */
         if (deadline <= now)
                 return 0;
         return deadline - now < longest ? deadline - now : longest;
@@ -201,7 +201,7 @@ static int look_up(struct lp_loop *loop, uint64_t timeout)
 {
         int rv = lp_poll_wait(&loop->poll, timeout);
 
-        loop->now = monotonic_ns();
+        loop->now = lp_clock();
         return rv;
 }
 
@@ -258,7 +258,7 @@ int lp_loop_run(struct lp_loop *loop)
                 return rv;
         self = loop;
         name_thread(loop);
-        loop->now = monotonic_ns();
+        loop->now = lp_clock();
         loop->running = true;
         do
                 rv = run_round(loop);

@@ -78,6 +78,9 @@ void srv_figures_read(const struct srv_figures_source *source, struct srv_figure
         eng_verify_read(source->store, &out->verify);
         eng_scrub_read(source->store, &out->scrub, &out->last_scrub);
         gw_stats_read(source->gateway, &out->gateway);
+        eng_steps_read(source->store, out->steps);
+        for (i = 0; i < out->health.drive_count; i++)
+                eng_drive_steps_read(source->store, i, out->drive_steps[i]);
         out->loop_count = source->loop_count < SRV_LOOPS_MAX ? source->loop_count : SRV_LOOPS_MAX;
         for (i = 0; i < out->loop_count; i++)
                 lp_stats_read(source->loops[i], &out->loops[i]);

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#define LABELS_MAX 160u
+
 enum kind { COUNTER, GAUGE, HISTOGRAM };
 
 struct metric {
@@ -127,43 +129,68 @@ static void write_op_u64(const struct metric *metric, const struct srv_figures *
         }
 }
 
-/* One histogram of those that a label tells apart. */
-static void write_times(const char *name, const char *label, const char *value, const struct gw_histogram *times, FILE *out)
+/* One histogram of those that labels tell apart; labels: "name=\"value\"", and more behind a comma. */
+static void write_times(const char *name, const char *labels, const struct lp_histogram *times, FILE *out)
 {
         uint64_t count = 0;
         unsigned b;
 
-        for (b = 0; b < GW_LATENCY_BUCKETS; b++) {
+        for (b = 0; b < LP_TIME_BUCKETS; b++) {
                 count += times->count[b];
-                fprintf(out, "%s_bucket{%s=\"%s\",le=\"", name, label, value);
-                if (b + 1 < GW_LATENCY_BUCKETS)
-                        fprintf(out, "%.9g", (double)gw_latency_bound_us(b) / 1e6);
+                fprintf(out, "%s_bucket{%s,le=\"", name, labels);
+                if (b + 1 < LP_TIME_BUCKETS)
+                        fprintf(out, "%.9g", (double)lp_time_bound_ns(b) / 1e9);
                 else
                         fputs("+Inf", out);
                 fprintf(out, "\"} %" PRIu64 "\n", count);
         }
-        fprintf(out, "%s_sum{%s=\"%s\"} %.6f\n", name, label, value, (double)times->sum_ns / 1e9);
-        fprintf(out, "%s_count{%s=\"%s\"} %" PRIu64 "\n", name, label, value, count);
+        fprintf(out, "%s_sum{%s} %.6f\n", name, labels, (double)times->sum_ns / 1e9);
+        fprintf(out, "%s_count{%s} %" PRIu64 "\n", name, labels, count);
 }
 
 static void write_op_latency(const struct metric *metric, const struct srv_figures *figures, FILE *out)
 {
         const struct gw_op_stats *op;
+        char labels[LABELS_MAX];
         unsigned i;
 
         for (i = 0; i < figures->gateway.operations; i++) {
                 op = &figures->gateway.op[i];
-                if (was_used(op))
-                        write_times(metric->name, "operation", op->operation, &op->latency, out);
+                if (!was_used(op))
+                        continue;
+                snprintf(labels, sizeof(labels), "operation=\"%s\"", op->operation);
+                write_times(metric->name, labels, &op->latency, out);
         }
 }
 
 static void write_stages(const struct metric *metric, const struct srv_figures *figures, FILE *out)
 {
+        char labels[LABELS_MAX];
         unsigned i;
 
-        for (i = 0; i < GW_STAGES; i++)
-                write_times(metric->name, "stage", gw_stage_name(i), &figures->gateway.stage[i], out);
+        for (i = 0; i < GW_STAGES; i++) {
+                snprintf(labels, sizeof(labels), "stage=\"%s\"", gw_stage_name(i));
+                write_times(metric->name, labels, &figures->gateway.stage[i], out);
+        }
+}
+
+static void write_step(const struct metric *metric, const char *stage, const char *step, const struct lp_histogram *times,
+                       FILE *out)
+{
+        char labels[LABELS_MAX];
+
+        snprintf(labels, sizeof(labels), "stage=\"%s\",step=\"%s\"", stage, step);
+        write_times(metric->name, labels, times, out);
+}
+
+static void write_steps(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i;
+
+        for (i = 0; i < ENG_STEPS; i++)
+                write_step(metric, eng_step_stage(i), eng_step_name(i), &figures->steps[i], out);
+        for (i = 0; i < GW_STEPS; i++)
+                write_step(metric, "hash", gw_step_name(i), &figures->gateway.step[i], out);
 }
 
 /* ---- loops ---------------------------------------------------------------------------------------- */
@@ -251,6 +278,22 @@ static void write_losses_left(const struct metric *metric, const struct srv_figu
         fprintf(out, "%s %u\n", metric->name, figures->health.ec_m > lost ? figures->health.ec_m - lost : 0);
 }
 
+/* By the drive's id alone: paths would make the many rows of a histogram longer still. */
+static void write_drive_steps(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        char labels[LABELS_MAX];
+        unsigned i, step;
+
+        for (i = 0; i < figures->health.drive_count; i++)
+                for (step = 0; step < ENG_DRIVE_STEPS; step++) {
+                        if (lp_histogram_count(&figures->drive_steps[i][step]) == 0)
+                                continue;
+                        snprintf(labels, sizeof(labels), "drive=\"%s\",operation=\"%s\"", figures->health.drives[i].id,
+                                 eng_drive_step_name(step));
+                        write_times(metric->name, labels, &figures->drive_steps[i][step], out);
+                }
+}
+
 /* ---- the table ------------------------------------------------------------------------------------ */
 
 #define IN(member)       .offset = offsetof(struct srv_figures, member)
@@ -285,9 +328,21 @@ static const struct metric metrics[] = {
         {"millrace_request_duration_seconds", HISTOGRAM, "operation",
          "From the first byte of a request to the last of its answer.", write_op_latency, WHOLE},
         {"millrace_request_stage_seconds", HISTOGRAM, "stage",
-         "What that time goes to, all operations together. head: the head is received, parsed, and its signature checked; look: the engine is asked "
-         "what must be known before the body; body: it is received, hashed, encoded and written to drives; work: the engine works (lookups, "
-         "records, flushes); send: the answer is sent, and a large object read meanwhile.", write_stages, WHOLE},
+         "What that time goes to, all operations together; the stages follow one another and add up to it. head: the head is "
+         "received; parse: it is cut into what it says; authenticate: its signature is checked and its bucket found; look: "
+         "the engine is asked what must be known before the body; body: it is received, hashed, encoded and written to drives; "
+         "work: the engine works (lookups, records, flushes); send: the answer is sent, and a large object read meanwhile.",
+         write_stages, WHOLE},
+        {"millrace_request_step_seconds", HISTOGRAM, "stage (queue, drive, hash, encode), step",
+         "What happens within those stages: one time for each step, of which a request takes some often and some never; some go on side by "
+         "side. What healing reads and changes counts, too. queue: buffers, a GET or PUT of a large object waits for its buffers (0: they were there); room, an upload "
+         "waits until buffers of its own are written and hashed; key, a change waits for earlier ones of its key (0: none). drive: "
+         "lookup, a name is looked up; read, the units wanted of a stripe are read, a stripe ahead of what is sent; write and "
+         "sync, after an upload's last byte, until its shards are written and until they are durable; record, the record of a "
+         "change becomes durable and visible on all its drives. hash: md5, a piece of an upload until it is hashed side by side with others, waiting included; "
+         "checksums, SHA-256 and CRCs of a piece of a body; chunks, aws-chunked framing with its signatures. encode: parity, a "
+         "unit is added to its stripe's parity; rebuild, missing units of a stripe are computed.",
+         write_steps, WHOLE},
         {"millrace_request_received_bytes_total", COUNTER, "operation", "Bytes of request bodies.", write_op_u64,
          IN_OP(bytes_in)},
         {"millrace_request_sent_bytes_total", COUNTER, "operation", "Bytes of response bodies.", write_op_u64,
@@ -359,6 +414,13 @@ static const struct metric metrics[] = {
          write_drive_u64, IN_DRIVE(batches)},
         {"millrace_drive_syncs_total", COUNTER, OF_DRIVE, "Flushes of data segments.", write_drive_u64,
          IN_DRIVE(syncs)},
+        {"millrace_drive_operation_seconds", HISTOGRAM, "drive, operation",
+         "Operations from submission until the drive answers, whoever asks for them (requests, healing, scrub): append (a record "
+         "becomes durable), commit (and visible), lookup, scan, write (one frame), sync, read (of one frame, verified), discard, "
+         "held, ids, tail, record. And what it does within: log_wait, an append waits for its group; log_write, a group is written "
+         "durably; data_flush, a segment is flushed; checksum, a frame is given its checksums or checked by them. Those that "
+         "never happened are left out; a drive that takes a slot over goes on from the figures of the one before.",
+         write_drive_steps, WHOLE},
         {"millrace_drive_read_bytes_total", COUNTER, OF_DRIVE, "Bytes read.", write_drive_u64, IN_DRIVE(read_bytes)},
         {"millrace_drive_written_bytes_total", COUNTER, OF_DRIVE, "Bytes written.", write_drive_u64,
          IN_DRIVE(written_bytes)},

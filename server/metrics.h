@@ -28,11 +28,13 @@ struct srv_process_figures {
         double cpu_seconds;
 };
 
-/* About 150 KiB: on the heap. */
+/* About 400 KiB: on the heap. */
 struct srv_figures {
         struct eng_health health;
         struct eng_verify_report verify, scrub, last_scrub;
         struct gw_stats gateway;
+        struct lp_histogram steps[ENG_STEPS];
+        struct lp_histogram drive_steps[ENG_DRIVES_MAX][ENG_DRIVE_STEPS];
         unsigned loop_count;
         struct lp_stats loops[SRV_LOOPS_MAX];
         struct srv_access_stats access;

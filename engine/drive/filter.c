@@ -40,13 +40,6 @@ static const char *const kind_names[FILTER_KINDS] = {
         [FAIL] = "fail", [DELAY] = "delay",         [CORRUPT] = "corrupt",
         [DROP] = "drop", [DUPLICATE] = "duplicate", [SERIALISE] = "serialise",
 };
-static const char *const op_names[ENG_OP_KINDS] = {
-        [ENG_OP_APPEND] = "append", [ENG_OP_COMMIT] = "commit",   [ENG_OP_LOOKUP] = "lookup",
-        [ENG_OP_SCAN] = "scan",     [ENG_OP_WRITE] = "write",     [ENG_OP_SYNC] = "sync",
-        [ENG_OP_READ] = "read",     [ENG_OP_DISCARD] = "discard", [ENG_OP_TAIL] = "tail",
-        [ENG_OP_RECORD] = "record", [ENG_OP_HELD] = "held",       [ENG_OP_IDS] = "ids",
-};
-
 struct eng_filter {
         struct eng_drive drive; /* first */
         struct eng_drive *inner;
@@ -256,7 +249,7 @@ static int parse_setting(struct eng_filter *filter, char *setting)
                 return -EINVAL;
         *value++ = '\0';
         if (strcmp(setting, "op") == 0) {
-                op = find_name(op_names, ENG_OP_KINDS, value);
+                op = find_name(eng_drive_step_names, ENG_OP_KINDS, value);
                 filter->ops = op >= 0 ? 1u << op : 0;
                 return op >= 0 && (filter->kind != CORRUPT || (CORRUPTIBLE & filter->ops) != 0) ? 0 : -EINVAL;
         }

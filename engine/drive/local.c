@@ -37,6 +37,8 @@ void eng_local_answer(struct eng_op *op, int rv)
 
         if (rv == -EIO || rv == -EBADMSG)
                 eng_count(&l->figures.errors, 1);
+        if (op->submitted != 0)
+                eng_local_time(l, op->kind, lp_clock() - op->submitted);
         op->result = rv;
         op->msg.run = deliver;
         lp_post(op->home, &op->msg);
@@ -63,8 +65,10 @@ static void local_submit(struct eng_drive *drive, struct eng_op *op)
         assert(op->kind < ENG_OP_KINDS);
         op->home = lp_self();
         op->drive = drive;
-        if (op->kind == ENG_OP_WRITE)
+        if (op->kind == ENG_OP_WRITE) {
                 eng_write_prepare(op);
+                eng_local_time(eng_local_of(drive), ENG_DRIVE_CHECKSUM, lp_clock() - op->submitted);
+        }
         if (op->home == drive->owner) {
                 dispatch(eng_local_of(drive), op);
                 return;

@@ -75,6 +75,7 @@ struct eng_log {
         uint8_t *buffer; /* FMT_BLOCK for a file's header, then ENG_BATCH_BYTES; the kernel's while writing (I7) */
         struct lp_io io;
         uint32_t write_len;
+        uint64_t write_began; /* lp_clock() */
         struct eng_watch watch;
         struct eng_log_file *current;
         int fd;                      /* of current, for writing; -1: the next append begins a new file */
@@ -279,6 +280,15 @@ static inline bool eng_local_failed(struct eng_local *l)
 static inline void eng_count(atomic_uint_fast64_t *figure, uint64_t n)
 {
         atomic_fetch_add_explicit(figure, n, memory_order_relaxed);
+}
+
+/* On a loop, else nothing is counted. */
+static inline void eng_local_time(struct eng_local *l, unsigned step, uint64_t ns)
+{
+        struct lp_loop *self = lp_self();
+
+        if (l->options.times != NULL && self != NULL)
+                lp_times_add(&l->options.times[lp_index(self)].step[step], ns);
 }
 
 extern const struct eng_drive_ops eng_local_ops;

@@ -243,12 +243,24 @@ static void written(struct lp_io *io, int res)
                 fail_list(l, &log->batch, -EIO);
                 return;
         }
+        eng_local_time(l, ENG_DRIVE_LOG_WRITE, lp_clock() - log->write_began);
         eng_count(&l->figures.batches, 1);
         eng_count(&l->figures.written_bytes, log->write_len);
         finish_batch(l);
         if (eng_batch_due(l))
                 eng_batch_start(l);
         eng_log_kick(l);
+}
+
+/* How long each has waited for its group to be written. */
+static void time_waits(struct eng_local *l)
+{
+        const struct eng_append *append;
+
+        l->log.write_began = lp_clock();
+        TAILQ_FOREACH (append, &l->log.batch, link)
+                if (append->op != NULL && append->op->submitted != 0)
+                        eng_local_time(l, ENG_DRIVE_LOG_WAIT, l->log.write_began - append->op->submitted);
 }
 
 static void start_write(struct eng_local *l, uint32_t len, bool with_header)
@@ -260,6 +272,7 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         log->current->bytes += len;
         log->write_len = len + (with_header ? FMT_BLOCK : 0);
         log->writing = true;
+        time_waits(l);
         eng_watch_begin(l, &log->watch);
         memset(&log->io, 0, sizeof(log->io));
         log->io.done = written;

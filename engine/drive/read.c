@@ -182,6 +182,8 @@ static int verify(struct reading *r)
 {
         const struct eng_op *op = r->op;
         const struct fmt_frame *frame = op->read.slot;
+        uint64_t began;
+        int rv;
 
         if (r->res < 0 || r->head_res < 0)
                 return -EIO;
@@ -195,8 +197,10 @@ static int verify(struct reading *r)
                 r->learned = true;
                 memcpy(r->header, frame, HEADER_BYTES);
         }
-        return eng_frame_verify(frame, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + r->first, r->first, r->cover,
-                                NULL);
+        began = lp_clock();
+        rv = eng_frame_verify(frame, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + r->first, r->first, r->cover, NULL);
+        eng_local_time(r->l, ENG_DRIVE_CHECKSUM, lp_clock() - began);
+        return rv;
 }
 
 static void have_part(struct reading *r)

@@ -267,6 +267,7 @@ struct eng_flush {
         struct eng_segment *segment;
         struct eng_watch watch;
         struct lp_io io;
+        uint64_t began; /* lp_clock() */
 };
 
 static void sync_answer(struct eng_op **list, int rv)
@@ -291,6 +292,7 @@ static void have_flushed(struct lp_io *io, int res)
                 return;
         eng_watch_end(l, &flush->watch);
         eng_segment_synced(l->segments, flush->segment);
+        eng_local_time(l, ENG_DRIVE_DATA_FLUSH, lp_clock() - flush->began);
         if (res != 0)
                 eng_local_fail(l, res < 0 ? res : -EIO, "flushing segment %llu",
                                (unsigned long long)flush->segment->id);
@@ -319,6 +321,7 @@ static bool flush_some(struct eng_local *l)
                 flush->l = l;
                 flush->segment = segments[i];
                 flush->io.done = have_flushed;
+                flush->began = lp_clock();
                 l->writes.flushing++;
                 eng_watch_begin(l, &flush->watch);
                 eng_local_hold(l);

@@ -136,6 +136,11 @@ uint64_t lp_now(const struct lp_loop *loop)
         return sim.now;
 }
 
+uint64_t lp_clock(void)
+{
+        return sim.now;
+}
+
 int64_t lp_wall_ms(void)
 {
         return WALL_BASE_MS + (int64_t)(sim.now / SIM_MS);
@@ -314,6 +319,7 @@ int lp_reserve(struct lp_loop *loop, struct lp_reserve *r)
         }
         if (line->waiting >= LINE_MAX)
                 return -EBUSY;
+        r->since = sim.now;
         r->next = NULL;
         r->prev = line->last;
         if (line->last != NULL)

@@ -33,13 +33,16 @@ static size_t make_body(struct fx_body *body, const char *key, uint64_t id, size
 static void test_group_commit_from_many_loops(void **state)
 {
         static struct fx_op ops[MANY], commits[MANY];
+        static struct eng_drive_times times[3];
         static struct fx_body body;
+        struct lp_histogram spent[ENG_DRIVE_STEPS] = {{.sum_ns = 0}};
         struct eng_drive_info info;
         char key[32], bytes[100];
-        unsigned i;
+        unsigned i, step;
         struct fx fx;
 
         fx_make(&fx, 3);
+        fx.options.times = times;
         assert_int_equal(fx_open(&fx), 0);
         for (i = 0; i < MANY; i++) {
                 snprintf(key, sizeof(key), "k%u", i);
@@ -55,6 +58,13 @@ static void test_group_commit_from_many_loops(void **state)
         assert_int_equal(info.appends, MANY);
         assert_true(info.batches < MANY / 2);
         assert_int_equal(info.queue, 0);
+        for (i = 0; i < 3; i++)
+                for (step = 0; step < ENG_DRIVE_STEPS; step++)
+                        lp_times_sum(&times[i].step[step], &spent[step]);
+        assert_int_equal(lp_histogram_count(&spent[ENG_OP_APPEND]), MANY);
+        assert_int_equal(lp_histogram_count(&spent[ENG_DRIVE_LOG_WAIT]), MANY);
+        assert_int_equal(lp_histogram_count(&spent[ENG_DRIVE_LOG_WRITE]), info.batches);
+        assert_true(spent[ENG_OP_APPEND].sum_ns > spent[ENG_DRIVE_LOG_WAIT].sum_ns); /* part of it */
         for (i = 0; i < MANY; i++) {
                 commits[i] = (struct fx_op){.op = {.kind = ENG_OP_COMMIT, .commit = {.pg = i % 3, .seq = i / 3 + 1}}};
                 fx_start(&fx, i % 3, &commits[i]);

@@ -126,6 +126,15 @@ static void every_answer_is_accounted_for(void **state)
         }
         assert_int_equal(puts, 1);
         assert_int_equal(stats.requests_total, 2);
+        assert_int_equal(lp_histogram_count(&stats.stage[GW_STAGE_HEAD]), 2);
+        assert_int_equal(lp_histogram_count(&stats.stage[GW_STAGE_PARSE]), 2);
+        assert_int_equal(lp_histogram_count(&stats.stage[GW_STAGE_AUTHENTICATE]), 2);
+        assert_int_equal(lp_histogram_count(&stats.stage[GW_STAGE_LOOK]), 2);
+        assert_int_equal(lp_histogram_count(&stats.stage[GW_STAGE_BODY]), 1);
+        assert_int_equal(lp_histogram_count(&stats.stage[GW_STAGE_WORK]), 2);
+        assert_int_equal(lp_histogram_count(&stats.stage[GW_STAGE_SEND]), 2);
+        assert_int_equal(lp_histogram_count(&stats.step[GW_STEP_CHECKSUMS]), 1);
+        assert_int_equal(lp_histogram_count(&stats.step[GW_STEP_CHUNKS]), 0);
         assert_int_equal(stats.connections_open, 1);
         close(fd);
         EVENTUALLY(connections_open() == 0);

@@ -173,13 +173,14 @@ static void fill_operations(struct gw_stats *g)
         g->op[0].latency.sum_ns = 1500000000;
         g->op[1].operation = "NeverUsed";
         g->op[2].operation = "PutObject";
-        g->op[2].by_status[0] = GW_LATENCY_BUCKETS;
-        for (i = 0; i < GW_LATENCY_BUCKETS; i++)
+        g->op[2].by_status[0] = LP_TIME_BUCKETS;
+        for (i = 0; i < LP_TIME_BUCKETS; i++)
                 g->op[2].latency.count[i] = 1;
         g->op[0].latency.count[0] = 4;
         g->op[0].latency.count[3] = 2;
         g->stage[GW_STAGE_WORK].count[1] = 7;
         g->stage[GW_STAGE_WORK].sum_ns = 2500;
+        g->step[GW_STEP_CHUNKS].count[2] = 9;
 }
 
 static char *text_of(const struct srv_figures *figures)
@@ -212,6 +213,9 @@ static void test_full(void **state)
         fill_drives(&f->health);
         fill_operations(&f->gateway);
         f->loop_count = 2;
+        f->steps[ENG_STEP_KEY].count[20] = 3;
+        f->drive_steps[1][0].count[10] = 5;
+        f->drive_steps[1][0].sum_ns = 4000000;
         f->loops[1].rounds = 99;
         f->loops[1].reserved[LP_SHARE_PUT] = 5;
         f->loops[0].reserve_waiting[LP_SHARE_INTERNAL] = 3;
@@ -236,11 +240,19 @@ static void test_full(void **state)
         has_line(text, "millrace_request_duration_seconds_bucket{operation=\"GetObject\",le=\"+Inf\"} 6");
         has_line(text, "millrace_request_duration_seconds_count{operation=\"GetObject\"} 6");
         has_line(text, "millrace_request_duration_seconds_sum{operation=\"GetObject\"} 1.500000");
-        has_line(text, "millrace_request_stage_seconds_bucket{stage=\"work\",le=\"1e-05\"} 0");
-        has_line(text, "millrace_request_stage_seconds_bucket{stage=\"work\",le=\"2.5e-05\"} 7");
+        has_line(text, "millrace_request_stage_seconds_bucket{stage=\"work\",le=\"1e-06\"} 0");
+        has_line(text, "millrace_request_stage_seconds_bucket{stage=\"work\",le=\"2e-06\"} 7");
         has_line(text, "millrace_request_stage_seconds_sum{stage=\"work\"} 0.000003");
         has_line(text, "millrace_request_stage_seconds_count{stage=\"head\"} 0");
-        has_line(text, "millrace_request_duration_seconds_count{operation=\"PutObject\"} 23");
+        has_line(text, "millrace_request_duration_seconds_count{operation=\"PutObject\"} 29");
+        has_line(text, "millrace_request_step_seconds_bucket{stage=\"queue\",step=\"key\",le=\"0.524288\"} 0");
+        has_line(text, "millrace_request_step_seconds_bucket{stage=\"queue\",step=\"key\",le=\"1.048576\"} 3");
+        has_line(text, "millrace_request_step_seconds_count{stage=\"hash\",step=\"md5\"} 0");
+        has_line(text, "millrace_request_step_seconds_count{stage=\"hash\",step=\"chunks\"} 9");
+        has_line(text, "millrace_drive_operation_seconds_bucket{drive=\"00bb\",operation=\"append\",le=\"0.001024\"} 5");
+        has_line(text, "millrace_drive_operation_seconds_sum{drive=\"00bb\",operation=\"append\"} 0.004000");
+        assert_null(strstr(text, "{drive=\"00aa\",operation="));
+        assert_null(strstr(text, "operation=\"commit\""));
         has_line(text, "millrace_drive_free_bytes{drive=\"00aa\",path=\"/srv/\\\"one\\\"\\\\\\n\"} 12345");
         has_line(text, "millrace_drive_state{drive=\"00bb\",path=\"/srv/??\",state=\"stale\"} 1");
         has_line(text, "millrace_drive_state{drive=\"00bb\",path=\"/srv/??\",state=\"in\"} 0");
