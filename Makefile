@@ -15,8 +15,8 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder is a house; a house may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-HOUSES := ec loop s3 engine gateway server client cli
-LIBS_IN_LINK_ORDER := server gateway engine cli client s3 loop ec
+HOUSES := ec loop s3 engine gateway server client load cli
+LIBS_IN_LINK_ORDER := server gateway engine cli load client s3 loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
@@ -24,6 +24,7 @@ SRC_engine := $(wildcard engine/*.c engine/drive/*.c)
 SRC_gateway := $(wildcard gateway/*.c)
 SRC_server := $(filter-out server/main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*.c)
+SRC_load := $(wildcard load/*.c)
 SRC_cli := $(filter-out cli/main.c,$(wildcard cli/*.c))
 SRC_testlib := $(wildcard tests/lib/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
@@ -45,7 +46,7 @@ LDFLAGS_cov := --coverage
 CPPFLAGS_PROJECT = -D_GNU_SOURCE -DMILLRACE_VERSION='"$(VERSION)"' -Iinclude -I. -I/usr/include/libxml2
 CFLAGS_PROJECT = -std=gnu11 -march=x86-64-v2 -pthread -fstack-protector-strong -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wno-unused-parameter
-LIBRARIES := -lmicrohttpd -luring -lisal -llmdb -lxml2 -lcrypto -ljansson -lcurl -lgnutls -linih -lm
+LIBRARIES := -lmicrohttpd -luring -lisal -llmdb -lxml2 -lssl -lcrypto -ljansson -lcurl -lgnutls -linih -lm
 COMPILE = $(CC) $(CPPFLAGS_PROJECT) $(CPPFLAGS) $(CFLAGS_PROJECT) $(CFLAGS_$(BUILD)) $(CFLAGS)
 LINK = $(CC) -pthread $(LDFLAGS_$(BUILD)) $(LDFLAGS)
 

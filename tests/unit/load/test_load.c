@@ -7,12 +7,12 @@
 
 #include <cmocka.h>
 
-#include "bench/load/answer.h"
-#include "bench/load/content.h"
-#include "bench/load/parser.h"
+#include <errno.h>
+
+#include "bench/load/options.h"
 #include "bench/load/server.h"
-#include "bench/load/stats.h"
-#include "bench/load/target.h"
+#include "load/content.h"
+#include "load/run.h"
 
 static void each_key_once(void **state)
 {
@@ -207,36 +207,37 @@ static void entries_however_cut(void **state)
         static const char page[] =
                 "<List><Contents><Key>Contents></Key></Contents><<Contents></Contents><Conten<Contents>"
                 "</Contents><CommonPrefixes></CommonPrefixes></List>";
-        static struct conn conn;
+        static struct load_conn conn;
 
         for (size_t step = 1; step <= sizeof(page); step++) {
                 conn.entries = conn.matched = 0;
                 for (size_t at = 0; at < sizeof(page) - 1; at += step)
-                        count_entries(&conn, page + at, step < sizeof(page) - 1 - at ? step : sizeof(page) - 1 - at);
+                        load_count_entries(&conn, page + at,
+                                           step < sizeof(page) - 1 - at ? step : sizeof(page) - 1 - at);
                 assert_int_equal(conn.entries, 3);
         }
 }
 
 static void wrong_lengths_are_seen(void **state)
 {
-        struct load_options o = {.size = 100, .range_size = 10, .keys = 5, .max_keys = 3};
-        static struct conn conn;
+        struct load_settings o = {.size = 100, .range_size = 10, .keys = 5, .max_keys = 3};
+        static struct load_conn conn;
 
         conn.op = LOAD_GET;
         conn.parser.body = 100;
-        assert_null(wrong_length(&o, &conn));
+        assert_null(load_wrong_length(&o, &conn));
         conn.op = LOAD_RANGE;
-        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        assert_string_equal(load_wrong_length(&o, &conn), "bytes");
         conn.parser.body = 10;
-        assert_null(wrong_length(&o, &conn));
+        assert_null(load_wrong_length(&o, &conn));
         conn.op = LOAD_HEADS;
         conn.parser.length = 99;
-        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        assert_string_equal(load_wrong_length(&o, &conn), "bytes");
         conn.op = LOAD_LIST;
         conn.entries = 5;
-        assert_string_equal(wrong_length(&o, &conn), "entries");
+        assert_string_equal(load_wrong_length(&o, &conn), "entries");
         conn.entries = 3;
-        assert_null(wrong_length(&o, &conn));
+        assert_null(load_wrong_length(&o, &conn));
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------ */
@@ -297,7 +298,9 @@ static void options_of_a_run(void **state)
                 "get --duration 3",
                 "range --range 8K --size 4K",
                 "multipart --size 1G --part 10K",
-                "put --endpoint https://a",
+                "put --endpoint ftp://a",
+                "put --endpoint http://[::1",
+                "put --endpoint http://:1",
                 "put --endpoint http://a/b",
                 "put --bogus",
                 "get --once --keys 10 --count 11",
@@ -305,55 +308,59 @@ static void options_of_a_run(void **state)
                 "list --keys 10 --random-names",
                 "put --pace x",
         };
-        struct load_options o;
+        struct load_options options;
+        struct load_settings *o = &options.settings;
 
         setenv("MILLRACE_ROOT_ACCESS_KEY", "AK", 1);
         setenv("MILLRACE_ROOT_SECRET_KEY", "SK", 1);
-        assert_int_equal(parse(&o, "put --endpoint http://host:99 --size 16M --conns 7 --duration 1.5 --verify"), -1);
-        assert_int_equal(o.phase, LOAD_PUT);
-        assert_string_equal(o.host, "host");
-        assert_string_equal(o.port, "99");
-        assert_int_equal(o.size, 16 << 20);
-        assert_int_equal(o.connections, 7);
-        assert_true(o.duration_s == 1.5);
-        assert_int_equal(o.count, 0);
-        assert_true(o.verify);
-        assert_int_equal(parse(&o, "get --once --keys 70 --duration 1"), -1);
-        assert_int_equal(o.count, 70);
-        assert_int_equal(parse(&o, "mixed --keys 70 --duration 1 --get-share 30 --pace 5M"), -1);
-        assert_int_equal(o.start, 70);
-        assert_int_equal(o.get_share, 30);
-        assert_int_equal(o.pace, 5 << 20);
-        assert_int_equal(parse(&o, "get --count 50 --endpoint http://h"), -1);
-        assert_int_equal(o.keys, 50);
-        assert_string_equal(o.port, "80");
+        assert_int_equal(parse(&options, "put --endpoint http://host:99 --size 16M --conns 7 --duration 1.5 --verify"),
+                         -1);
+        assert_int_equal(o->phase, LOAD_PUT);
+        assert_string_equal(o->host, "host");
+        assert_string_equal(o->port, "99");
+        assert_int_equal(o->size, 16 << 20);
+        assert_int_equal(o->connections, 7);
+        assert_true(o->duration_s == 1.5);
+        assert_int_equal(o->count, 0);
+        assert_true(o->verify);
+        assert_int_equal(parse(&options, "get --once --keys 70 --duration 1"), -1);
+        assert_int_equal(o->count, 70);
+        assert_int_equal(parse(&options, "mixed --keys 70 --duration 1 --get-share 30 --pace 5M"), -1);
+        assert_int_equal(o->start, 70);
+        assert_int_equal(o->get_share, 30);
+        assert_int_equal(o->pace, 5 << 20);
+        assert_int_equal(parse(&options, "get --count 50 --endpoint http://h"), -1);
+        assert_int_equal(o->keys, 50);
+        assert_string_equal(o->port, "80");
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-                assert_int_equal(parse(&o, wrong[i]), 2);
-        assert_int_equal(parse(&o, "--help"), 0);
+                assert_int_equal(parse(&options, wrong[i]), 2);
+        assert_int_equal(parse(&options, "--help"), 0);
 }
 
 static void targets_are_signed(void **state)
 {
-        struct load_options o;
+        struct load_options options;
+        struct load_settings *o = &options.settings;
         struct load_signer signer;
         char target[LOAD_TARGET_MAX], query[1600];
 
-        assert_int_equal(parse(&o, "list --endpoint http://host:80 --prefix a+b/ --keys 5000 --max-keys 1000"), -1);
-        load_signer_init(&signer, &o, 1369353600000);
-        assert_string_equal(signer.host, "host");
+        assert_int_equal(parse(&options, "list --endpoint http://host:80 --prefix a+b/ --keys 5000 --max-keys 1000"),
+                         -1);
+        load_signer_init(&signer, o, 1369353600000);
+        assert_string_equal(o->host_header, "host");
         assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
         assert_int_equal(strncmp(target, "/load/a%2Bb/000000000042?X-Amz-", 31), 0);
         assert_non_null(strstr(target, "X-Amz-Signature="));
-        load_list_query(&o, 0, 64, query, sizeof(query));
+        load_list_query(o, 0, 64, query, sizeof(query));
         assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F");
-        load_list_query(&o, 63, 64, query, sizeof(query)); /* a whole page is left behind the last start */
+        load_list_query(o, 63, 64, query, sizeof(query)); /* a whole page is left behind the last start */
         assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F&start-after=a%2Bb%2F000000003937");
-        o.random_names = true;
+        o->random_names = true;
         assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
         assert_int_equal(strncmp(target, "/load/a%2Bb/", 12), 0);
         assert_int_equal(strcspn(target + 12, "?"), 16);
-        o.keys = 900;
-        load_list_query(&o, 63, 64, query, sizeof(query));
+        o->keys = 900;
+        load_list_query(o, 63, 64, query, sizeof(query));
         assert_null(strstr(query, "start-after"));
 }
 
