@@ -67,6 +67,22 @@ struct load_run {
         bool over;                     /* no more operations begin */
 };
 
+#define LOAD_RECEIVE (256u << 10) /* bytes of run->receive */
+
+/* ---- conn.c --------------------------------------------------------------------------------------------- */
+
+uint64_t load_now_ns(void);
+/* A line for whoever looks on. */
+void load_tell(const struct load_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Makes and sends an operation's next request; an upload's steps behind the first have a number. */
+void load_send_request(struct load_run *run, struct load_conn *conn, bool first);
+/* What epoll has to say of a connection. */
+void load_conn_event(struct load_run *run, struct load_conn *conn, uint32_t events);
+/* The operation ends, and the connection with it, which is idle then. */
+void load_fail(struct load_run *run, struct load_conn *conn, enum load_failure kind, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+void load_conn_close(struct load_conn *conn);
+
 /* ---- request.c ------------------------------------------------------------------------------------------ */
 
 /* Prepares an operation's first request; the next one of a multipart upload, by conn->step. 0 or a negative errno. */

@@ -124,7 +124,7 @@ const char *load_settings_complete(struct load_settings *s)
                 return "--range is larger than --size";
         if (s->phase == LOAD_MULTIPART &&
             (s->part_size == 0 || s->size == 0 || (s->size - 1) / s->part_size >= PARTS_MAX))
-                return "--part does not fit --size";
+                return "an object has 1 to 10,000 parts, of at least a byte";
         if (strlen(s->prefix) > PREFIX_MAX)
                 return "--prefix is longer than 200 bytes";
         if (take_endpoint(s) != 0)

@@ -337,6 +337,128 @@ static void options_of_a_run(void **state)
         assert_int_equal(parse(&options, "--help"), 0);
 }
 
+static void endpoints(void **state)
+{
+        static const struct {
+                const char *text, *host, *port, *header;
+                bool tls;
+        } cases[] = {
+                {"http://a", "a", "80", "a", false},
+                {"http://a:80/", "a", "80", "a", false},
+                {"https://a.example:443", "a.example", "443", "a.example", true},
+                {"https://a:80", "a", "80", "a:80", true},
+                {"http://[::1]:9000", "::1", "9000", "[::1]:9000", false},
+                {"https://[fe80::1]/", "fe80::1", "443", "[fe80::1]", true},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct load_settings settings;
+
+                load_settings_default(&settings);
+                settings.phase = LOAD_PUT;
+                settings.access_key = settings.secret_key = "x";
+                settings.endpoint = cases[i].text;
+                assert_null(load_settings_complete(&settings));
+                assert_string_equal(settings.host, cases[i].host);
+                assert_string_equal(settings.port, cases[i].port);
+                assert_string_equal(settings.host_header, cases[i].header);
+                assert_int_equal(settings.tls, cases[i].tls);
+                settings.access_key = "";
+                assert_non_null(load_settings_complete(&settings));
+        }
+}
+
+static void what_is_taken_from_bodies(void **state)
+{
+        char *pattern = load_pattern_new();
+        struct load_settings settings = {.verify = true};
+        struct load_run run = {.settings = &settings, .pattern = pattern};
+        static struct load_conn conn;
+        struct load_receiving receiving = {&run, &conn};
+        char bytes[100];
+
+        assert_non_null(pattern);
+        memcpy(bytes, pattern + load_content_at(7, 50), sizeof(bytes));
+        conn.op = LOAD_RANGE;
+        conn.key = 7;
+        conn.from = 40;
+        conn.parser.status = 206;
+        assert_int_equal(load_take_body(&receiving, 10, bytes, sizeof(bytes)), 0);
+        assert_int_equal(load_take_body(&receiving, 11, bytes, sizeof(bytes)), -EBADMSG);
+        settings.verify = false;
+        assert_int_equal(load_take_body(&receiving, 11, bytes, sizeof(bytes)), 0);
+        conn.parser.status = 404;
+        assert_int_equal(load_take_body(&receiving, 0, "<Error>", 7), 0);
+        assert_int_equal(conn.text_len, 7);
+        assert_memory_equal(conn.head, "<Error>", 7);
+        free(pattern);
+}
+
+static bool at_once(void *arg)
+{
+        return true;
+}
+
+static void count_line(void *arg, const char *line)
+{
+        (*(unsigned *)arg)++;
+}
+
+static void runs_that_come_to_nothing(void **state)
+{
+        static struct load_result result;
+        struct load_settings settings;
+        unsigned lines = 0;
+        struct load_watch watch = {.line = count_line, .arg = &lines, .every_ms = 1};
+
+        load_settings_default(&settings);
+        settings.phase = LOAD_HEADS;
+        settings.access_key = settings.secret_key = "x";
+        settings.endpoint = "http://127.0.0.1:1"; /* nobody listens there */
+        settings.count = 3;
+        assert_null(load_settings_complete(&settings));
+        assert_int_equal(load_run(&settings, &watch, &result), 0);
+        assert_int_equal(result.failed, 3);
+        assert_int_equal(result.failures[LOAD_FAIL_CONNECT], 3);
+        assert_int_equal(lines, 3);
+        settings.count = 0;
+        settings.duration_s = 3600;
+        settings.rate = 0.001;
+        settings.keys = 1;
+        watch.stop = at_once;
+        assert_int_equal(load_run(&settings, &watch, &result), 0);
+        assert_true(result.stopped);
+        settings.endpoint = "https://127.0.0.1:1";
+        settings.ca_file = "/nonexistent";
+        assert_null(load_settings_complete(&settings));
+        lines = 0;
+        assert_int_equal(load_run(&settings, &watch, &result), -EINVAL);
+        assert_int_equal(lines, 1);
+}
+
+static void figures_as_json(void **state)
+{
+        static struct load_result result;
+        struct load_settings settings;
+        json_t *object;
+
+        load_settings_default(&settings);
+        settings.phase = LOAD_MIXED;
+        result.seconds = 2;
+        result.bytes = 4 << 20;
+        result.failed = result.failures[LOAD_FAIL_CONTENT] = 5;
+        load_stats_add(&result.stats, 1000000);
+        object = load_result_json(&settings, &result);
+        assert_non_null(object);
+        assert_string_equal(json_string_value(json_object_get(object, "phase")), "mixed");
+        assert_true(json_real_value(json_object_get(object, "ops_s")) == 0.5);
+        assert_true(json_real_value(json_object_get(object, "mib_s")) == 2);
+        assert_true(json_real_value(json_object_get(object, "p99_us")) == 1000);
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "error_kinds"), "content")), 5);
+        assert_non_null(json_object_get(object, "put_ops"));
+        json_decref(object);
+}
+
 static void targets_are_signed(void **state)
 {
         struct load_options options;
@@ -378,6 +500,10 @@ int main(void)
                 cmocka_unit_test(wrong_lengths_are_seen),
                 cmocka_unit_test(figures_of_a_process),
                 cmocka_unit_test(options_of_a_run),
+                cmocka_unit_test(endpoints),
+                cmocka_unit_test(what_is_taken_from_bodies),
+                cmocka_unit_test(runs_that_come_to_nothing),
+                cmocka_unit_test(figures_as_json),
                 cmocka_unit_test(targets_are_signed),
         };
 
