@@ -30,6 +30,7 @@ SRC_testlib := $(wildcard tests/lib/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c)
+SRC_micro := $(wildcard bench/micro/*.c)
 SRC_sim := $(wildcard tests/sim/*.c)
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c
 POWER_SRC := $(wildcard tests/power/*.c)
@@ -60,10 +61,11 @@ LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
 PROGRAMS := $(if $(wildcard server/main.c),$(O)/millraced) $(if $(wildcard cli/main.c),$(O)/millrace)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
+MICRO_BIN := $(O)/bench/micro
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC))
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC))
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -83,7 +85,7 @@ $(eval $(call remember,$(COMPILED_WITH),COMPILE))
 $(eval $(call remember,$(LINKED_WITH),LINK_ALL))
 
 .PHONY: all programs debug asan tsan
-all: $(PROGRAMS) $(BENCH_BIN) ## optimised build in build/release/
+all: $(PROGRAMS) $(BENCH_BIN) $(MICRO_BIN) ## optimised build in build/release/
 programs: $(PROGRAMS) ## millraced and millrace alone
 debug asan tsan: ## the same in build/debug/, build/asan/ (ASan+UBSan), build/tsan/
 	+$(MAKE) BUILD=$@ O=$(BUILD_ROOT)/$@ all
@@ -112,6 +114,10 @@ $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WI
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(call link)
+$(eval $(call remember,$(O)/micro.sources,SRC_micro))
+$(MICRO_BIN): $(call obj,$(SRC_micro)) $(O)/micro.sources $(LIBS) $(LINKED_WITH)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
 # The simulator is loop.h and the drives itself: of the engine it takes what does not touch files, of loop/ nothing.
 SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -Wl,--wrap=close
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
@@ -137,7 +143,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 
 .PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
 unit-bin: $(UNIT_BIN) ## builds the unit tests
-bench-bin: $(BENCH_BIN) ## builds the load generator and the programs of bench/limits/
+bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
 # print-VARIABLE shows one, for the scripts of tools/
 print-%:
