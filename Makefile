@@ -141,7 +141,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
+.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full micro performance
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -195,6 +195,9 @@ bench: bench-bin programs ## side by side with other S3 servers and the machine'
 bench-full: bench-bin programs ## the same with all that it takes, some hours
 	mkdir -p $(BUILD_ROOT)/bench
 	$(BENCH_RUN) --scale full --json $(BUILD_ROOT)/bench/full.json --out $(BUILD_ROOT)/bench/full.md $(BENCH_ARGS)
+micro: $(MICRO_BIN) $(O)/bench/limits/kernels ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" takes less
+	$(O)/bench/limits/kernels
+	$(O)/bench/micro $(MICRO_ARGS)
 performance: ## docs/performance.md and its plots from the figures of make bench-full
 	python3 bench/compare.py --render $(BUILD_ROOT)/bench/full.json --out docs/performance.md
 C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0

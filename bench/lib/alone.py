@@ -96,8 +96,8 @@ class Written:
             figures["random"], wrong = self.puts(options, server, scale.names * 9 // 10, scale.names // 10, "--random-names")
             figures["index_random"] = index_bytes(server) / scale.names
         figures["errors"] = errors + wrong + fill["errors"]
-        figures["index"] = max(figures["index_sequential"], figures["index_random"])
-        say(f"  {figures['sequential']:.2f} names in order, {figures['random']:.2f} in no order; {figures['index']:.0f} bytes of index each")
+        say(f"  {figures['sequential']:.2f} names in order, {figures['random']:.2f} in no order; bytes of index for each name {figures['index_sequential']:.0f}, "
+            f"{figures['index_random']:.0f}")
         return figures
 
 

@@ -265,13 +265,9 @@ static int list(struct micro_options *options, struct rig *rig)
         if (rv == 0)
                 rv = open_again(rig);
         if (rv == 0) {
-                struct eng_drive_info info;
-
-                sleep(1);
-                rig_drive_info(rig, &info);
                 micro_figure(options, (double)options->names, "", "list.names");
                 micro_figure(options, rate, "1/s", "list.stored_s");
-                micro_figure(options, (double)info.index_bytes / (double)options->names, "bytes",
+                micro_figure(options, (double)rig_disk_bytes(rig, "index") / (double)options->names, "bytes",
                              "list.index_bytes_for_each_name");
                 rv = list_at(options, rig, 1);
         }

@@ -235,7 +235,8 @@ void rig_wait_indexed(struct rig *rig)
         } while (info.tail_bytes > 0 && rig_now_s() < until);
 }
 
-static void cool_folder(const struct rig *rig, const char *name)
+/* Calls act() for each file of a folder of the drive. */
+static void each_file(const struct rig *rig, const char *name, void (*act)(int fd, void *arg), void *arg)
 {
         char path[600];
         struct dirent *entry;
@@ -244,22 +245,43 @@ static void cool_folder(const struct rig *rig, const char *name)
         snprintf(path, sizeof(path), "%s/%s", rig->drive, name);
         dir = opendir(path);
         while (dir != NULL && (entry = readdir(dir)) != NULL) {
-                int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
+                int fd = entry->d_name[0] != '.' ? openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC) : -1;
 
                 if (fd < 0)
                         continue;
-                (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+                act(fd, arg);
                 close(fd);
         }
         if (dir != NULL)
                 closedir(dir);
 }
 
+static void cool(int fd, void *arg)
+{
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 void rig_cool(const struct rig *rig)
 {
         sync();
-        cool_folder(rig, "log");
-        cool_folder(rig, "data");
+        each_file(rig, "log", cool, NULL);
+        each_file(rig, "data", cool, NULL);
+}
+
+static void add_bytes(int fd, void *arg)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) == 0)
+                *(uint64_t *)arg += (uint64_t)st.st_blocks * 512;
+}
+
+uint64_t rig_disk_bytes(const struct rig *rig, const char *name)
+{
+        uint64_t bytes = 0;
+
+        each_file(rig, name, add_bytes, &bytes);
+        return bytes;
 }
 
 /* ---- operations ------------------------------------------------------------------------------------- */

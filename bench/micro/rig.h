@@ -41,6 +41,8 @@ void rig_drive_info(struct rig *rig, struct eng_drive_info *out);
 void rig_wait_indexed(struct rig *rig);
 /* The bytes of log/ and data/ leave the page cache, those of index/ stay. */
 void rig_cool(const struct rig *rig);
+/* What a folder of the drive ("index") takes on the disk, holes not counted. */
+uint64_t rig_disk_bytes(const struct rig *rig, const char *name);
 double rig_now_s(void);
 
 struct rig_run;
