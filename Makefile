@@ -195,9 +195,10 @@ bench: bench-bin programs ## side by side with other S3 servers and the machine'
 bench-full: bench-bin programs ## the same with all that it takes, some hours
 	mkdir -p $(BUILD_ROOT)/bench
 	$(BENCH_RUN) --scale full --json $(BUILD_ROOT)/bench/full.json --out $(BUILD_ROOT)/bench/full.md $(BENCH_ARGS)
-micro: $(MICRO_BIN) $(O)/bench/limits/kernels ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" takes less
+micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)
+	$(BENCH_RUN) --rounds 1 --only engine
 performance: ## docs/performance.md and its plots from the figures of make bench-full
 	python3 bench/compare.py --render $(BUILD_ROOT)/bench/full.json --out docs/performance.md
 C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0

@@ -25,12 +25,13 @@ struct set {
         uint64_t size, count;
 };
 
-/* The whole run. */
+/* The whole run. owner: the main thread */
 struct bench {
         struct cli_call *call;
         char bucket[64];
         char below[160]; /* of all names, ends in a slash */
         bool own_bucket, stored, interrupted;
+        bool hopeless; /* nothing at all succeeds any more: no other phase is tried */
         struct bench_phase phases[BENCH_PHASES_MAX];
         unsigned phase_count;
         struct bench_row *rows[BENCH_PHASES_MAX]; /* of phases that have run */
@@ -143,6 +144,7 @@ static int store(struct bench *bench, const struct bench_phase *phase, const cha
         settings.count = count - from;
         settings.connections = phase->size <= 1u << 20 ? 32 : 4;
         status = run(bench, doing, &settings, result);
+        bench->hopeless = result->failed > 0 && result->stats.count == 0;
         if (status == CLI_OK && result->failed > 0) {
                 cli_error("%s: %llu of the objects that it needs could not be stored", phase->name,
                           (unsigned long long)result->failed);
@@ -285,6 +287,7 @@ static int measure(struct bench *bench, struct bench_row *row)
         settings->duration_s = options->seconds > 0 ? options->seconds : SECONDS;
         settings->rate = options->rate;
         status = run(bench, row->phase.name, settings, &row->result);
+        bench->hopeless = row->result.failed > 0 && row->result.stats.count == 0;
         if (status == CLI_OK && options->verify && row->result.failed == 0 && row->result.stats.count > 0 &&
             (row->phase.kind == LOAD_PUT || row->phase.kind == LOAD_MULTIPART))
                 status = verify_stored(bench, row);
@@ -334,7 +337,7 @@ static int run_phases(struct bench *bench)
 
                 if (status != CLI_OK)
                         worst = status;
-                if (status == CLI_USAGE)
+                if (status == CLI_USAGE || bench->hopeless)
                         break;
         }
         bench->interrupted = bench->interrupted || mr_client_canceled(bench->call->client);

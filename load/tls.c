@@ -14,6 +14,7 @@
 
 #define RECORD 16384u /* bytes of a TLS record */
 
+/* Owner: the run. */
 struct load_tls {
         SSL_CTX *context;
         const char *host;

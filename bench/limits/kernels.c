@@ -42,7 +42,7 @@ static void run_md5_streams(const struct kernel *kernel, unsigned turn)
 {
         struct era_md5 md5[BUFFERS];
         struct era_md5_job jobs[BUFFERS];
-        uint8_t out[ERA_MD5_SIZE];
+        uint8_t out[ERA_MD5_SIZE] = {0};
         size_t each = BLOCK / kernel->streams;
 
         for (unsigned i = 0; i < kernel->streams; i++) {

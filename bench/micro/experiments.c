@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,10 +67,8 @@ static int with_store(struct micro_options *options, int (*experiment)(struct mi
         struct rig rig;
         int rv = rig_make(&rig, options->folder, options->loops);
 
-        if (rv != 0) {
-                fprintf(stderr, "micro: %s: %s\n", options->folder, strerror(-rv));
+        if (rv != 0)
                 return rv;
-        }
         if (prepare != NULL)
                 prepare(&rig);
         rv = rig_open(&rig, true);

@@ -49,7 +49,7 @@ static void usage(FILE *out)
         fputs("Usage: micro [OPTION]... [EXPERIMENT]...\n\nExperiments (default: all):\n", out);
         for (size_t i = 0; i < EXPERIMENTS; i++)
                 fprintf(out, "  %-16s %s\n", experiments[i].name, experiments[i].help);
-        fputs("\nOptions:\n"
+        fputs("\nEach has a store of its own, gone afterwards; writes may take some GiB.\n\nOptions:\n"
               "  --folder DIR     stores are made below DIR (default $TMPDIR or /tmp)\n"
               "  --seconds S      of each measurement (default 2)\n"
               "  --objects N      of 4 KiB that are looked up, overwritten, read (default 50K)\n"
@@ -130,7 +130,9 @@ static int run_named(struct micro_options *options, const char *name)
                 if (name[0] != '\0' && strcmp(name, experiments[i].name) != 0)
                         continue;
                 found = true;
-                if (experiments[i].run(options) != 0) {
+                if (rig_interrupted())
+                        failed++;
+                else if (experiments[i].run(options) != 0) {
                         fprintf(stderr, "micro: %s failed\n", experiments[i].name);
                         failed++;
                 }
@@ -179,6 +181,7 @@ int main(int argc, char **argv)
                         return 2;
                 }
         }
+        rig_catch_interrupts();
         options.figures = json_object();
         if (options.figures == NULL)
                 return 1;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,26 @@ static uint64_t now_ns(void)
 double rig_now_s(void)
 {
         return (double)now_ns() / 1e9;
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+        interrupted = 1;
+}
+
+void rig_catch_interrupts(void)
+{
+        struct sigaction action = {.sa_handler = on_interrupt};
+
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+}
+
+bool rig_interrupted(void)
+{
+        return interrupted != 0;
 }
 
 static void pause_ms(long ms)
@@ -54,24 +75,32 @@ static void fill_pattern(uint8_t *pattern)
 
 int rig_make(struct rig *rig, const char *below, unsigned loops)
 {
+        int rv = -ENAMETOOLONG;
+
         memset(rig, 0, sizeof(*rig));
         if ((size_t)snprintf(rig->root, sizeof(rig->root), "%s/millrace-micro-XXXXXX", below) >= sizeof(rig->root))
-                return -ENAMETOOLONG;
-        if (mkdtemp(rig->root) == NULL)
-                return -errno;
+                goto err;
+        if (mkdtemp(rig->root) == NULL) {
+                rv = -errno;
+                goto err;
+        }
         snprintf(rig->drive, sizeof(rig->drive), "%s/drive", rig->root);
         rig->pattern = malloc(2 * (size_t)RIG_PATTERN);
         if (rig->pattern == NULL || mkdir(rig->drive, 0700) != 0) {
-                int rv = rig->pattern == NULL ? -ENOMEM : -errno;
-
-                rig_remove(rig);
-                return rv;
+                rv = rig->pattern == NULL ? -ENOMEM : -errno;
+                goto err_remove;
         }
         fill_pattern(rig->pattern);
         rig->loop_count = loops;
         rig->drives[0] = rig->drive;
         rig->options = (struct eng_options){.drives = rig->drives, .drive_count = 1, .cache_bytes = 64 << 20};
         return 0;
+
+err_remove:
+        rig_remove(rig);
+err:
+        fprintf(stderr, "micro: %s: %s\n", below, strerror(-rv));
+        return rv;
 }
 
 static int unlink_one(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -292,7 +321,8 @@ static void op_next(struct rig_op *op)
         struct rig_run *run = op->run;
         uint64_t index = atomic_fetch_add(&run->next, 1);
 
-        if (index >= run->count || atomic_load(&run->rv) != 0 || (run->end_ns != 0 && now_ns() >= run->end_ns)) {
+        if (index >= run->count || interrupted || atomic_load(&run->rv) != 0 ||
+            (run->end_ns != 0 && now_ns() >= run->end_ns)) {
                 if (atomic_fetch_sub(&run->live, 1) == 1)
                         sem_post(&run->over);
                 return;
@@ -352,12 +382,14 @@ int rig_run(struct rig_run *run)
                 lp_post(run->rig->loops[ops[i].loop], &ops[i].msg);
         }
         while (sem_wait(&run->over) != 0)
-                ;
+                ; /* interrupted: the operations notice */
         run->took_s = (double)(now_ns() - begun) / 1e9;
         sem_destroy(&run->over);
         for (unsigned i = 1; i < run->rig->loop_count; i++)
                 merge(&run->stats[0], &run->stats[i]);
         free(ops);
+        if (interrupted)
+                return -EINTR;
         if (atomic_load(&run->rv) != 0)
                 fprintf(stderr, "micro: an operation failed: %s\n", strerror(-atomic_load(&run->rv)));
         return atomic_load(&run->rv);

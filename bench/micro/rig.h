@@ -28,7 +28,11 @@ struct rig {
         struct eng_store *store;
 };
 
-/* Makes a folder below `below`. 0 or a negative errno. */
+/* From now on an interrupt ends the run that is under way, with -EINTR, instead of the process, so that folders are removed. */
+void rig_catch_interrupts(void);
+bool rig_interrupted(void);
+
+/* Makes a folder below `below`. 0 or a negative errno, told on standard error. */
 int rig_make(struct rig *rig, const char *below, unsigned loops);
 /* Formats the drive if `format`, and is back when the store is ready; makes, or finds, the bucket. 0 or a negative errno, told on standard error. */
 int rig_open(struct rig *rig, bool format);
