@@ -1,22 +1,26 @@
 /*
- * run.c - one phase against an endpoint: connections, and the bytes that go through them. Called by whoever wants a load, on the thread that is the
- * run's. Answers are read by answer.c and parser.c, requests made by request.c.
+ * run.c - one phase against an endpoint: what it needs, when operations begin, who looks on. Called by whoever wants a load, on the thread that is
+ * the run's. conn.c moves the bytes.
  */
 #include "load/run.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "load/content.h"
 #include "load/tls.h"
 
-#define ANSWER_S 60 /* a request has failed whose bytes nobody takes, or that nobody answers, for so long */
+#define PROBE_MS   3000
+#define PROBES_MAX 8u
+#define ANSWER_S   60 /* a request has failed whose bytes nobody takes, or that nobody answers, for so long */
 
 static double own_cpu(void)
 {
@@ -163,17 +167,51 @@ static void run_phase(struct load_run *run)
 
 /* ---- a run ----------------------------------------------------------------------------------------- */
 
+/* Whether somebody listens there. */
+static bool answers(const struct addrinfo *address)
+{
+        int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = -1;
+        struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+        socklen_t len = sizeof(error);
+
+        if (fd < 0)
+                return false;
+        if (connect(fd, address->ai_addr, address->ai_addrlen) == 0)
+                error = 0;
+        else if (errno == EINPROGRESS && poll(&poll_fd, 1, PROBE_MS) == 1)
+                (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+        close(fd);
+        return error == 0;
+}
+
+/* The first address of the host at which somebody listens: "localhost" has two, and many a server one of them. Where nobody does, the first. */
+static void choose_address(struct load_run *run)
+{
+        unsigned tried = 0;
+
+        run->address = run->addresses;
+        if (run->addresses->ai_next == NULL)
+                return;
+        for (struct addrinfo *at = run->addresses; at != NULL && tried < PROBES_MAX; at = at->ai_next, tried++) {
+                if (!answers(at))
+                        continue;
+                run->address = at;
+                return;
+        }
+}
+
 static int find_server(struct load_run *run)
 {
         const struct load_settings *o = run->settings;
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
         char why[300];
-        int rv = getaddrinfo(o->host, o->port, &hints, &run->address);
+        int rv = getaddrinfo(o->host, o->port, &hints, &run->addresses);
 
         if (rv != 0) {
                 load_tell(run, "%s: %s", o->endpoint, gai_strerror(rv));
                 return -EINVAL;
         }
+        choose_address(run);
         if (!o->tls)
                 return 0;
         rv = load_tls_new(o, &run->tls, why, sizeof(why));
@@ -247,8 +285,8 @@ static void tear_down(struct load_run *run)
         free(run->receive);
         if (run->epoll_fd >= 0)
                 close(run->epoll_fd);
-        if (run->address != NULL)
-                freeaddrinfo(run->address);
+        if (run->addresses != NULL)
+                freeaddrinfo(run->addresses);
         load_tls_free(run->tls);
 }
 

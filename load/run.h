@@ -49,8 +49,8 @@ struct load_run {
         const struct load_watch *watch;
         struct load_signer signer;
         struct load_result *result;
-        struct addrinfo *address;
-        struct load_tls *tls; /* NULL: http */
+        struct addrinfo *addresses, *address; /* all of the host, and the one that is used */
+        struct load_tls *tls;                 /* NULL: http */
         struct load_conn *conns;
         struct load_conn **idle; /* connections without an operation */
         unsigned idle_count, busy_count;
