@@ -204,7 +204,7 @@ static int empty(struct bench *bench, const char *below, bool drop_bucket)
         struct cli_call call = *bench->call;
         struct cli_path path;
         uint64_t found = 1;
-        unsigned quiet_rounds = bench->interrupted ? 2 : 1, rounds = 0;
+        unsigned quiet_rounds = bench->interrupted ? 2 : 1, rounds = 0, quiet = 0;
         int status = CLI_OK;
         struct mr_error err;
 
@@ -219,7 +219,7 @@ static int empty(struct bench *bench, const char *below, bool drop_bucket)
                 return CLI_FAILED;
         }
         memcpy(path.bucket, bench->bucket, sizeof(path.bucket));
-        for (unsigned quiet = 0; status == CLI_OK && quiet < quiet_rounds && rounds < CLEAN_ROUNDS; rounds++) {
+        for (; status == CLI_OK && quiet < quiet_rounds && rounds < CLEAN_ROUNDS; rounds++) {
                 struct timespec pause = {.tv_nsec = CLEAN_PAUSE_MS * 1000000L};
 
                 if (bench->interrupted && rounds > 0)
@@ -228,6 +228,8 @@ static int empty(struct bench *bench, const char *below, bool drop_bucket)
                 status = cli_empty(&call, &path, &found);
                 quiet = found == 0 || !bench->interrupted ? quiet + 1 : 0;
         }
+        if (quiet < quiet_rounds)
+                status = CLI_FAILED; /* there was something each time: there may be more */
         if (drop_bucket && status == CLI_OK && mr_bucket_delete(call.client, bench->bucket, &err) != 0)
                 status = cli_failed(bench->bucket, &err);
         mr_client_free(call.client);
