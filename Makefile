@@ -15,8 +15,8 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder is a house; a house may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-HOUSES := ec loop s3 engine gateway server client cli
-LIBS_IN_LINK_ORDER := server gateway engine cli client s3 loop ec
+HOUSES := ec loop s3 engine gateway server client load cli
+LIBS_IN_LINK_ORDER := server gateway engine cli load client s3 loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
@@ -24,11 +24,13 @@ SRC_engine := $(wildcard engine/*.c engine/drive/*.c)
 SRC_gateway := $(wildcard gateway/*.c)
 SRC_server := $(filter-out server/main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*.c)
+SRC_load := $(wildcard load/*.c)
 SRC_cli := $(filter-out cli/main.c,$(wildcard cli/*.c))
 SRC_testlib := $(wildcard tests/lib/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c)
+SRC_micro := $(wildcard bench/micro/*.c)
 SRC_sim := $(wildcard tests/sim/*.c)
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c
 POWER_SRC := $(wildcard tests/power/*.c)
@@ -47,7 +49,7 @@ LDFLAGS_cov := --coverage
 CPPFLAGS_PROJECT = -D_GNU_SOURCE -DMILLRACE_VERSION='"$(VERSION)"' -Iinclude -I. -I/usr/include/libxml2
 CFLAGS_PROJECT = -std=gnu11 -march=x86-64-v2 -pthread -fstack-protector-strong -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wno-unused-parameter
-LIBRARIES := -lmicrohttpd -luring -lisal -llmdb -lxml2 -lcrypto -ljansson -lcurl -lgnutls -linih -lm
+LIBRARIES := -lmicrohttpd -luring -lisal -llmdb -lxml2 -lssl -lcrypto -ljansson -lcurl -lgnutls -linih -lm
 COMPILE = $(CC) $(CPPFLAGS_PROJECT) $(CPPFLAGS) $(CFLAGS_PROJECT) $(CFLAGS_$(BUILD)) $(CFLAGS)
 LINK = $(CC) -pthread $(LDFLAGS_$(BUILD)) $(LDFLAGS)
 
@@ -61,10 +63,11 @@ LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
 PROGRAMS := $(if $(wildcard server/main.c),$(O)/millraced) $(if $(wildcard cli/main.c),$(O)/millrace)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
+MICRO_BIN := $(O)/bench/micro
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC))
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC))
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -84,7 +87,7 @@ $(eval $(call remember,$(COMPILED_WITH),COMPILE))
 $(eval $(call remember,$(LINKED_WITH),LINK_ALL))
 
 .PHONY: all programs perf debug asan tsan
-all: $(PROGRAMS) $(BENCH_BIN) ## optimised build in build/release/
+all: $(PROGRAMS) $(BENCH_BIN) $(MICRO_BIN) ## optimised build in build/release/
 programs: $(PROGRAMS) ## millraced and millrace alone
 perf debug asan tsan: ## the same in build/perf/ (release with frame pointers, for perf), build/debug/, build/asan/ (ASan+UBSan), build/tsan/
 	+$(MAKE) BUILD=$@ O=$(BUILD_ROOT)/$@ all
@@ -113,6 +116,10 @@ $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WI
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(call link)
+$(eval $(call remember,$(O)/micro.sources,SRC_micro))
+$(MICRO_BIN): $(call obj,$(SRC_micro)) $(O)/micro.sources $(LIBS) $(LINKED_WITH)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
 # The simulator is loop.h and the drives itself: of the engine it takes what does not touch files, of loop/ nothing.
 SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=open -Wl,--wrap=close
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
@@ -136,9 +143,9 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
+.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full micro performance
 unit-bin: $(UNIT_BIN) ## builds the unit tests
-bench-bin: $(BENCH_BIN) ## builds the load generator and the programs of bench/limits/
+bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
 # print-VARIABLE shows one, for the scripts of tools/
 print-%:
@@ -190,6 +197,10 @@ bench: bench-bin programs ## side by side with other S3 servers and the machine'
 bench-full: bench-bin programs ## the same with all that it takes, some hours
 	mkdir -p $(BUILD_ROOT)/bench
 	$(BENCH_RUN) --scale full --json $(BUILD_ROOT)/bench/full.json --out $(BUILD_ROOT)/bench/full.md $(BENCH_ARGS)
+micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
+	$(O)/bench/limits/kernels
+	$(O)/bench/micro $(MICRO_ARGS)
+	$(BENCH_RUN) --rounds 1 --only engine
 performance: ## docs/performance.md and its plots from the figures of make bench-full
 	python3 bench/compare.py --render $(BUILD_ROOT)/bench/full.json --out docs/performance.md
 C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0

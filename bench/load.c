@@ -1,532 +1,106 @@
 /*
- * load.c - the program `load`: an S3 load generator that costs far less than what it loads. One thread, one epoll
- * set, keep-alive connections, presigned URLs; the bytes of uploads are windows of one pattern, those of downloads
- * are thrown away in the kernel unless --verify asks to compare them. Status and length of every answer are checked.
- * Works against any S3 endpoint over http.
+ * load.c - the program `load`: one phase of load/ against an endpoint, and what it cost the server, from /proc. Main thread.
  */
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "bench/load/answer.h"
+#include "bench/load/options.h"
+#include "bench/load/server.h"
+#include "load.h"
 
-#define RECEIVE      (256u << 10)
-#define ANSWER_S     60     /* a request has failed whose bytes nobody takes, or that nobody answers, for so long */
-#define FAILURES_MAX 10000u /* then the run ends: something is broken */
+/* What the server took; memory is sampled meanwhile. */
+struct onlooker {
+        int pid;
+        bool known;
+        struct load_server before, server; /* server: memory at the end; the rest of the run alone */
+        uint64_t anonymous_peak;
+};
 
-static uint64_t now_ns(void)
+static void say_line(void *arg, const char *line)
 {
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        fprintf(stderr, "load: %s\n", line);
 }
 
-static void next_operation(struct run *run, struct conn *conn);
-
-/* ---- the end of an operation --------------------------------------------------------------------- */
-
-static void conn_close(struct conn *conn)
+static void sample(void *arg, const struct load_result *so_far)
 {
-        if (conn->fd >= 0)
-                close(conn->fd);
-        conn->fd = -1;
-        conn->state = CLOSED;
-        conn->reused = false;
+        struct onlooker *on = arg;
+
+        load_server_sample(on->pid, &on->anonymous_peak);
 }
 
-__attribute__((format(printf, 4, 5))) static void fail(struct run *run, struct conn *conn, enum load_failure kind,
-                                                       const char *format, ...)
+static void look_at_the_end(struct onlooker *on)
 {
-        char why[400];
-        va_list args;
-
-        if (run->told < 5) {
-                run->told++;
-                va_start(args, format);
-                vsnprintf(why, sizeof(why), format, args);
-                va_end(args);
-                for (char *c = why; *c != '\0'; c++)
-                        *c = (unsigned char)*c < ' ' ? ' ' : *c;
-                fprintf(stderr, "load: %s of key %llu: %s: %s\n", load_phase_names[run->options.phase],
-                        (unsigned long long)conn->key, load_failure_names[kind], why);
-        }
-        run->result.failures[kind]++;
-        run->result.failed++;
-        if (run->result.failed >= FAILURES_MAX)
-                run->over = true;
-        conn_close(conn);
-        conn->busy = false;
-        run->busy_count--;
-        run->last_ns = now_ns();
-        next_operation(run, conn);
+        on->known = on->known && load_server_read(on->pid, &on->server) == 0;
+        load_server_since(&on->server, &on->before);
+        load_server_sample(on->pid, &on->anonymous_peak);
 }
 
-static void succeed(struct run *run, struct conn *conn)
+static int add_server(json_t *object, const struct onlooker *on)
 {
-        const struct load_options *o = &run->options;
+        const struct load_server *s = &on->server;
+        json_t *more =
+                json_pack("{sf sI sI sI sI sI}", "server_cpu_s", s->cpu_s, "server_rss", (json_int_t)s->rss,
+                          "server_anonymous", (json_int_t)s->anonymous, "server_file", (json_int_t)s->file,
+                          "server_peak", (json_int_t)s->peak, "server_anonymous_peak", (json_int_t)on->anonymous_peak);
+        int rv = more != NULL ? json_object_update(object, more) : -1;
 
-        run->last_ns = now_ns();
-        load_stats_add(&run->result.stats, run->last_ns - conn->since_ns);
-        if (o->phase == LOAD_MIXED)
-                load_stats_add(&run->result.mixed[conn->op == LOAD_PUT], run->last_ns - conn->since_ns);
-        if (conn->op == LOAD_PUT || conn->op == LOAD_GET || conn->op == LOAD_MULTIPART)
-                run->result.bytes += o->size;
-        else if (conn->op == LOAD_RANGE)
-                run->result.bytes += o->range_size;
-        run->result.entries += conn->entries;
-        if (!conn->parser.keep)
-                conn_close(conn);
-        conn->reused = true;
-        conn->busy = false;
-        run->busy_count--;
-        next_operation(run, conn);
+        json_decref(more);
+        if (rv == 0 && s->io_known) {
+                rv = json_object_set_new(object, "server_read", json_integer((json_int_t)s->read));
+                rv |= json_object_set_new(object, "server_written", json_integer((json_int_t)s->written));
+        }
+        return rv;
 }
 
-/* ---- sending and receiving ----------------------------------------------------------------------- */
-
-static int pieces_to_send(const struct run *run, const struct conn *conn, struct iovec piece[3])
+static int print_json(const struct load_options *options, const struct load_result *result, const struct onlooker *on)
 {
-        uint64_t body_sent = conn->sent > conn->head_len ? conn->sent - conn->head_len : 0;
-        uint64_t left = conn->body_len - body_sent;
-        int count = 0;
+        json_t *object = load_result_json(&options->settings, result);
+        int rv = object != NULL ? 0 : -1;
 
-        if (conn->sent < conn->head_len)
-                piece[count++] = (struct iovec){(char *)conn->head + conn->sent, conn->head_len - conn->sent};
-        if (conn->body != NULL && left > 0) {
-                piece[count++] = (struct iovec){(char *)conn->body + body_sent, left};
-                return count;
-        }
-        for (uint64_t offset = conn->from + body_sent; left > 0 && count < 3;) {
-                uint32_t at = load_content_at(conn->key, offset);
-                size_t len = load_content_run(at, left);
-
-                piece[count++] = (struct iovec){run->pattern + at, len};
-                offset += len;
-                left -= len;
-        }
-        return count;
+        if (rv == 0 && on->known)
+                rv = add_server(object, on);
+        if (rv == 0)
+                rv = load_json_print(object, stdout);
+        json_decref(object);
+        return rv;
 }
 
-static void send_more(struct run *run, struct conn *conn)
+static void print_line(const struct load_options *options, const struct load_result *r, const struct onlooker *on)
 {
-        while (conn->sent < conn->head_len + conn->body_len) {
-                struct iovec piece[3];
-                struct msghdr message = {.msg_iov = piece};
-                ssize_t n;
+        double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-                message.msg_iovlen = (size_t)pieces_to_send(run, conn, piece);
-                n = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
-                if (n > 0) {
-                        conn->sent += (uint64_t)n;
-                        conn->alive_ns = now_ns();
-                        continue;
-                }
-                if (errno == EAGAIN)
-                        return;
-                if (errno != EINTR)
-                        break; /* what the server had to say before it hung up may still be read */
-        }
-        conn->state = RECEIVING;
-}
-
-static void send_request(struct run *run, struct conn *conn, bool first);
-
-/* The next request of an upload: now, or behind the others that wait for the pace. */
-static void go_on(struct run *run, struct conn *conn)
-{
-        if (!conn->parser.keep)
-                conn_close(conn);
-        if (run->options.pace > 0) {
-                conn->paused = true;
-                run->paused[(run->paused_first + run->paused_count++) % run->options.connections] = conn;
-        } else {
-                send_request(run, conn, false);
-        }
-}
-
-/* A whole answer. */
-static void take_answer(struct run *run, struct conn *conn)
-{
-        const struct load_parser *p = &conn->parser;
-        int wanted = conn->op == LOAD_DELETE ? 204 : conn->op == LOAD_RANGE ? 206 : 200;
-        const char *wrong = wrong_length(&run->options, conn);
-        int rv;
-
-        if (p->status != wanted && !(conn->op == LOAD_BUCKET && p->status == 409)) {
-                conn->head[conn->text_len] = '\0';
-                fail(run, conn, p->status == 503 ? LOAD_FAIL_REFUSED : LOAD_FAIL_STATUS, "%d %.300s", p->status,
-                     conn->text_len > 0 ? conn->head : "");
-                return;
-        }
-        if (wrong != NULL) {
-                fail(run, conn, LOAD_FAIL_LENGTH, "%llu %s",
-                     (unsigned long long)(conn->op == LOAD_LIST ? conn->entries
-                                          : p->no_body          ? p->length
-                                                                : p->body),
-                     wrong);
-                return;
-        }
-        rv = conn->op == LOAD_MULTIPART ? multipart_advance(conn) : 1;
-        if (rv == 1)
-                succeed(run, conn);
-        else if (rv == 0)
-                go_on(run, conn);
-        else
-                fail(run, conn, LOAD_FAIL_PROTOCOL, "multipart upload, step %llu", (unsigned long long)conn->step);
-}
-
-static void conn_open(struct run *run, struct conn *conn);
-
-static void hung_up(struct run *run, struct conn *conn)
-{
-        bool kept_too_long = conn->reused && conn->parser.state == LOAD_HEAD && conn->parser.head_len == 0 &&
-                             conn->op != LOAD_MULTIPART;
-
-        if (!kept_too_long) {
-                fail(run, conn, LOAD_FAIL_CLOSED, "after %llu bytes sent", (unsigned long long)conn->sent);
-                return;
-        }
-        run->result.reconnects++; /* servers may close a kept connection at any time: not a failure */
-        conn_close(conn);
-        conn->sent = 0;
-        conn_open(run, conn);
-}
-
-static ssize_t receive_some(struct run *run, struct conn *conn)
-{
-        const struct load_options *o = &run->options;
-        struct load_parser *p = &conn->parser;
-
-        if (p->state == LOAD_BODY && p->status < 300 && !o->verify &&
-            (conn->op == LOAD_GET || conn->op == LOAD_RANGE)) {
-                ssize_t n = recv(conn->fd, NULL, p->left < 1u << 30 ? p->left : 1u << 30, MSG_TRUNC);
-
-                if (n > 0)
-                        load_parser_skip(p, (uint64_t)n);
-                return n;
-        }
-        return recv(conn->fd, run->receive, RECEIVE, 0);
-}
-
-static void receive_more(struct run *run, struct conn *conn)
-{
-        struct receiving receiving = {run, conn};
-        struct load_parser *p = &conn->parser;
-
-        for (;;) {
-                bool skipping = p->state == LOAD_BODY;
-                uint64_t left = p->left;
-                ssize_t n = receive_some(run, conn);
-                size_t used = 0;
-                int rv = 0;
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0 && errno == EAGAIN)
-                        return;
-                if (n <= 0) {
-                        hung_up(run, conn);
-                        return;
-                }
-                if (!skipping || left == p->left) /* else thrown away in the kernel */
-                        rv = load_parser_feed(p, run->receive, (size_t)n, take_body, &receiving, &used);
-                else
-                        used = (size_t)n;
-                if (rv != 0 || (p->state == LOAD_DONE && used != (size_t)n)) {
-                        fail(run, conn, rv == -EBADMSG ? LOAD_FAIL_CONTENT : LOAD_FAIL_PROTOCOL, "%s", strerror(-rv));
-                        return;
-                }
-                if (p->state == LOAD_DONE)
-                        break;
-        }
-        if (conn->sent < conn->head_len + conn->body_len)
-                p->keep = false; /* answered before it had all: the rest is never sent */
-        take_answer(run, conn);
-}
-
-/* ---- connections --------------------------------------------------------------------------------- */
-
-static void conn_open(struct run *run, struct conn *conn)
-{
-        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = conn};
-        int one = 1;
-
-        conn->fd = socket(run->address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (conn->fd < 0) {
-                fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(errno));
-                return;
-        }
-        setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if ((connect(conn->fd, run->address->ai_addr, run->address->ai_addrlen) != 0 && errno != EINPROGRESS) ||
-            epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0) {
-                fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(errno));
-                return;
-        }
-        conn->state = CONNECTING;
-}
-
-static void on_event(struct run *run, struct conn *conn, uint32_t events)
-{
-        int error = 0;
-        socklen_t len = sizeof(error);
-
-        if (conn->fd < 0 || !conn->busy || conn->paused) {
-                if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0)
-                        conn_close(conn);
-                return;
-        }
-        if (conn->state == CONNECTING) {
-                getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-                if (error != 0) {
-                        fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(error));
-                        return;
-                }
-                conn->state = SENDING;
-        }
-        if (conn->state == SENDING)
-                send_more(run, conn);
-        if (conn->state == RECEIVING || (events & EPOLLIN) != 0)
-                receive_more(run, conn);
-}
-
-/* ---- when operations begin ----------------------------------------------------------------------- */
-
-/* Makes and sends the operation's next request; an upload's steps behind the first have a number. */
-static void send_request(struct run *run, struct conn *conn, bool first)
-{
-        int rv = first ? first_request(run, conn, run->issued++) : multipart_request(run, conn);
-
-        conn->alive_ns = now_ns();
-        if (rv != 0) {
-                fail(run, conn, LOAD_FAIL_PROTOCOL, "cannot make the request");
-                return;
-        }
-        if (conn->state == CLOSED) {
-                conn_open(run, conn);
-        } else {
-                conn->state = SENDING;
-                send_more(run, conn);
-        }
-}
-
-static void begin(struct run *run, struct conn *conn, uint64_t since_ns)
-{
-        conn->busy = true;
-        run->busy_count++;
-        conn->since_ns = since_ns;
-        send_request(run, conn, true);
-}
-
-static bool more_to_do(struct run *run, uint64_t now)
-{
-        if (run->options.count > 0 && run->issued >= run->options.count)
-                run->over = true;
-        if (run->end_ns != 0 && now >= run->end_ns)
-                run->over = true;
-        return !run->over;
-}
-
-/* When the next request may begin; 0: at once. */
-static uint64_t due_ns(const struct run *run)
-{
-        double rate_s = run->options.rate > 0 ? (double)run->issued / run->options.rate : 0;
-        double pace_s = run->options.pace > 0 ? (double)run->paced / (double)run->options.pace : 0;
-        double seconds = rate_s > pace_s ? rate_s : pace_s;
-
-        return seconds > 0 ? run->start_ns + (uint64_t)(seconds * 1e9) : 0;
-}
-
-/* Uploads that wait for the pace go on before new ones begin, and to their end when the time is over. */
-static void go_on_with_what_is_due(struct run *run)
-{
-        while (run->paused_count > 0 && due_ns(run) <= now_ns()) {
-                struct conn *conn = run->paused[run->paused_first];
-
-                run->paused_first = (run->paused_first + 1) % run->options.connections;
-                run->paused_count--;
-                conn->paused = false;
-                send_request(run, conn, false);
-        }
-}
-
-/* A connection is free: closed loop, it begins again in the main loop's next round; open loop, when an operation is
- * due. */
-static void next_operation(struct run *run, struct conn *conn)
-{
-        run->idle[run->idle_count++] = conn;
-}
-
-static void begin_what_is_due(struct run *run)
-{
-        unsigned budget = run->idle_count; /* those that fail at once come back: not in this round */
-
-        while (budget > 0 && run->idle_count > 0) {
-                uint64_t now = now_ns();
-                uint64_t since = now;
-
-                if (!more_to_do(run, now))
-                        return;
-                if (due_ns(run) > now)
-                        return;
-                if (run->options.rate > 0)
-                        since = due_ns(run);
-                budget--;
-                begin(run, run->idle[--run->idle_count], since);
-        }
-}
-
-static void fail_the_overdue(struct run *run)
-{
-        uint64_t now = now_ns();
-
-        for (unsigned i = 0; i < run->options.connections; i++)
-                if (run->conns[i].busy && !run->conns[i].paused &&
-                    now - run->conns[i].alive_ns > ANSWER_S * 1000000000ull)
-                        fail(run, &run->conns[i], LOAD_FAIL_TIMEOUT, "no answer in %d s", ANSWER_S);
-}
-
-static void wait_for_events(struct run *run, uint64_t *every_second)
-{
-        struct epoll_event events[256];
-        struct timespec wait = {.tv_sec = 1};
-        uint64_t now = now_ns();
-        int n;
-
-        if (run->paused_count > 0 || (run->idle_count > 0 && !run->over)) {
-                uint64_t due = due_ns(run);
-                uint64_t ns = due > now ? due - now : 0;
-
-                if (ns < 1000000000u)
-                        wait = (struct timespec){.tv_nsec = (long)ns};
-        }
-        n = epoll_pwait2(run->epoll_fd, events, 256, &wait, NULL);
-        for (int i = 0; i < n; i++)
-                on_event(run, events[i].data.ptr, events[i].events);
-        if (now > *every_second) {
-                *every_second = now + 1000000000u;
-                fail_the_overdue(run);
-                load_server_sample((int)run->options.server_pid, &run->result.anonymous_peak);
-        }
-}
-
-static void run_phase(struct run *run)
-{
-        uint64_t every_second = 0;
-
-        run->start_ns = now_ns();
-        run->last_ns = run->start_ns;
-        if (run->options.duration_s > 0)
-                run->end_ns = run->start_ns + (uint64_t)(run->options.duration_s * 1e9);
-        for (;;) {
-                go_on_with_what_is_due(run);
-                begin_what_is_due(run);
-                if (!more_to_do(run, now_ns()) && run->busy_count == 0)
-                        break;
-                wait_for_events(run, &every_second);
-        }
-        run->result.seconds = (double)(run->last_ns - run->start_ns) / 1e9;
-}
-
-/* ---- the program --------------------------------------------------------------------------------- */
-
-static int set_up(struct run *run)
-{
-        const struct load_options *o = &run->options;
-        struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-        struct timespec now;
-        int rv;
-
-        rv = getaddrinfo(o->host, o->port, &hints, &run->address);
-        if (rv != 0) {
-                fprintf(stderr, "load: %s: %s\n", o->endpoint, gai_strerror(rv));
-                return -EINVAL;
-        }
-        clock_gettime(CLOCK_REALTIME, &now);
-        load_signer_init(&run->signer, o, (int64_t)now.tv_sec * 1000);
-        run->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        run->pattern = load_pattern_new();
-        run->receive = malloc(RECEIVE);
-        run->conns = calloc(o->connections, sizeof(*run->conns));
-        run->idle = calloc(o->connections, sizeof(struct conn *));
-        run->paused = calloc(o->connections, sizeof(struct conn *));
-        if (run->epoll_fd < 0 || run->pattern == NULL || run->receive == NULL || run->conns == NULL ||
-            run->idle == NULL || run->paused == NULL)
-                return -ENOMEM;
-        for (unsigned i = o->connections; i-- > 0;) {
-                struct conn *conn = &run->conns[i];
-
-                conn->fd = -1;
-                run->idle[run->idle_count++] = conn;
-                if (o->phase != LOAD_MULTIPART)
-                        continue;
-                conn->parts = (o->size + o->part_size - 1) / o->part_size;
-                conn->etags = calloc(conn->parts, sizeof(*conn->etags));
-                conn->document = malloc(conn->parts * (ETAG_SIZE + 64) + 64);
-                if (conn->etags == NULL || conn->document == NULL)
-                        return -ENOMEM;
-        }
-        return make_ready(run);
-}
-
-static void tear_down(struct run *run)
-{
-        for (unsigned i = 0; run->conns != NULL && i < run->options.connections; i++) {
-                if (run->conns[i].fd > 0)
-                        close(run->conns[i].fd);
-                free(run->conns[i].etags);
-                free(run->conns[i].document);
-        }
-        for (uint64_t i = 0; i < run->ready_count; i++)
-                free(run->ready[i]);
-        free(run->ready);
-        free(run->conns);
-        free(run->idle);
-        free(run->paused);
-        free(run->pattern);
-        free(run->receive);
-        if (run->epoll_fd >= 0)
-                close(run->epoll_fd);
-        if (run->address != NULL)
-                freeaddrinfo(run->address);
+        fprintf(stderr, "%-9s %9llu ops in %.2f s: %.0f op/s", load_phase_name(options->settings.phase),
+                (unsigned long long)r->stats.count, r->seconds, (double)r->stats.count / seconds);
+        if (r->bytes > 0)
+                fprintf(stderr, ", %.1f MiB/s", load_mib_s(r));
+        if (r->entries > 0)
+                fprintf(stderr, ", %.0f entries/s", (double)r->entries / seconds);
+        fprintf(stderr, "; p50 %.0f p99 %.0f p99.9 %.0f us; %llu errors; CPU own %.2f s", load_us(&r->stats, 0.5),
+                load_us(&r->stats, 0.99), load_us(&r->stats, 0.999), (unsigned long long)r->failed, r->cpu_s);
+        if (on->known)
+                fprintf(stderr, ", server %.2f s; memory %.0f MiB anonymous, %.0f MiB files", on->server.cpu_s,
+                        (double)on->server.anonymous / 1048576, (double)on->server.file / 1048576);
+        fputc('\n', stderr);
 }
 
 int main(int argc, char **argv)
 {
-        static struct run run; /* too large for the stack */
-        struct load_server before = {0};
-        double cpu;
-        int status = load_options_parse(argc, argv, &run.options);
-        int rv;
+        static struct load_result result; /* too large for the stack */
+        struct load_options options;
+        struct onlooker on = {0};
+        struct load_watch watch = {.line = say_line, .moment = sample, .arg = &on};
+        int status = load_options_parse(argc, argv, &options);
 
         if (status >= 0)
                 return status;
-        run.epoll_fd = -1;
-        rv = set_up(&run);
-        if (rv != 0) {
-                fprintf(stderr, "load: cannot start: %s\n", strerror(-rv));
-                tear_down(&run);
+        signal(SIGPIPE, SIG_IGN);
+        on.pid = (int)options.server_pid;
+        on.known = on.pid > 0 && load_server_read(on.pid, &on.before) == 0;
+        if (load_run(&options.settings, &watch, &result) != 0)
                 return 1;
-        }
-        run.result.server_known =
-                run.options.server_pid > 0 && load_server_read((int)run.options.server_pid, &before) == 0;
-        cpu = load_own_cpu();
-        run_phase(&run);
-        run.result.client_cpu_s = load_own_cpu() - cpu;
-        run.result.server_known =
-                run.result.server_known && load_server_read((int)run.options.server_pid, &run.result.server) == 0;
-        load_server_since(&run.result.server, &before);
-        load_server_sample((int)run.options.server_pid, &run.result.anonymous_peak);
-        load_report_json(&run.options, &run.result);
-        if (!run.options.json_only)
-                load_report_line(&run.options, &run.result);
-        status = run.result.failed == 0 && run.result.stats.count > 0 ? 0 : 1;
-        tear_down(&run);
-        return status;
+        look_at_the_end(&on);
+        if (print_json(&options, &result, &on) != 0)
+                return 1;
+        if (!options.json_only)
+                print_line(&options, &result, &on);
+        return result.failed == 0 && result.stats.count > 0 ? 0 : 1;
 }

@@ -11,192 +11,17 @@ Nothing but Python's standard library is needed.
 """
 
 import argparse
-import contextlib
-import http.client
-import os
-import random
-import secrets
-import shutil
-import subprocess
-import tempfile
-import threading
-import time
-import urllib.request
 from pathlib import Path
 
-from lib.machine import KIB, MIB, say
-from lib.servers import Millrace
+from lib.machine import KIB, MIB
+from lib.overwriting import NoFileSystem, Overwriting, file_system, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def drive_figures(server):
-    """Sums over drives, by the metric's name without millrace_drive_."""
-    sums = {}
-    with urllib.request.urlopen(server.admin + "/metrics", timeout=10) as answer:
-        for line in answer.read().decode().splitlines():
-            if line.startswith("millrace_drive_"):
-                name, value = line.rsplit(" ", 1)
-                name = name.split("{")[0][len("millrace_drive_"):]
-                sums[name] = sums.get(name, 0) + float(value)
-    return sums
-
-
-class Writer(threading.Thread):
-    """PUTs what next_key() gives until that is None. A 507 or 503 is counted and tried again after a moment."""
-
-    def __init__(self, store, next_key, body, total):
-        super().__init__(daemon=True)
-        self.store, self.next_key, self.body, self.total = store, next_key, body, total
-        self.wrong = None
-
-    def put(self, connection, signer, path):
-        connection.request("PUT", signer.path("PUT", path), self.body)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-
-    def run(self):
-        connection, signer = http.client.HTTPConnection(self.store.host(), timeout=120), self.store.signer()
-        try:
-            while (key := self.next_key()) is not None:
-                while (status := self.put(connection, signer, f"/over/{key}")) in (503, 507):
-                    with self.total.lock:
-                        self.total.refused += 1
-                    if self.total.over:
-                        return
-                    time.sleep(0.1)
-                if status != 200:
-                    raise RuntimeError(f"PUT of {key}: {status}")
-                with self.total.lock:
-                    self.total.bytes += len(self.body)
-        except (OSError, RuntimeError, http.client.HTTPException) as error:
-            self.wrong = error
-
-
-class Total:
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.bytes = self.refused = 0
-        self.over = False
-
-
-def used_bytes(folder):
-    space = os.statvfs(folder)
-    return (space.f_blocks - space.f_bfree) * space.f_frsize
-
-
-def run_writers(store, keys, body, threads, watch, rate=0):
-    """keys: an iterator. watch(total) is called every second; true: enough. rate: bytes a second at most; 0: as fast as it goes."""
-    total = Total()
-    lock = threading.Lock()
-    begun, given = time.monotonic(), 0
-
-    def next_key():
-        nonlocal given
-        with lock:
-            due = begun + given * len(body) / rate if rate else 0
-            given += 1
-            key = None if total.over else next(keys, None)
-        time.sleep(max(0, due - time.monotonic()))
-        return key
-
-    writers = [Writer(store, next_key, body, total) for _ in range(threads)]
-    for writer in writers:
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        time.sleep(0.5)
-        if watch(total):
-            total.over = True
-    for writer in writers:
-        if writer.wrong:
-            raise SystemExit(f"overwrite.py: {writer.wrong}")
-    return total
-
-
-def measure(arguments, name, size, folder):
-    """One store, filled and overwritten. A row of the table."""
-    settings = {"reclaim_rate": arguments.reclaim_rate, "cache": "1MiB"}
-    space = os.statvfs(folder)
-    usable = space.f_bavail * space.f_frsize * 0.95
-    store = Millrace(folder / "store", arguments.program, drives=arguments.drives, ec=None, settings=settings)
-    try:
-        store.start()
-        copies = 1 if arguments.drives == 1 else 2
-        count = int(usable * arguments.fill / copies / (size + (512 if size <= 128 * KIB else 4096)))
-        live = count * size
-        body = secrets.token_bytes(size)
-        connection = http.client.HTTPConnection(store.host(), timeout=60)
-        connection.request("PUT", store.signer().path("PUT", "/over"))
-        if connection.getresponse().status != 200:
-            raise SystemExit("overwrite.py: no bucket")
-        say(f"{name}: {count} objects of {size / KIB:.0f} KiB, {live / MIB:.0f} MiB, into {usable / MIB:.0f} MiB")
-        run_writers(store, iter(f"k{i:08}" for i in range(count)), body, arguments.threads, lambda total: False)
-        before, begun = drive_figures(store), time.monotonic()
-        last = dict(at=begun, bytes=0, copied=0.0, refused=0)
-        state = dict(most=used_bytes(folder), rates=[])
-        draw = random.Random(arguments.seed)
-        print(f"\n{name}\n\n| s | MiB/s | refused | in use, MiB | living, MiB | moved for each byte written |\n|---|---|---|---|---|---|")
-
-        def watch(total):
-            now = time.monotonic()
-            state["most"] = max(state["most"], used_bytes(folder))
-            if now - last["at"] >= arguments.step:
-                figures = drive_figures(store)
-                copied = figures["reclaim_copied_bytes_total"] - before["reclaim_copied_bytes_total"]
-                written = total.bytes - last["bytes"]
-                state["rates"].append(written / MIB / (now - last["at"]))
-                print(f"| {now - begun:.0f} | {state['rates'][-1]:.1f} | {total.refused - last['refused']} "
-                      f"| {used_bytes(folder) / MIB:.0f} | {(figures['log_live_bytes'] + figures['data_live_bytes']) / MIB:.0f} "
-                      f"| {(copied - last['copied']) / max(written, 1):.2f} |", flush=True)
-                last.update(at=now, bytes=total.bytes, copied=copied, refused=total.refused)
-            return now - begun >= arguments.seconds or total.bytes >= arguments.times * live
-
-        keys = (f"k{draw.randrange(count):08}" for _ in iter(int, 1))
-        total = run_writers(store, keys, body, arguments.threads, watch, arguments.rate * MIB)
-        took = time.monotonic() - begun
-        figures = drive_figures(store)
-        moved = figures["reclaim_copied_bytes_total"] - before["reclaim_copied_bytes_total"]
-        drive = figures["written_bytes_total"] - before["written_bytes_total"]
-        half = len(state["rates"]) // 2
-        late = sum(state["rates"][half:]) / max(len(state["rates"][half:]), 1)
-        return (f"| {name} | {total.bytes / live:.1f} | {total.bytes / MIB / took:.1f} | {late:.1f} | {total.refused} "
-                f"| {state['most'] / MIB:.0f} of {space.f_blocks * space.f_frsize / MIB:.0f} | {moved / max(total.bytes, 1):.2f} "
-                f"| {drive / max(total.bytes, 1):.2f} |")
-    finally:
-        store.stop()
-
-
-@contextlib.contextmanager
-def file_system(arguments):
-    """An empty folder on a file system of its own."""
-    if arguments.folder:
-        folder = Path(arguments.folder)
-        if any(entry.name != "lost+found" for entry in folder.iterdir()):
-            raise SystemExit(f"{folder} is not empty")
-        yield folder
-        for entry in folder.iterdir():
-            if entry.name == "store":
-                shutil.rmtree(entry)
-        return
-    with tempfile.TemporaryDirectory(prefix="millrace-overwrite-") as name:
-        folder, image = Path(name) / "fs", Path(name) / "image"
-        folder.mkdir()
-        with open(image, "wb") as out:
-            os.posix_fallocate(out.fileno(), 0, arguments.size * MIB)
-        made = subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(image)], capture_output=True, check=False)
-        mounted = made.returncode == 0 and subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True,
-                                                          check=False).returncode == 0
-        if not mounted:
-            image.unlink()
-            say("no loop mount here: a tmpfs is used")
-            if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={arguments.size}m", "tmpfs", str(folder)], capture_output=True,
-                              check=False).returncode != 0:
-                raise SystemExit("a file system of its own is needed: run as root, or give one with --folder")
-        try:
-            yield folder
-        finally:
-            subprocess.run(["umount", str(folder)], check=False)
+def row_of(name, f):
+    return (f"| {name} | {f['times']:.1f} | {f['mib_s']:.1f} | {f['mib_s_late']:.1f} | {f['refused']} | {f['most'] / MIB:.0f} of {f['room'] / MIB:.0f} "
+            f"| {f['moved']:.2f} | {f['written']:.2f} |")
 
 
 def main():
@@ -217,11 +42,16 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=("small", "large"))
     arguments = parser.parse_args()
-    rows = []
-    for name, size in (("small", arguments.small * KIB), ("large", arguments.large * KIB)):
-        if arguments.only in (None, name):
-            with file_system(arguments) as folder:
-                rows.append(measure(arguments, f"{name}, {size // KIB} KiB", size, folder))
+    options = vars(arguments)
+    wanted = {name: options.pop(name) for name in ("small", "large", "only")}
+    how, rows = Overwriting(verbose=True, **options), []
+    for name, size in (("small", wanted["small"] * KIB), ("large", wanted["large"] * KIB)):
+        if wanted["only"] in (None, name):
+            try:
+                with file_system(how) as folder:
+                    rows.append(row_of(f"{name}, {size // KIB} KiB", measure(how, name, size, folder)))
+            except (NoFileSystem, RuntimeError) as error:
+                raise SystemExit(f"overwrite.py: {error}") from error
     print("\n| objects | times overwritten | MiB/s | in the second half | refused | most in use, MiB | moved / written by client "
           "| written by drive / by client |\n|---|---|---|---|---|---|---|---|")
     print("\n".join(rows))

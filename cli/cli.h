@@ -30,11 +30,22 @@
         X(NO_CLOBBER, "n", "no-clobber", "", "do not replace what is there")                                           \
         X(HUMAN, "H", "human", "", "sizes in KiB, MiB, ...")                                                           \
         X(FORCE, "f", "force", "", "delete what the bucket holds first")                                               \
-        X(JSON, "", "json", "", "print the daemon's answer as it is")                                                  \
+        X(JSON, "", "json", "", "print JSON: the daemon's answer as it is, or all figures")                            \
         X(FORCE_WITHOUT, "", "force-without", "SLOT,...", "go on without these drives for good: slots, or drive ids")  \
         X(YES, "", "yes", "", "do it, instead of saying what it would mean")                                           \
         X(OLDER, "", "older", "HOURS", "only uploads begun more than HOURS ago")                                       \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
+        X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
+        X(PREFIX, "", "prefix", "TEXT", "what the names of all objects begin with")                                    \
+        X(CONNECTIONS, "C", "connections", "N", "connections (default: by phase, 2 to 64)")                            \
+        X(SECONDS, "s", "seconds", "S", "seconds of each phase (default 5)")                                           \
+        X(OBJECTS, "", "objects", "N",                                                                                 \
+          "objects stored for those who read, list or delete (default: by size, 4 to 1,000)")                          \
+        X(SIZE, "", "size", "SIZE", "of an object uploaded in parts (default 1G)")                                     \
+        X(RANGE_OF, "", "range-of", "SIZE", "of the objects that ranges are read from (default 64M)")                  \
+        X(RATE, "", "rate", "N",                                                                                       \
+          "begin N requests a second, however long answers take (default: as fast as they come)")                      \
+        X(VERIFY, "", "verify", "", "compare every byte that is read, and read what was stored")                       \
         X(PARALLEL, "j", "parallel", "N", "requests at once (default 8)")                                              \
         X(PART_SIZE, "", "part-size", "SIZE", "size of parts and ranges, e.g. 16M")                                    \
         X(CHECKSUM, "", "checksum", "KIND", "checksum of uploads: crc64nvme, crc32c, crc32 or none")                   \
@@ -53,7 +64,7 @@ enum cli_option_id {
                 CLI_OPTION_COUNT
 };
 
-#define CLI_HAS(id) (1u << CLI_OPT_##id)
+#define CLI_HAS(id) (UINT64_C(1) << CLI_OPT_##id)
 /* What every command takes that talks to an endpoint. */
 #define CLI_HAS_ENDPOINT                                                                                               \
         (CLI_HAS(ENDPOINT) | CLI_HAS(REGION) | CLI_HAS(CA_FILE) | CLI_HAS(CONFIG) | CLI_HAS(PARALLEL) | CLI_HAS(HELP))
@@ -68,9 +79,18 @@ struct cli_command {
         const char *arguments;  /* "FILE... s3://BUCKET[/KEY]" */
         const char *summary;    /* half a line */
         const char *details;    /* paragraphs for --help, each line ending in \n */
-        unsigned options;       /* of CLI_HAS() */
+        uint64_t options;       /* of CLI_HAS() */
         int min_args, max_args; /* max_args -1: any number */
         int (*run)(struct cli_call *call);
+};
+
+/* What `bench` alone takes. 0, NULL: not said. */
+struct cli_bench_options {
+        const char *bucket, *prefix;
+        unsigned connections;
+        uint64_t objects, size, range_of;
+        double seconds, rate;
+        bool verify;
 };
 
 /* One run of a command. owner: the main thread; commands give their worker threads const access */
@@ -88,6 +108,7 @@ struct cli_call {
         unsigned drive_count;
         unsigned older_hours;
         const char *config;
+        struct cli_bench_options bench;
 };
 
 extern const struct cli_command cli_commands[]; /* ends with a name of NULL */
@@ -115,6 +136,12 @@ const char *cli_printable(FILE *to, const char *name, char *out, size_t size);
 /* "2026-01-31 12:00:00", local time; blanks for 0. */
 void cli_format_when(char *out, size_t size, int64_t seconds);
 
+/*
+ * Deletes what lies below the path's key, all of the bucket if it is empty, and ends uploads there; *found counts both. An exit status;
+ * what went wrong has been said.
+ */
+int cli_empty(struct cli_call *call, struct cli_path *path, uint64_t *found);
+
 int cli_put(struct cli_call *call);
 int cli_get(struct cli_call *call);
 int cli_cat(struct cli_call *call);
@@ -137,5 +164,6 @@ int cli_admin_scrub_start(struct cli_call *call);
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_doctor(struct cli_call *call);
+int cli_bench(struct cli_call *call);
 
 #endif

@@ -65,8 +65,8 @@ const struct cli_command cli_commands[] = {
          "reads: exactly those. Says what would be lost without them, and does nothing (exit\n"
          "status 1), unless --yes is given too. There is no way back: a drive given up can be used\n"
          "again only by admin drive replace, when its folder was emptied.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(FORCE_WITHOUT) | CLI_HAS(YES), 0, 0,
-         cli_admin_start},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(FORCE_WITHOUT) | CLI_HAS(YES), 0,
+         0, cli_admin_start},
         {"admin heal status", "", "show how objects get the shards back that they lack",
          "Exit status 1 while objects lack shards.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0,
          cli_admin_heal_status},
@@ -85,5 +85,21 @@ const struct cli_command cli_commands[] = {
          "admin listener, and each folder given with --drive, in which it makes and deletes\n"
          "one file. Exit status 1 if something must be mended.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(DRIVE), 0, 0, cli_doctor},
+        {"bench", "[PHASE]...", "measure an S3 endpoint, any vendor's",
+         "Stores, reads, lists and deletes objects of its own, phase after phase, and prints what each came\n"
+         "to: operations and MiB a second, latencies, errors, and the CPU that it took itself. Status and\n"
+         "length of every answer are checked, with --verify each byte. Afterwards, and when interrupted, it\n"
+         "deletes what it has stored, and the bucket, if it has made that. Needs room for what a phase can\n"
+         "store in its time.\n"
+         "\n"
+         "PHASE is put-SIZE, get-SIZE, range-SIZE (of --range-of), mixed-SIZE (70 of 100 operations are GETs),\n"
+         "list-N (N entries a page), head, delete, multipart, or put, get, range, list, mixed: of all usual\n"
+         "sizes, which are 4k, 64k, 1m, 16m; 64k of 64M; 1000, 40; 4k. Default: all of these.\n"
+         "With --rate a latency counts from when its request was due.\n"
+         "Exit status 1 if anything failed or was wrong, or it was interrupted.\n",
+         (CLI_HAS_ENDPOINT & ~CLI_HAS(PARALLEL)) | CLI_HAS(BUCKET) | CLI_HAS(PREFIX) | CLI_HAS(CONNECTIONS) |
+                 CLI_HAS(SECONDS) | CLI_HAS(OBJECTS) | CLI_HAS(SIZE) | CLI_HAS(PART_SIZE) | CLI_HAS(RANGE_OF) |
+                 CLI_HAS(RATE) | CLI_HAS(VERIFY) | CLI_HAS(JSON) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS),
+         0, -1, cli_bench},
         {NULL, NULL, NULL, NULL, 0, 0, 0, NULL},
 };

@@ -3,6 +3,7 @@
  * thread only.
  */
 #include "cli.h"
+#include "load.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -55,7 +56,7 @@ void cli_help(FILE *out, const struct cli_command *command)
                 command->arguments[0] != '\0' ? " " : "", command->arguments, command->summary[0] - 'a' + 'A',
                 command->summary + 1, command->details[0] != '\0' ? "\n" : "", command->details);
         for (unsigned id = 0; id < CLI_OPTION_COUNT; id++)
-                if ((command->options & 1u << id) != 0)
+                if ((command->options & UINT64_C(1) << id) != 0)
                         help_option(out, id);
 }
 
@@ -149,7 +150,7 @@ static void getopt_tables(const struct cli_command *command, struct option longs
         for (unsigned id = 0; id < CLI_OPTION_COUNT; id++) {
                 bool argument = options[id].argument[0] != '\0';
 
-                if ((command->options & 1u << id) == 0)
+                if ((command->options & UINT64_C(1) << id) == 0)
                         continue;
                 longs[count++] = (struct option){options[id].name, argument ? required_argument : no_argument, NULL,
                                                  256 + (int)id};
@@ -208,6 +209,57 @@ static int set_older(struct cli_call *call, const char *text)
         return -1;
 }
 
+static int set_count(struct cli_call *call, const char *name, const char *text, uint64_t most, uint64_t *out)
+{
+        if (load_parse_size(text, out) != 0 || *out == 0 || *out > most)
+                return cli_usage(call, "--%s takes 1 to %llu: %s", name, (unsigned long long)most, text);
+        return -1;
+}
+
+static int set_real(struct cli_call *call, const char *name, const char *text, double most, double *out)
+{
+        char *end;
+
+        *out = strtod(text, &end);
+        if (end == text || *end != '\0' || !(*out > 0 && *out <= most))
+                return cli_usage(call, "--%s takes more than 0, up to %.0f: %s", name, most, text);
+        return -1;
+}
+
+/* Options of `bench`. -1 or an exit status. */
+static int take_bench_option(struct cli_call *call, int id, char *value)
+{
+        struct cli_bench_options *bench = &call->bench;
+        uint64_t connections;
+        int rv;
+
+        switch (id) {
+        case CLI_OPT_BUCKET:
+                bench->bucket = value;
+                return -1;
+        case CLI_OPT_PREFIX:
+                bench->prefix = value;
+                return strlen(value) <= 100 ? -1 : cli_usage(call, "--prefix takes 100 bytes at most");
+        case CLI_OPT_CONNECTIONS:
+                rv = set_count(call, "connections", value, LOAD_CONNECTIONS_MAX, &connections);
+                bench->connections = rv == -1 ? (unsigned)connections : 0;
+                return rv;
+        case CLI_OPT_SECONDS:
+                return set_real(call, "seconds", value, 3600, &bench->seconds);
+        case CLI_OPT_OBJECTS:
+                return set_count(call, "objects", value, 100000000, &bench->objects);
+        case CLI_OPT_SIZE:
+                return set_count(call, "size", value, UINT64_C(5) << 40, &bench->size);
+        case CLI_OPT_RANGE_OF:
+                return set_count(call, "range-of", value, UINT64_C(5) << 30, &bench->range_of);
+        case CLI_OPT_RATE:
+                return set_real(call, "rate", value, 10e6, &bench->rate);
+        default:
+                bench->verify = bench->verify || id == CLI_OPT_VERIFY;
+                return -1;
+        }
+}
+
 /* -1 or an exit status. Settings are noted by set_settings(), later, over file and environment. */
 static int take_option(struct cli_call *call, int id, char *value)
 {
@@ -258,7 +310,7 @@ static int take_option(struct cli_call *call, int id, char *value)
                 call->config = value;
                 return -1;
         default:
-                return -1;
+                return take_bench_option(call, id, value);
         }
 }
 

@@ -99,7 +99,7 @@ static int take_entry(void *arg, const struct mr_entry *entry)
 }
 
 /* Deletes what lies below the path's key (all of the bucket, if it is empty). An exit status. */
-static int remove_below(struct cli_call *call, struct cli_path *path)
+static int remove_below(struct cli_call *call, struct cli_path *path, uint64_t *deleted)
 {
         struct sweep sweep = {.call = call, .path = path};
         struct mr_list list = {.bucket = path->bucket, .prefix = path->key};
@@ -125,6 +125,7 @@ static int remove_below(struct cli_call *call, struct cli_path *path)
         if (!call->quiet)
                 printf("rm s3://%s/%s: %llu objects\n", path->bucket, path->key,
                        (unsigned long long)atomic_load(&sweep.deleted));
+        *deleted = atomic_load(&sweep.deleted);
         return atomic_load(&sweep.status);
 }
 
@@ -159,6 +160,7 @@ static int check_paths(struct cli_call *call, bool with_key, bool bucket_only)
 int cli_rm(struct cli_call *call)
 {
         int status = CLI_OK, rv = check_paths(call, !call->recursive, false);
+        uint64_t deleted;
 
         if (rv != 0)
                 return rv;
@@ -166,7 +168,7 @@ int cli_rm(struct cli_call *call)
                 struct cli_path path;
 
                 (void)cli_path_parse(call->argv[i], &path);
-                rv = call->recursive ? remove_below(call, &path) : remove_one(call, call->argv[i], &path);
+                rv = call->recursive ? remove_below(call, &path, &deleted) : remove_one(call, call->argv[i], &path);
                 if (rv != CLI_OK)
                         status = rv;
         }
@@ -198,29 +200,34 @@ int cli_mb(struct cli_call *call)
 struct abort_all {
         struct cli_call *call;
         const char *bucket;
+        uint64_t found;
 };
 
 static int abort_upload(void *arg, const struct mr_upload *upload)
 {
-        const struct abort_all *all = arg;
+        struct abort_all *all = arg;
         struct mr_error err;
         int rv = mr_upload_abort(all->call->client, all->bucket, upload->key, upload->upload_id, &err);
 
+        all->found++;
         if (rv == 0 || rv == -ENOENT) /* completed or aborted meanwhile */
                 return 0;
         cli_failed(upload->key, &err);
         return rv;
 }
 
-static int empty_bucket(struct cli_call *call, struct cli_path *path)
+int cli_empty(struct cli_call *call, struct cli_path *path, uint64_t *found)
 {
-        struct abort_all all = {call, path->bucket};
+        struct abort_all all = {call, path->bucket, 0};
         struct mr_error err;
-        int status = remove_below(call, path), rv;
+        uint64_t deleted = 0;
+        int status = remove_below(call, path, &deleted), rv;
 
+        *found = deleted;
         if (status != CLI_OK)
                 return status;
-        rv = mr_uploads(call->client, path->bucket, NULL, abort_upload, &all, &err);
+        rv = mr_uploads(call->client, path->bucket, path->key[0] != '\0' ? path->key : NULL, abort_upload, &all, &err);
+        *found += all.found;
         if (rv != 0 && err.code != 0)
                 return cli_failed(path->bucket, &err);
         return rv == 0 ? CLI_OK : CLI_FAILED;
@@ -229,6 +236,7 @@ static int empty_bucket(struct cli_call *call, struct cli_path *path)
 int cli_rb(struct cli_call *call)
 {
         int status = CLI_OK, rv = check_paths(call, false, true);
+        uint64_t found;
 
         if (rv != 0)
                 return rv;
@@ -237,7 +245,7 @@ int cli_rb(struct cli_call *call)
                 struct mr_error err;
 
                 (void)cli_path_parse(call->argv[i], &path);
-                if (call->force && empty_bucket(call, &path) != CLI_OK)
+                if (call->force && cli_empty(call, &path, &found) != CLI_OK)
                         status = CLI_FAILED;
                 else if (mr_bucket_delete(call->client, path.bucket, &err) != 0)
                         status = cli_failed(call->argv[i], &err);

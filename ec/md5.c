@@ -62,11 +62,26 @@ unsigned era_md5_way_lanes(enum era_md5_way way)
         return way == ERA_MD5_ONE ? 1 : 0;
 }
 
+/* owner: who starts the process, before there are other threads */
+static unsigned lanes_at_most = LANES_MAX;
+
+void era_md5_limit(unsigned lanes)
+{
+        lanes_at_most = lanes > 0 ? lanes : LANES_MAX;
+}
+
+static bool may_be(enum era_md5_way way)
+{
+        unsigned lanes = era_md5_way_lanes(way);
+
+        return lanes != 0 && lanes <= lanes_at_most;
+}
+
 static enum era_md5_way best(void)
 {
-        if (era_md5_way_lanes(ERA_MD5_AVX512) != 0)
+        if (may_be(ERA_MD5_AVX512))
                 return ERA_MD5_AVX512;
-        return era_md5_way_lanes(ERA_MD5_AVX2) != 0 ? ERA_MD5_AVX2 : ERA_MD5_ONE;
+        return may_be(ERA_MD5_AVX2) ? ERA_MD5_AVX2 : ERA_MD5_ONE;
 }
 
 unsigned era_md5_lanes(void)

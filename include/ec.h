@@ -95,5 +95,7 @@ void era_md5_update(struct era_md5_job *jobs, unsigned count);
 void era_md5_final(struct era_md5 *md5, uint8_t out[ERA_MD5_SIZE]);
 /* How many streams this processor hashes at once; 1: one after the other. */
 unsigned era_md5_lanes(void);
+/* No more than so many from now on, to show what more are good for; 0: as many as there are. Before other threads hash. */
+void era_md5_limit(unsigned lanes);
 
 #endif

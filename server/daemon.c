@@ -10,6 +10,7 @@
 #include "server/log.h"
 #include "server/tls.h"
 
+#include "ec.h"
 #include "engine.h"
 #include "gateway.h"
 
@@ -79,6 +80,7 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
         };
         int rv;
 
+        era_md5_limit((unsigned)s->test_md5_lanes);
         rv = eng_store_open(&options, &d->store, &why);
         return rv == 0 ? 0 : srv_fail(error, rv, "%s", *why.text != '\0' ? why.text : strerror(-rv));
 }

@@ -106,7 +106,8 @@ struct srv_ec {
           "Access log, one JSON object a line. - is standard error; empty: none. Opened again on SIGHUP.")             \
         X(log_level, CHOICE, "info", 0, 0, "error|warning|info",                                                       \
           "Which of the daemon's own messages appear on standard error.")                                              \
-        X(test_faults, STRING, "", 0, 0, "SPEC", NULL)
+        X(test_faults, STRING, "", 0, 0, "SPEC", NULL)                                                                 \
+        X(test_md5_lanes, INT, "0", 1, 16, "N", NULL) /* to measure against: MD5 of so many streams at once at most */
 
 #define SRV_TYPE_STRING   char *
 #define SRV_TYPE_LIST     struct srv_list

@@ -21,7 +21,8 @@ MAY_INCLUDE = {
     "gateway": {"engine", "ec", "loop", "s3"},
     "server": {"gateway", "engine", "ec", "loop", "s3"},
     "client": {"s3", "ec", "loop"},
-    "cli": {"client", "ec", "loop", "s3"},
+    "load": {"s3"},
+    "cli": {"client", "load", "ec", "loop", "s3"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 

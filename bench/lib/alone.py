@@ -1,12 +1,17 @@
 """Experiments on millraced alone, each with stores of its own. Each: run(options, scale, folder) gives its figures of one round."""
 
+import json
+import shutil
 import signal
+import subprocess
 import time
 from contextlib import contextmanager
 
+from .limits import fio
 from .loadgen import run_load
 from .machine import KIB, MIB, say, written_bytes
-from .phases import forget_folder
+from .overwriting import NoFileSystem, Overwriting, file_system, measure
+from .phases import Skipped, forget_folder
 from .servers import Millrace
 
 SMALL = ["--size", 4 * KIB, "--conns", 64]
@@ -23,6 +28,11 @@ def store(options, folder, **how):
     finally:
         server.stop()
         forget_folder(server.folder)
+
+
+def index_bytes(server):
+    """What the indexes take on the disk, holes not counted."""
+    return sum(file.stat().st_blocks * 512 for drive in server.drives for file in (drive / "index").iterdir())
 
 
 class Restart:
@@ -66,7 +76,7 @@ class Growth:
 
 class Written:
     """Bytes written to one drive for each byte of PUTs of 4 KiB, what follows them in the background included: names in order on a
-    fresh store, and names in no order, the last tenth of a store's."""
+    fresh store, and names in no order, the last tenth of a store's. And what the index takes on the disk then for each of them."""
 
     name, title = "written", "bytes written for each byte stored"
 
@@ -80,11 +90,14 @@ class Written:
         one_drive = {"drives": 1, "ec": None}
         with store(options, folder, **one_drive) as server:
             figures["sequential"], errors = self.puts(options, server, 0, scale.names)
+            figures["index_sequential"] = index_bytes(server) / scale.names
         with store(options, folder, **one_drive) as server:
             fill = run_load(options, server, "put", "--count", scale.names * 9 // 10, *SMALL, "--random-names")
             figures["random"], wrong = self.puts(options, server, scale.names * 9 // 10, scale.names // 10, "--random-names")
+            figures["index_random"] = index_bytes(server) / scale.names
         figures["errors"] = errors + wrong + fill["errors"]
-        say(f"  {figures['sequential']:.2f} names in order, {figures['random']:.2f} in no order")
+        say(f"  {figures['sequential']:.2f} names in order, {figures['random']:.2f} in no order; bytes of index for each name {figures['index_sequential']:.0f}, "
+            f"{figures['index_random']:.0f}")
         return figures
 
 
@@ -117,6 +130,76 @@ class Sequential:
         return {"errors": put["errors"], "mib_s": put["mib_s"], "server_cpu_s_gib": put["server_cpu_s"] * 1024 * MIB / max(put["bytes"], 1)}
 
 
+class Engine:
+    """The engine through its own API, without a network, on one drive without an erasure code, held against fio on the same disk: random reads of
+    4 KiB objects whose bytes are cold and whose index is warm, at the same block size and depth; and large objects written."""
+
+    name, title = "engine", "the engine alone, against fio"
+    depth = 64
+
+    def micro(self, options, scale, folder):
+        command = [options.build / "bench/micro", "--json", "--folder", folder, "--seconds", options.seconds, "--objects", scale.engine, "--depth", self.depth,
+                   "reads", "writes"]
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"micro: {done.stderr.strip()[-500:]}")
+        return json.loads(done.stdout)
+
+    def run(self, options, scale, folder):
+        if shutil.which("fio") is None:
+            raise Skipped("fio is not installed")
+        mine = self.micro(options, scale, folder)
+        with_fio = folder / "fio-engine"
+        with_fio.mkdir()
+        try:
+            reads = fio(with_fio, options.seconds, int(mine["reads.working_set"]), ["--rw=randread", "--bs=4k", f"--iodepth={self.depth}"])["read"]["iops"]
+            writes = fio(with_fio, options.seconds, 1024 * MIB, ["--rw=write", "--bs=1M", "--iodepth=8", "--end_fsync=1"])["write"]["bw_bytes"] / MIB
+        finally:
+            shutil.rmtree(with_fio)
+        figures = {"errors": 0, "objects": scale.engine, "reads_s": mine["reads.ops_s"], "fio_reads_s": reads, "writes_mib_s": mine["writes.plain.mib_s"],
+                   "md5_mib_s": mine["writes.md5.mib_s"], "fio_writes_mib_s": writes}
+        figures["reads_ratio"] = figures["reads_s"] / max(reads, 1)
+        figures["writes_ratio"] = figures["writes_mib_s"] / max(writes, 1)
+        say(f"  reads of 4 KiB {figures['reads_s']:,.0f}/s, {figures['reads_ratio']:.2f} of fio; writes {figures['writes_mib_s']:,.0f} MiB/s, "
+            f"{figures['writes_ratio']:.2f} of fio")
+        return figures
+
+
+class Md5:
+    """Server CPU of large PUTs on 16 connections, their bodies unsigned and their MD5 computed, against the same program that hashes one stream at a time
+    (the setting test_md5_lanes, which is there for this)."""
+
+    name, title = "md5", "MD5 of 16 uploads side by side"
+
+    def run(self, options, scale, folder):
+        figures = {"errors": 0}
+        for name, settings in (("wide", {}), ("one", {"test_md5_lanes": 1})):
+            with store(options, folder, settings=settings) as server:
+                put = run_load(options, server, "put", "--duration", options.seconds, "--size", 16 * MIB, "--conns", 16)
+            figures["errors"] += put["errors"]
+            figures[f"cpu_s_gib_{name}"] = put["server_cpu_s"] * 1024 * MIB / max(put["bytes"], 1)
+            figures[f"mib_s_{name}"] = put["mib_s"]
+        figures["ratio"] = figures["cpu_s_gib_wide"] / max(figures["cpu_s_gib_one"], 1e-6)
+        say(f"  {figures['cpu_s_gib_wide']:.2f} s/GiB, one at a time {figures['cpu_s_gib_one']:.2f}: {figures['ratio']:.2f}")
+        return figures
+
+
+class Overwrite:
+    """Objects of 32 KiB overwritten uniformly at random in a store of one drive that is 70 % full, on a file system of its own."""
+
+    name, title = "overwriting", "overwriting of a store that is 70 % full"
+
+    def run(self, options, scale, folder):
+        how = Overwriting(options.daemon, size=scale.overwritten, below=str(folder), times=3, seconds=scale.overwriting, rate=48)
+        try:
+            with file_system(how) as own:
+                figures = measure(how, "overwriting", 32 * KIB, own)
+        except NoFileSystem as why:
+            raise Skipped(str(why)) from why
+        say(f"  {figures['written']:.2f} bytes written for each byte, {figures['times']:.1f} times overwritten, {figures['refused']} refused")
+        return {"errors": 0, **figures}
+
+
 class Flood:
     """Memory while 1,024 connections upload a large object each. To be told to slow down is an answer, not an error."""
 
@@ -130,4 +213,4 @@ class Flood:
                 "mib_s": put["mib_s"]}
 
 
-ALONE = [Restart(), Growth(), Written(), Loops(), Sequential(), Flood()]
+ALONE = [Restart(), Growth(), Written(), Loops(), Sequential(), Engine(), Md5(), Overwrite(), Flood()]

@@ -76,5 +76,5 @@ def measure_disk(folder, seconds, size):
 
 def measure_kernels(build, seconds):
     """MiB a second of one core by name."""
-    done = subprocess.run([str(build / "bench/limits/kernels"), str(seconds)], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(build / "bench/limits/kernels"), "--json", str(seconds)], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

@@ -23,13 +23,19 @@ class Scale:
     base: int  # small objects of a small store
     grown: int  # and of one that has grown
     names: int  # objects of 4 KiB whose writing is counted
+    engine: int  # of 4 KiB that the engine alone reads
+    overwritten: int  # MiB of the file system of a store that is overwritten
+    overwriting: float  # seconds of that at most
 
 
 SCALES = {
     "trial": Scale(rounds=1, seconds=0.3, small=1000, medium=50, mega=16, large=4, ranged=1, multipart=64 * MIB, deletes=200,
-                   cold=64 * MIB, idle=100, flood=64 * KIB, restart=2000, base=1000, grown=4000, names=4000),
+                   cold=64 * MIB, idle=100, flood=64 * KIB, restart=2000, base=1000, grown=4000, names=4000,
+                   engine=5000, overwritten=256, overwriting=5),
     "bench": Scale(rounds=3, seconds=1.5, small=2000, medium=500, mega=64, large=16, ranged=4, multipart=GIB, deletes=1000,
-                   cold=GIB, idle=1000, flood=4 * MIB, restart=100_000, base=10_000, grown=200_000, names=100_000),
+                   cold=GIB, idle=1000, flood=4 * MIB, restart=100_000, base=10_000, grown=200_000, names=100_000,
+                   engine=100_000, overwritten=512, overwriting=20),
     "full": Scale(rounds=5, seconds=8, small=10_000, medium=4000, mega=1000, large=64, ranged=16, multipart=GIB, deletes=5000,
-                  cold=0, idle=1000, flood=16 * MIB, restart=1_000_000, base=10_000, grown=2_000_000, names=2_000_000),
+                  cold=0, idle=1000, flood=16 * MIB, restart=1_000_000, base=10_000, grown=2_000_000, names=2_000_000,
+                  engine=1_000_000, overwritten=4096, overwriting=300),
 }

@@ -1,6 +1,6 @@
 /*
  * kernels.c - how fast one core does the arithmetic of ec/ by itself: digests, CRCs, erasure codes, each over 1 MiB of fresh
- * data at a time for a moment. Prints JSON: MiB of input a second by name. usage: kernels [SECONDS]
+ * data at a time for a moment. Prints MiB of input a second by name, a line each, or as JSON. usage: kernels [--json] [SECONDS]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@ struct kernel {
         const char *name;
         void (*run)(const struct kernel *kernel, unsigned turn);
         enum era_digest_kind digest;
+        unsigned streams;    /* of MD5 side by side, 1 MiB in all */
         unsigned k, m, lost; /* of a code; lost: shards that are rebuilt, 0: it encodes */
         struct era_code *code;
 };
@@ -34,6 +35,23 @@ static void run_digest(const struct kernel *kernel, unsigned turn)
         uint8_t out[ERA_DIGEST_MAX];
 
         era_digest_of(kernel->digest, block(turn), BLOCK, out);
+        sink += out[0];
+}
+
+static void run_md5_streams(const struct kernel *kernel, unsigned turn)
+{
+        struct era_md5 md5[BUFFERS];
+        struct era_md5_job jobs[BUFFERS];
+        uint8_t out[ERA_MD5_SIZE] = {0};
+        size_t each = BLOCK / kernel->streams;
+
+        for (unsigned i = 0; i < kernel->streams; i++) {
+                era_md5_init(&md5[i]);
+                jobs[i] = (struct era_md5_job){.md5 = &md5[i], .buf = block(turn) + i * each, .len = each};
+        }
+        era_md5_update(jobs, kernel->streams);
+        for (unsigned i = 0; i < kernel->streams; i++)
+                era_md5_final(&md5[i], out);
         sink += out[0];
 }
 
@@ -95,6 +113,8 @@ static double mib_a_second(const struct kernel *kernel, double seconds)
 
 static struct kernel kernels[] = {
         {.name = "MD5", .run = run_digest, .digest = ERA_MD5},
+        {.name = "MD5, 8 streams", .run = run_md5_streams, .streams = 8},
+        {.name = "MD5, 16 streams", .run = run_md5_streams, .streams = 16},
         {.name = "SHA-1", .run = run_digest, .digest = ERA_SHA1},
         {.name = "SHA-256", .run = run_digest, .digest = ERA_SHA256},
         {.name = "CRC32", .run = run_crc32},
@@ -108,9 +128,19 @@ static struct kernel kernels[] = {
         {.name = "rebuild 2 of 4+2", .run = run_code, .k = 4, .m = 2, .lost = 2},
 };
 
+static int measure(struct kernel *kernel, double seconds, double *mib_s)
+{
+        if (kernel->k > 0 && era_code_new(kernel->k, kernel->m, &kernel->code) != 0)
+                return -1;
+        *mib_s = mib_a_second(kernel, seconds);
+        era_code_free(kernel->code);
+        return 0;
+}
+
 int main(int argc, char **argv)
 {
-        double seconds = argc > 1 ? atof(argv[1]) : 0.5;
+        bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
+        double seconds = argc > 1 + json ? atof(argv[1 + json]) : 0.5, mib_s;
         size_t count = sizeof(kernels) / sizeof(kernels[0]);
 
         for (unsigned i = 0; i < BUFFERS; i++) {
@@ -119,16 +149,15 @@ int main(int argc, char **argv)
                         return 1;
                 memset(buffers[i], (int)i + 1, BLOCK);
         }
-        printf("{");
         for (size_t i = 0; i < count; i++) {
-                struct kernel *kernel = &kernels[i];
-
-                if (kernel->k > 0 && era_code_new(kernel->k, kernel->m, &kernel->code) != 0)
+                if (measure(&kernels[i], seconds, &mib_s) != 0)
                         return 1;
-                printf("%s\"%s\":%.1f", i > 0 ? "," : "", kernel->name, mib_a_second(kernel, seconds));
-                era_code_free(kernel->code);
+                if (json)
+                        printf("%s\"%s\":%.1f", i > 0 ? "," : "{", kernels[i].name, mib_s);
+                else
+                        printf("%-36s %16.0f MiB/s\n", kernels[i].name, mib_s);
         }
-        printf("}\n");
+        printf("%s", json ? "}\n" : "");
         for (unsigned i = 0; i < BUFFERS; i++)
                 free(buffers[i]);
         return 0;

@@ -10,31 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum load_phase {
-        LOAD_BUCKET, /* makes the bucket */
-        LOAD_PUT,
-        LOAD_GET,
-        LOAD_RANGE,
-        LOAD_LIST,
-        LOAD_HEADS,
-        LOAD_DELETE,
-        LOAD_MULTIPART,
-        LOAD_MIXED, /* each operation is a GET or a PUT */
-        LOAD_PHASES
-};
+#include "load.h"
 
-static const char *const load_phase_names[LOAD_PHASES] = {"bucket", "put",    "get",       "range", "list",
-                                                          "head",   "delete", "multipart", "mixed"};
-
+/* A run, and what `load` adds to it. */
 struct load_options {
-        enum load_phase phase;
-        const char *endpoint, *bucket, *prefix, *region, *access_key, *secret_key;
-        char host[256], port[16]; /* of endpoint */
-        uint64_t size, range_size, part_size, count, keys, start;
-        uint64_t pace;           /* bytes a second that requests carry at most; 0: as fast as it goes */
-        double duration_s, rate; /* rate > 0: open loop */
-        unsigned connections, max_keys, get_share;
-        bool verify, json_only, once, random_names;
+        struct load_settings settings;
+        bool json_only;
         unsigned server_pid; /* 0: none */
 };
 
@@ -43,7 +24,7 @@ static const char load_usage[] =
         "\n"
         "Phases: bucket put get range list head delete multipart mixed\n"
         "\n"
-        "  --endpoint URL    http://HOST:PORT (default $MILLRACE_ENDPOINT or http://127.0.0.1:9000)\n"
+        "  --endpoint URL    http[s]://HOST:PORT (default $MILLRACE_ENDPOINT or http://127.0.0.1:9000)\n"
         "  --bucket NAME     (default load)\n"
         "  --prefix TEXT     of all keys (default \"o/\")\n"
         "  --size SIZE       of objects, with K, M or G (default 4K)\n"
@@ -65,51 +46,11 @@ static const char load_usage[] =
         "  --verify          compare every byte\n"
         "  --server-pid PID  report the server's CPU time and memory\n"
         "  --region NAME     (default us-east-1)\n"
+        "  --ca-file FILE    PEM file of the authorities that https trusts\n"
         "  --json            only JSON, on standard output; else a line for people too, on standard error\n"
         "\n"
         "Credentials: MILLRACE_ROOT_ACCESS_KEY and MILLRACE_ROOT_SECRET_KEY, or AWS_ACCESS_KEY_ID and\n"
         "AWS_SECRET_ACCESS_KEY. Exit status 1 if anything failed, 2 for wrong usage.\n";
-
-/* "4096", "4K", "16M", "1G". 0 or -1. */
-static inline int load_parse_size(const char *text, uint64_t *out)
-{
-        char *end;
-        unsigned shift = 0;
-
-        *out = strtoull(text, &end, 10);
-        if (end == text || text[0] == '-')
-                return -1;
-        if (*end == 'K' || *end == 'k')
-                shift = 10;
-        else if (*end == 'M' || *end == 'm')
-                shift = 20;
-        else if (*end == 'G' || *end == 'g')
-                shift = 30;
-        end += shift != 0;
-        *out <<= shift;
-        return *end == '\0' ? 0 : -1;
-}
-
-/* "http://host:port" into its pieces. 0 or -1. */
-static inline int load_parse_endpoint(struct load_options *options)
-{
-        const char *host = options->endpoint, *colon;
-        size_t len;
-
-        if (strncmp(host, "http://", 7) != 0)
-                return -1;
-        host += 7;
-        len = strcspn(host, "/");
-        if (host[len] == '/' && host[len + 1] != '\0')
-                return -1;
-        colon = memchr(host, ':', len);
-        snprintf(options->port, sizeof(options->port), "%.*s", colon != NULL ? (int)(host + len - colon - 1) : 2,
-                 colon != NULL ? colon + 1 : "80");
-        if (colon != NULL)
-                len = (size_t)(colon - host);
-        snprintf(options->host, sizeof(options->host), "%.*s", (int)len, host);
-        return len > 0 && len < sizeof(options->host) && options->port[0] != '\0' ? 0 : -1;
-}
 
 static inline const char *load_environment(const char *first, const char *second, const char *otherwise)
 {
@@ -122,47 +63,38 @@ static inline const char *load_environment(const char *first, const char *second
 
 static inline void load_options_default(struct load_options *options)
 {
-        *options = (struct load_options){
-                .phase = LOAD_PHASES,
-                .endpoint = load_environment("MILLRACE_ENDPOINT", NULL, "http://127.0.0.1:9000"),
-                .bucket = "load",
-                .prefix = "o/",
-                .region = "us-east-1",
-                .access_key = load_environment("MILLRACE_ROOT_ACCESS_KEY", "AWS_ACCESS_KEY_ID", ""),
-                .secret_key = load_environment("MILLRACE_ROOT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", ""),
-                .size = 4096,
-                .range_size = 4096,
-                .part_size = 8 << 20,
-                .connections = 16,
-                .max_keys = 1000,
-                .get_share = 70,
-        };
+        *options = (struct load_options){.server_pid = 0};
+        load_settings_default(&options->settings);
+        options->settings.endpoint = load_environment("MILLRACE_ENDPOINT", NULL, options->settings.endpoint);
+        options->settings.access_key = load_environment("MILLRACE_ROOT_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "");
+        options->settings.secret_key = load_environment("MILLRACE_ROOT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "");
 }
 
 enum load_option_kind { LOAD_TEXT, LOAD_SIZE, LOAD_NUMBER, LOAD_REAL, LOAD_FLAG };
 
 /* Every option but --help: the member it sets, and what that is. */
 #define LOAD_OPTIONS(X)                                                                                                \
-        X("endpoint", LOAD_TEXT, endpoint)                                                                             \
-        X("bucket", LOAD_TEXT, bucket)                                                                                 \
-        X("prefix", LOAD_TEXT, prefix)                                                                                 \
-        X("region", LOAD_TEXT, region)                                                                                 \
-        X("size", LOAD_SIZE, size)                                                                                     \
-        X("range", LOAD_SIZE, range_size)                                                                              \
-        X("part", LOAD_SIZE, part_size)                                                                                \
-        X("count", LOAD_SIZE, count)                                                                                   \
-        X("keys", LOAD_SIZE, keys)                                                                                     \
-        X("start", LOAD_SIZE, start)                                                                                   \
-        X("pace", LOAD_SIZE, pace)                                                                                     \
-        X("conns", LOAD_NUMBER, connections)                                                                           \
-        X("max-keys", LOAD_NUMBER, max_keys)                                                                           \
-        X("get-share", LOAD_NUMBER, get_share)                                                                         \
+        X("endpoint", LOAD_TEXT, settings.endpoint)                                                                    \
+        X("bucket", LOAD_TEXT, settings.bucket)                                                                        \
+        X("prefix", LOAD_TEXT, settings.prefix)                                                                        \
+        X("region", LOAD_TEXT, settings.region)                                                                        \
+        X("ca-file", LOAD_TEXT, settings.ca_file)                                                                      \
+        X("size", LOAD_SIZE, settings.size)                                                                            \
+        X("range", LOAD_SIZE, settings.range_size)                                                                     \
+        X("part", LOAD_SIZE, settings.part_size)                                                                       \
+        X("count", LOAD_SIZE, settings.count)                                                                          \
+        X("keys", LOAD_SIZE, settings.keys)                                                                            \
+        X("start", LOAD_SIZE, settings.start)                                                                          \
+        X("pace", LOAD_SIZE, settings.pace)                                                                            \
+        X("conns", LOAD_NUMBER, settings.connections)                                                                  \
+        X("max-keys", LOAD_NUMBER, settings.max_keys)                                                                  \
+        X("get-share", LOAD_NUMBER, settings.get_share)                                                                \
         X("server-pid", LOAD_NUMBER, server_pid)                                                                       \
-        X("duration", LOAD_REAL, duration_s)                                                                           \
-        X("rate", LOAD_REAL, rate)                                                                                     \
-        X("once", LOAD_FLAG, once)                                                                                     \
-        X("random-names", LOAD_FLAG, random_names)                                                                     \
-        X("verify", LOAD_FLAG, verify)                                                                                 \
+        X("duration", LOAD_REAL, settings.duration_s)                                                                  \
+        X("rate", LOAD_REAL, settings.rate)                                                                            \
+        X("once", LOAD_FLAG, settings.once)                                                                            \
+        X("random-names", LOAD_FLAG, settings.random_names)                                                            \
+        X("verify", LOAD_FLAG, settings.verify)                                                                        \
         X("json", LOAD_FLAG, json_only)
 
 static const struct {
@@ -217,42 +149,6 @@ static inline void load_longs(struct option longs[LOAD_OPTION_COUNT + 2])
         longs[i + 1] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Numbers that would make no run. NULL: all is well. */
-static inline const char *load_options_wrong(struct load_options *o)
-{
-        if (o->once && o->count == 0)
-                o->count = o->keys;
-        if (o->count == 0 && o->duration_s <= 0)
-                o->count = o->phase == LOAD_BUCKET ? 1 : 1000;
-        if (o->phase == LOAD_BUCKET)
-                o->connections = 1;
-        if (o->keys == 0)
-                o->keys = o->count;
-        if (o->phase == LOAD_MIXED && o->start == 0)
-                o->start = o->keys;
-        if (o->connections > 20000)
-                return "--conns takes 1 to 20,000";
-        if (o->keys == 0 && o->phase != LOAD_PUT && o->phase != LOAD_MULTIPART)
-                return "with --duration say how many --keys there are";
-        if (o->phase == LOAD_DELETE && o->count == 0)
-                return "delete takes a --count";
-        if (o->once && o->count > o->keys)
-                return "--once takes no more --count than --keys";
-        if (o->get_share > 100)
-                return "--get-share takes 1 to 100";
-        if (o->random_names && o->phase == LOAD_LIST)
-                return "list needs counted names";
-        if (o->phase == LOAD_RANGE && (o->range_size == 0 || o->range_size > o->size))
-                return "--range is larger than --size";
-        if (o->phase == LOAD_MULTIPART && (o->part_size == 0 || o->size == 0 || o->size / o->part_size > 9999))
-                return "--part does not fit --size";
-        if (load_parse_endpoint(o) != 0)
-                return "--endpoint takes http://HOST:PORT";
-        if (o->access_key[0] == '\0' || o->secret_key[0] == '\0')
-                return "no credentials in the environment";
-        return NULL;
-}
-
 /* -1: go on; else the exit status. */
 static inline int load_options_parse(int argc, char **argv, struct load_options *options)
 {
@@ -275,12 +171,12 @@ static inline int load_options_parse(int argc, char **argv, struct load_options 
                 }
         }
         for (int i = 0; i < LOAD_PHASES && optind + 1 == argc; i++)
-                if (strcmp(argv[optind], load_phase_names[i]) == 0)
-                        options->phase = (enum load_phase)i;
-        if (options->phase == LOAD_PHASES)
+                if (strcmp(argv[optind], load_phase_name((enum load_phase)i)) == 0)
+                        options->settings.phase = (enum load_phase)i;
+        if (options->settings.phase == LOAD_PHASES)
                 wrong = "name one phase";
         else
-                wrong = load_options_wrong(options);
+                wrong = load_settings_complete(&options->settings);
         if (wrong == NULL)
                 return -1;
         fprintf(stderr, "load: %s (see load --help)\n", wrong);

@@ -56,6 +56,20 @@ def test_targets(lib, results):
     assert {t.title: t for t in lib("targets").TARGETS}["ready after a SIGKILL"].row(results)[3] == "not reached"
 
 
+def test_targets_of_experiments(lib, results):
+    results.data["alone"].update(engine=[{"reads_ratio": 0.9, "writes_ratio": 0.5, "errors": 0}], md5=[{"ratio": 0.4, "errors": 0}],
+                                 overwriting=[{"written": 1.7, "errors": 0}], written=[{"index_sequential": 300, "errors": 0}])
+    rows = {row[0]: row[1:] for row in (target.row(results) for target in lib("targets").TARGETS)}
+    found = {words: next(row for title, row in rows.items() if words in title)
+             for words in ("random reads of 4 KiB objects through", "sequential write through", "one MD5 at a time", "uniform overwriting", "index on the disk")}
+    assert found["random reads of 4 KiB objects through"] == ["≥ 0.8x", "0.90x", "reached"]
+    assert found["sequential write through"][2] == "not reached"
+    assert found["one MD5 at a time"][2] == "reached" and found["index on the disk"][2] == "reached"
+    assert found["uniform overwriting"] == ["-", "1.70", "reported"]
+    results.data["alone"].pop("overwriting")
+    assert next(t.row(results) for t in lib("targets").TARGETS if "uniform overwriting" in t.title)[3] == "not measured"
+
+
 def test_a_page_with_plots(lib, results, tmp_path):
     results.data["skipped"].append("Garage was not measured: it is not installed")
     results.write(tmp_path / "r.json")

@@ -139,6 +139,20 @@ static void test_best_way(void **state)
                 check(&md5[i], bytes[i], BYTES);
 }
 
+static void test_limit(void **state)
+{
+        unsigned all = era_md5_lanes();
+
+        era_md5_limit(1);
+        assert_int_equal(era_md5_lanes(), 1);
+        test_best_way(state);
+        era_md5_limit(8);
+        assert_true(era_md5_lanes() <= 8 && era_md5_lanes() <= all);
+        test_best_way(state);
+        era_md5_limit(0);
+        assert_int_equal(era_md5_lanes(), all);
+}
+
 static int fill(void **state)
 {
         uint64_t random = 2463534242ull;
@@ -156,6 +170,7 @@ int main(void)
                 cmocka_unit_test(test_pieces),
                 cmocka_unit_test(test_nothing_else_is_read),
                 cmocka_unit_test(test_best_way),
+                cmocka_unit_test(test_limit),
         };
 
         return cmocka_run_group_tests(tests, fill, NULL);

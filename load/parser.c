@@ -1,35 +1,12 @@
-/*
- * parser.h - reads one HTTP/1.1 response from bytes as they come: status, length or chunks, whether the connection is
- * kept. What a load generator needs and no more. Owner: one connection.
- */
-#ifndef BENCH_LOAD_PARSER_H
-#define BENCH_LOAD_PARSER_H
+/* parser.c - reads one HTTP/1.1 response from bytes as they come. Called by run.c on the running thread. */
+#include "load/parser.h"
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define LOAD_HEAD_MAX 8192u
-
-enum load_parse_state { LOAD_HEAD, LOAD_BODY, LOAD_CHUNK_SIZE, LOAD_CHUNK_DATA, LOAD_TRAILER, LOAD_DONE };
-
-struct load_parser {
-        enum load_parse_state state;
-        bool no_body; /* set by the caller: the request was a HEAD */
-        bool chunked, keep;
-        int status;
-        uint64_t length; /* Content-Length; UINT64_MAX: none */
-        uint64_t left;   /* of the body or the chunk */
-        uint64_t body;   /* body bytes so far */
-        size_t head_len;
-        char head[LOAD_HEAD_MAX + 1]; /* the head, then lines of the chunked coding */
-        char etag[96];
-};
-
-static inline void load_parser_start(struct load_parser *parser, bool no_body)
+void load_parser_start(struct load_parser *parser, bool no_body)
 {
         parser->state = LOAD_HEAD;
         parser->no_body = no_body;
@@ -43,7 +20,7 @@ static inline void load_parser_start(struct load_parser *parser, bool no_body)
         parser->etag[0] = '\0';
 }
 
-static inline void load_parser_field(struct load_parser *parser, const char *line, const char *end)
+static void parse_field(struct load_parser *parser, const char *line, const char *end)
 {
         const char *colon = memchr(line, ':', (size_t)(end - line));
         const char *value = colon != NULL ? colon + 1 : NULL;
@@ -68,7 +45,7 @@ static inline void load_parser_field(struct load_parser *parser, const char *lin
 }
 
 /* The head is whole. 0 or -EPROTO. */
-static inline int load_parser_head(struct load_parser *parser)
+static int parse_head(struct load_parser *parser)
 {
         const char *at = parser->head, *end = parser->head + parser->head_len;
         const char *line_end = memchr(at, '\r', (size_t)(end - at));
@@ -80,7 +57,7 @@ static inline int load_parser_head(struct load_parser *parser)
                 line_end = memchr(at, '\r', (size_t)(end - at));
                 if (line_end == NULL)
                         return -EPROTO;
-                load_parser_field(parser, at, line_end);
+                parse_field(parser, at, line_end);
         }
         if (parser->status >= 100 && parser->status < 200) { /* not the answer yet */
                 load_parser_start(parser, parser->no_body);
@@ -101,7 +78,7 @@ static inline int load_parser_head(struct load_parser *parser)
 }
 
 /* Collects one line of the chunked coding. 1: it is whole, its end cut off; 0: more; -EPROTO. */
-static inline int load_parser_line(struct load_parser *parser, char c)
+static int parse_line(struct load_parser *parser, char c)
 {
         if (c != '\n') {
                 if (parser->head_len >= 1024)
@@ -115,9 +92,9 @@ static inline int load_parser_line(struct load_parser *parser, char c)
         return 1;
 }
 
-static inline int load_parser_chunk_line(struct load_parser *parser, char c)
+static int parse_chunk_line(struct load_parser *parser, char c)
 {
-        int whole = load_parser_line(parser, c);
+        int whole = parse_line(parser, c);
 
         if (whole <= 0)
                 return whole;
@@ -132,34 +109,27 @@ static inline int load_parser_chunk_line(struct load_parser *parser, char c)
         return 0;
 }
 
-static inline int load_parser_head_byte(struct load_parser *parser, char c)
+static int parse_head_byte(struct load_parser *parser, char c)
 {
         if (parser->head_len == LOAD_HEAD_MAX)
                 return -EPROTO;
         parser->head[parser->head_len++] = c;
         if (c != '\n' || parser->head_len < 4 || memcmp(parser->head + parser->head_len - 4, "\r\n\r\n", 4) != 0)
                 return 0;
-        return load_parser_head(parser);
+        return parse_head(parser);
 }
 
-/* Body bytes, as they come; an errno ends the reading. */
-typedef int (*load_body_fn)(void *arg, uint64_t offset, const char *data, size_t len);
-
-/*
- * Takes bytes up to the end of the response; *used says how many. 0 or a negative errno: -EPROTO, or what body()
- * returned. parser->state is LOAD_DONE at the end.
- */
-static inline int load_parser_feed(struct load_parser *parser, const char *data, size_t len, load_body_fn body,
-                                   void *arg, size_t *used)
+int load_parser_feed(struct load_parser *parser, const char *data, size_t len, load_body_fn body, void *arg,
+                     size_t *used)
 {
         size_t at = 0;
         int rv = 0;
 
         while (at < len && rv == 0 && parser->state != LOAD_DONE) {
                 if (parser->state == LOAD_HEAD) {
-                        rv = load_parser_head_byte(parser, data[at++]);
+                        rv = parse_head_byte(parser, data[at++]);
                 } else if (parser->state == LOAD_CHUNK_SIZE || parser->state == LOAD_TRAILER) {
-                        rv = load_parser_chunk_line(parser, data[at++]);
+                        rv = parse_chunk_line(parser, data[at++]);
                 } else {
                         size_t run = parser->left < len - at ? (size_t)parser->left : len - at;
 
@@ -175,13 +145,10 @@ static inline int load_parser_feed(struct load_parser *parser, const char *data,
         return rv;
 }
 
-/* The caller threw away n bytes of a body of known length without looking. */
-static inline void load_parser_skip(struct load_parser *parser, uint64_t n)
+void load_parser_skip(struct load_parser *parser, uint64_t n)
 {
         parser->body += n;
         parser->left -= n;
         if (parser->left == 0)
                 parser->state = LOAD_DONE;
 }
-
-#endif

@@ -1,16 +1,17 @@
 /*
- * answer.h - what is taken from an answer's body as it comes (entries of a list, bytes to compare, text), and what is
- * wrong with its length. Owner: the connection's run.
+ * answer.c - what is taken from an answer's body as it comes (entries of a list, bytes to compare, text), and what is
+ * wrong with its length. Called by run.c on the running thread.
  */
-#ifndef BENCH_LOAD_ANSWER_H
-#define BENCH_LOAD_ANSWER_H
+#include "load/run.h"
 
-#include "run.h"
+#include <string.h>
+
+#include "load/content.h"
 
 static const char entry_tag[] = "<Contents>";
 #define TAG_LEN (sizeof(entry_tag) - 1)
 
-static inline void count_byte(struct conn *conn, char c)
+static void count_byte(struct load_conn *conn, char c)
 {
         if (c == entry_tag[conn->matched])
                 conn->matched++;
@@ -23,7 +24,7 @@ static inline void count_byte(struct conn *conn, char c)
 }
 
 /* Counts "<Contents>" however it is cut: whole ones by memmem, byte by byte only around the ends of a piece. */
-static inline void count_entries(struct conn *conn, const char *data, size_t len)
+void load_count_entries(struct load_conn *conn, const char *data, size_t len)
 {
         const char *end = data + len, *found;
 
@@ -39,17 +40,11 @@ static inline void count_entries(struct conn *conn, const char *data, size_t len
                 count_byte(conn, *data++);
 }
 
-/* owner: one call of load_parser_feed() */
-struct receiving {
-        const struct run *run;
-        struct conn *conn;
-};
-
-static inline int take_body(void *arg, uint64_t offset, const char *data, size_t len)
+int load_take_body(void *arg, uint64_t offset, const char *data, size_t len)
 {
-        const struct receiving *receiving = arg;
-        const struct run *run = receiving->run;
-        struct conn *conn = receiving->conn;
+        const struct load_receiving *receiving = arg;
+        const struct load_run *run = receiving->run;
+        struct load_conn *conn = receiving->conn;
         enum load_phase op = conn->op;
         size_t room = sizeof(conn->head) - 1 - conn->text_len;
 
@@ -57,15 +52,14 @@ static inline int take_body(void *arg, uint64_t offset, const char *data, size_t
                 memcpy(conn->head + conn->text_len, data, len < room ? len : room);
                 conn->text_len += len < room ? len : room;
         } else if (op == LOAD_LIST) {
-                count_entries(conn, data, len);
-        } else if (run->options.verify && (op == LOAD_GET || op == LOAD_RANGE)) {
+                load_count_entries(conn, data, len);
+        } else if (run->settings->verify && (op == LOAD_GET || op == LOAD_RANGE)) {
                 return load_content_check(run->pattern, conn->key, conn->from + offset, data, len);
         }
         return 0;
 }
 
-/* NULL, or what is wrong with the length of an answer. */
-static inline const char *wrong_length(const struct load_options *o, const struct conn *conn)
+const char *load_wrong_length(const struct load_settings *o, const struct load_conn *conn)
 {
         const struct load_parser *p = &conn->parser;
 
@@ -76,5 +70,3 @@ static inline const char *wrong_length(const struct load_options *o, const struc
                 return "entries";
         return NULL;
 }
-
-#endif

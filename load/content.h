@@ -3,8 +3,8 @@
  * one fixed pseudo-random pattern. Its length is a prime, so that no block, unit or stripe of a server falls onto a
  * copy of itself. Pure after making; any thread.
  */
-#ifndef BENCH_LOAD_CONTENT_H
-#define BENCH_LOAD_CONTENT_H
+#ifndef LOAD_CONTENT_H
+#define LOAD_CONTENT_H
 
 #include <errno.h>
 #include <stdint.h>

@@ -7,12 +7,12 @@
 
 #include <cmocka.h>
 
-#include "bench/load/answer.h"
-#include "bench/load/content.h"
-#include "bench/load/parser.h"
+#include <errno.h>
+
+#include "bench/load/options.h"
 #include "bench/load/server.h"
-#include "bench/load/stats.h"
-#include "bench/load/target.h"
+#include "load/content.h"
+#include "load/run.h"
 
 static void each_key_once(void **state)
 {
@@ -207,36 +207,37 @@ static void entries_however_cut(void **state)
         static const char page[] =
                 "<List><Contents><Key>Contents></Key></Contents><<Contents></Contents><Conten<Contents>"
                 "</Contents><CommonPrefixes></CommonPrefixes></List>";
-        static struct conn conn;
+        static struct load_conn conn;
 
         for (size_t step = 1; step <= sizeof(page); step++) {
                 conn.entries = conn.matched = 0;
                 for (size_t at = 0; at < sizeof(page) - 1; at += step)
-                        count_entries(&conn, page + at, step < sizeof(page) - 1 - at ? step : sizeof(page) - 1 - at);
+                        load_count_entries(&conn, page + at,
+                                           step < sizeof(page) - 1 - at ? step : sizeof(page) - 1 - at);
                 assert_int_equal(conn.entries, 3);
         }
 }
 
 static void wrong_lengths_are_seen(void **state)
 {
-        struct load_options o = {.size = 100, .range_size = 10, .keys = 5, .max_keys = 3};
-        static struct conn conn;
+        struct load_settings o = {.size = 100, .range_size = 10, .keys = 5, .max_keys = 3};
+        static struct load_conn conn;
 
         conn.op = LOAD_GET;
         conn.parser.body = 100;
-        assert_null(wrong_length(&o, &conn));
+        assert_null(load_wrong_length(&o, &conn));
         conn.op = LOAD_RANGE;
-        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        assert_string_equal(load_wrong_length(&o, &conn), "bytes");
         conn.parser.body = 10;
-        assert_null(wrong_length(&o, &conn));
+        assert_null(load_wrong_length(&o, &conn));
         conn.op = LOAD_HEADS;
         conn.parser.length = 99;
-        assert_string_equal(wrong_length(&o, &conn), "bytes");
+        assert_string_equal(load_wrong_length(&o, &conn), "bytes");
         conn.op = LOAD_LIST;
         conn.entries = 5;
-        assert_string_equal(wrong_length(&o, &conn), "entries");
+        assert_string_equal(load_wrong_length(&o, &conn), "entries");
         conn.entries = 3;
-        assert_null(wrong_length(&o, &conn));
+        assert_null(load_wrong_length(&o, &conn));
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------ */
@@ -297,7 +298,9 @@ static void options_of_a_run(void **state)
                 "get --duration 3",
                 "range --range 8K --size 4K",
                 "multipart --size 1G --part 10K",
-                "put --endpoint https://a",
+                "put --endpoint ftp://a",
+                "put --endpoint http://[::1",
+                "put --endpoint http://:1",
                 "put --endpoint http://a/b",
                 "put --bogus",
                 "get --once --keys 10 --count 11",
@@ -305,55 +308,181 @@ static void options_of_a_run(void **state)
                 "list --keys 10 --random-names",
                 "put --pace x",
         };
-        struct load_options o;
+        struct load_options options;
+        struct load_settings *o = &options.settings;
 
         setenv("MILLRACE_ROOT_ACCESS_KEY", "AK", 1);
         setenv("MILLRACE_ROOT_SECRET_KEY", "SK", 1);
-        assert_int_equal(parse(&o, "put --endpoint http://host:99 --size 16M --conns 7 --duration 1.5 --verify"), -1);
-        assert_int_equal(o.phase, LOAD_PUT);
-        assert_string_equal(o.host, "host");
-        assert_string_equal(o.port, "99");
-        assert_int_equal(o.size, 16 << 20);
-        assert_int_equal(o.connections, 7);
-        assert_true(o.duration_s == 1.5);
-        assert_int_equal(o.count, 0);
-        assert_true(o.verify);
-        assert_int_equal(parse(&o, "get --once --keys 70 --duration 1"), -1);
-        assert_int_equal(o.count, 70);
-        assert_int_equal(parse(&o, "mixed --keys 70 --duration 1 --get-share 30 --pace 5M"), -1);
-        assert_int_equal(o.start, 70);
-        assert_int_equal(o.get_share, 30);
-        assert_int_equal(o.pace, 5 << 20);
-        assert_int_equal(parse(&o, "get --count 50 --endpoint http://h"), -1);
-        assert_int_equal(o.keys, 50);
-        assert_string_equal(o.port, "80");
+        assert_int_equal(parse(&options, "put --endpoint http://host:99 --size 16M --conns 7 --duration 1.5 --verify"),
+                         -1);
+        assert_int_equal(o->phase, LOAD_PUT);
+        assert_string_equal(o->host, "host");
+        assert_string_equal(o->port, "99");
+        assert_int_equal(o->size, 16 << 20);
+        assert_int_equal(o->connections, 7);
+        assert_true(o->duration_s == 1.5);
+        assert_int_equal(o->count, 0);
+        assert_true(o->verify);
+        assert_int_equal(parse(&options, "get --once --keys 70 --duration 1"), -1);
+        assert_int_equal(o->count, 70);
+        assert_int_equal(parse(&options, "mixed --keys 70 --duration 1 --get-share 30 --pace 5M"), -1);
+        assert_int_equal(o->start, 70);
+        assert_int_equal(o->get_share, 30);
+        assert_int_equal(o->pace, 5 << 20);
+        assert_int_equal(parse(&options, "get --count 50 --endpoint http://h"), -1);
+        assert_int_equal(o->keys, 50);
+        assert_string_equal(o->port, "80");
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-                assert_int_equal(parse(&o, wrong[i]), 2);
-        assert_int_equal(parse(&o, "--help"), 0);
+                assert_int_equal(parse(&options, wrong[i]), 2);
+        assert_int_equal(parse(&options, "--help"), 0);
+}
+
+static void endpoints(void **state)
+{
+        static const struct {
+                const char *text, *host, *port, *header;
+                bool tls;
+        } cases[] = {
+                {"http://a", "a", "80", "a", false},
+                {"http://a:80/", "a", "80", "a", false},
+                {"https://a.example:443", "a.example", "443", "a.example", true},
+                {"https://a:80", "a", "80", "a:80", true},
+                {"http://[::1]:9000", "::1", "9000", "[::1]:9000", false},
+                {"https://[fe80::1]/", "fe80::1", "443", "[fe80::1]", true},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct load_settings settings;
+
+                load_settings_default(&settings);
+                settings.phase = LOAD_PUT;
+                settings.access_key = settings.secret_key = "x";
+                settings.endpoint = cases[i].text;
+                assert_null(load_settings_complete(&settings));
+                assert_string_equal(settings.host, cases[i].host);
+                assert_string_equal(settings.port, cases[i].port);
+                assert_string_equal(settings.host_header, cases[i].header);
+                assert_int_equal(settings.tls, cases[i].tls);
+                settings.access_key = "";
+                assert_non_null(load_settings_complete(&settings));
+        }
+}
+
+static void what_is_taken_from_bodies(void **state)
+{
+        char *pattern = load_pattern_new();
+        struct load_settings settings = {.verify = true};
+        struct load_run run = {.settings = &settings, .pattern = pattern};
+        static struct load_conn conn;
+        struct load_receiving receiving = {&run, &conn};
+        char bytes[100];
+
+        assert_non_null(pattern);
+        memcpy(bytes, pattern + load_content_at(7, 50), sizeof(bytes));
+        conn.op = LOAD_RANGE;
+        conn.key = 7;
+        conn.from = 40;
+        conn.parser.status = 206;
+        assert_int_equal(load_take_body(&receiving, 10, bytes, sizeof(bytes)), 0);
+        assert_int_equal(load_take_body(&receiving, 11, bytes, sizeof(bytes)), -EBADMSG);
+        settings.verify = false;
+        assert_int_equal(load_take_body(&receiving, 11, bytes, sizeof(bytes)), 0);
+        conn.parser.status = 404;
+        assert_int_equal(load_take_body(&receiving, 0, "<Error>", 7), 0);
+        assert_int_equal(conn.text_len, 7);
+        assert_memory_equal(conn.head, "<Error>", 7);
+        free(pattern);
+}
+
+static bool at_once(void *arg)
+{
+        return true;
+}
+
+static void count_line(void *arg, const char *line)
+{
+        (*(unsigned *)arg)++;
+}
+
+static void runs_that_come_to_nothing(void **state)
+{
+        static struct load_result result;
+        struct load_settings settings;
+        unsigned lines = 0;
+        struct load_watch watch = {.line = count_line, .arg = &lines, .every_ms = 1};
+
+        load_settings_default(&settings);
+        settings.phase = LOAD_HEADS;
+        settings.access_key = settings.secret_key = "x";
+        settings.endpoint = "http://127.0.0.1:1"; /* nobody listens there */
+        settings.count = 3;
+        assert_null(load_settings_complete(&settings));
+        assert_int_equal(load_run(&settings, &watch, &result), 0);
+        assert_int_equal(result.failed, 3);
+        assert_int_equal(result.failures[LOAD_FAIL_CONNECT], 3);
+        assert_int_equal(lines, 3);
+        settings.count = 0;
+        settings.duration_s = 3600;
+        settings.rate = 0.001;
+        settings.keys = 1;
+        watch.stop = at_once;
+        assert_int_equal(load_run(&settings, &watch, &result), 0);
+        assert_true(result.stopped);
+        settings.endpoint = "https://127.0.0.1:1";
+        settings.ca_file = "/nonexistent";
+        assert_null(load_settings_complete(&settings));
+        lines = 0;
+        assert_int_equal(load_run(&settings, &watch, &result), -EINVAL);
+        assert_int_equal(lines, 1);
+}
+
+static void figures_as_json(void **state)
+{
+        static struct load_result result;
+        struct load_settings settings;
+        json_t *object;
+
+        load_settings_default(&settings);
+        settings.phase = LOAD_MIXED;
+        result.seconds = 2;
+        result.bytes = 4 << 20;
+        result.failed = result.failures[LOAD_FAIL_CONTENT] = 5;
+        load_stats_add(&result.stats, 1000000);
+        object = load_result_json(&settings, &result);
+        assert_non_null(object);
+        assert_string_equal(json_string_value(json_object_get(object, "phase")), "mixed");
+        assert_true(json_real_value(json_object_get(object, "ops_s")) == 0.5);
+        assert_true(json_real_value(json_object_get(object, "mib_s")) == 2);
+        assert_true(json_real_value(json_object_get(object, "p99_us")) == 1000);
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "error_kinds"), "content")), 5);
+        assert_non_null(json_object_get(object, "put_ops"));
+        json_decref(object);
 }
 
 static void targets_are_signed(void **state)
 {
-        struct load_options o;
+        struct load_options options;
+        struct load_settings *o = &options.settings;
         struct load_signer signer;
         char target[LOAD_TARGET_MAX], query[1600];
 
-        assert_int_equal(parse(&o, "list --endpoint http://host:80 --prefix a+b/ --keys 5000 --max-keys 1000"), -1);
-        load_signer_init(&signer, &o, 1369353600000);
-        assert_string_equal(signer.host, "host");
+        assert_int_equal(parse(&options, "list --endpoint http://host:80 --prefix a+b/ --keys 5000 --max-keys 1000"),
+                         -1);
+        load_signer_init(&signer, o, 1369353600000);
+        assert_string_equal(o->host_header, "host");
         assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
         assert_int_equal(strncmp(target, "/load/a%2Bb/000000000042?X-Amz-", 31), 0);
         assert_non_null(strstr(target, "X-Amz-Signature="));
-        load_list_query(&o, 0, 64, query, sizeof(query));
+        load_list_query(o, 0, 64, query, sizeof(query));
         assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F");
-        load_list_query(&o, 63, 64, query, sizeof(query)); /* a whole page is left behind the last start */
+        load_list_query(o, 63, 64, query, sizeof(query)); /* a whole page is left behind the last start */
         assert_string_equal(query, "list-type=2&max-keys=1000&prefix=a%2Bb%2F&start-after=a%2Bb%2F000000003937");
-        o.random_names = true;
+        o->random_names = true;
         assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
         assert_int_equal(strncmp(target, "/load/a%2Bb/", 12), 0);
         assert_int_equal(strcspn(target + 12, "?"), 16);
-        o.keys = 900;
-        load_list_query(&o, 63, 64, query, sizeof(query));
+        o->keys = 900;
+        load_list_query(o, 63, 64, query, sizeof(query));
         assert_null(strstr(query, "start-after"));
 }
 
@@ -371,6 +500,10 @@ int main(void)
                 cmocka_unit_test(wrong_lengths_are_seen),
                 cmocka_unit_test(figures_of_a_process),
                 cmocka_unit_test(options_of_a_run),
+                cmocka_unit_test(endpoints),
+                cmocka_unit_test(what_is_taken_from_bodies),
+                cmocka_unit_test(runs_that_come_to_nothing),
+                cmocka_unit_test(figures_as_json),
                 cmocka_unit_test(targets_are_signed),
         };
 

@@ -1,9 +1,9 @@
 /*
- * stats.h - latencies of a run: a histogram with about 1.6 % of relative error, from 1 ns to 18 s and more, in 18
+ * load_stats.h - latencies of a run: a histogram with about 1.6 % of relative error, from 1 ns to 18 s and more, in 18
  * KiB. Owner: one thread.
  */
-#ifndef BENCH_LOAD_STATS_H
-#define BENCH_LOAD_STATS_H
+#ifndef MILLRACE_LOAD_STATS_H
+#define MILLRACE_LOAD_STATS_H
 
 #include <stdint.h>
 

@@ -1,67 +1,17 @@
-/*
- * run.h - one run of the load generator: its connections, and the requests they make. Everything is the main
- * thread's; load.c moves the bytes.
- */
-#ifndef BENCH_LOAD_RUN_H
-#define BENCH_LOAD_RUN_H
+/* request.c - the requests of a run, one after the other, and the steps of multipart uploads. Called by run.c on the running thread. */
+#include "load/run.h"
 
-#include <netdb.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "content.h"
-#include "parser.h"
-#include "report.h"
-#include "target.h"
+#include "load/content.h"
 
-#define LIST_STARTS 64u /* different first keys of lists */
-#define ETAG_SIZE   80u
+#define LIST_STARTS 64u        /* different first keys of lists */
+#define READY_MAX   (1u << 20) /* targets held ready: 400 MB at the very most */
 
-enum conn_state { CLOSED, CONNECTING, SENDING, RECEIVING };
-
-/* One connection and the operation on it. */
-struct conn {
-        int fd;
-        enum conn_state state;
-        enum load_phase op;               /* what its operation is */
-        bool busy, reused;                /* has an operation; has answered before */
-        bool paused;                      /* its upload's next part is not due yet */
-        uint64_t key, since_ns;           /* of the operation; a latency counts from then */
-        uint64_t alive_ns;                /* when its request began, or last lost bytes to the server */
-        char head[LOAD_TARGET_MAX + 512]; /* of the request; then text of a small answer */
-        size_t head_len, text_len;
-        const char *body;              /* a document; NULL: the object's bytes from `from` on */
-        uint64_t from, body_len, sent; /* sent: of head and body together */
-        struct load_parser parser;
-        uint64_t entries; /* of a list */
-        unsigned matched; /* bytes of "<Contents>" just seen */
-        /* multipart */
-        uint64_t step, parts; /* 0: create; 1..parts; parts + 1: complete */
-        char upload_id[512];
-        char (*etags)[ETAG_SIZE];
-        char *document;
-};
-
-/* The whole run. */
-struct run {
-        struct load_options options;
-        struct load_signer signer;
-        struct load_result result;
-        struct addrinfo *address;
-        struct conn *conns;
-        struct conn **idle; /* open loop: connections without an operation */
-        unsigned idle_count, busy_count;
-        struct conn **paused; /* a ring of uploads, the one that waits longest first */
-        unsigned paused_first, paused_count;
-        uint64_t paced; /* bytes in requests that have begun */
-        char **ready;   /* targets made before the clock started */
-        uint64_t ready_count;
-        char *pattern, *receive;
-        int epoll_fd;
-        uint64_t issued, start_ns, end_ns, last_ns;
-        unsigned told; /* failures explained on standard error */
-        bool over;     /* no more operations begin */
-};
-
-static inline const char *method_of(enum load_phase phase)
+static const char *method_of(enum load_phase phase)
 {
         switch (phase) {
         case LOAD_BUCKET:
@@ -78,10 +28,10 @@ static inline const char *method_of(enum load_phase phase)
 
 /* ---- requests ------------------------------------------------------------------------------------ */
 
-static inline void request(struct run *run, struct conn *conn, const char *method, const char *target,
-                           uint64_t body_len)
+static void request(struct load_run *run, struct load_conn *conn, const char *method, const char *target,
+                    uint64_t body_len)
 {
-        const struct load_options *o = &run->options;
+        const struct load_settings *o = run->settings;
         char range[80] = "", length[48] = "";
         int n;
 
@@ -93,7 +43,7 @@ static inline void request(struct run *run, struct conn *conn, const char *metho
         if (strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0)
                 snprintf(length, sizeof(length), "Content-Length: %llu\r\n", (unsigned long long)body_len);
         n = snprintf(conn->head, sizeof(conn->head), "%s %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n", method, target,
-                     run->signer.host, length, range);
+                     run->settings->host_header, length, range);
         conn->head_len = (size_t)n;
         conn->body_len = body_len;
         run->paced += body_len;
@@ -102,10 +52,9 @@ static inline void request(struct run *run, struct conn *conn, const char *metho
         load_parser_start(&conn->parser, strcmp(method, "HEAD") == 0);
 }
 
-/* The next request of a multipart upload, by conn->step. 0 or a negative errno. */
-static inline int multipart_request(struct run *run, struct conn *conn)
+int load_multipart_request(struct load_run *run, struct load_conn *conn)
 {
-        const struct load_options *o = &run->options;
+        const struct load_settings *o = run->settings;
         char query[1700], id[1600], target[LOAD_TARGET_MAX];
         bool part = conn->step >= 1 && conn->step <= conn->parts;
         uint64_t len = 0;
@@ -142,8 +91,7 @@ static inline int multipart_request(struct run *run, struct conn *conn)
         return 0;
 }
 
-/* Takes from a multipart answer what the next step needs. 1: the upload is whole; 0: there is a next step; -EPROTO. */
-static inline int multipart_advance(struct conn *conn)
+int load_multipart_advance(struct load_conn *conn)
 {
         const char *id, *end;
 
@@ -157,7 +105,7 @@ static inline int multipart_advance(struct conn *conn)
         } else if (conn->step <= conn->parts) {
                 if (conn->parser.etag[0] == '\0')
                         return -EPROTO;
-                snprintf(conn->etags[conn->step - 1], ETAG_SIZE, "%.79s", conn->parser.etag);
+                snprintf(conn->etags[conn->step - 1], LOAD_ETAG_SIZE, "%.79s", conn->parser.etag);
         } else {
                 return strstr(conn->head, "CompleteMultipartUploadResult") != NULL ? 1 : -EPROTO;
         }
@@ -165,38 +113,38 @@ static inline int multipart_advance(struct conn *conn)
         return 0;
 }
 
-static inline bool writes(enum load_phase op)
+static bool writes(enum load_phase op)
 {
         return op == LOAD_PUT || op == LOAD_DELETE || op == LOAD_MULTIPART;
 }
 
-static inline enum load_phase op_of(const struct load_options *o, uint64_t index)
+static enum load_phase op_of(const struct load_settings *o, uint64_t index)
 {
         if (o->phase != LOAD_MIXED)
                 return o->phase;
         return load_mix(~index) % 100 < o->get_share ? LOAD_GET : LOAD_PUT;
 }
 
-static inline uint64_t key_of(const struct load_options *o, enum load_phase op, uint64_t index)
+static uint64_t key_of(const struct load_settings *o, enum load_phase op, uint64_t index)
 {
         if (writes(op))
                 return o->start + index;
         return o->once ? load_once(index, o->keys) : load_mix(index) % o->keys;
 }
 
-static inline int target_of(const struct run *run, enum load_phase op, uint64_t index, uint64_t key,
-                            char out[LOAD_TARGET_MAX])
+static int target_of(const struct load_run *run, enum load_phase op, uint64_t index, uint64_t key,
+                     char out[LOAD_TARGET_MAX])
 {
         char query[1600] = "";
 
         if (op == LOAD_LIST)
-                load_list_query(&run->options, index % LIST_STARTS, LIST_STARTS, query, sizeof(query));
+                load_list_query(run->settings, index % LIST_STARTS, LIST_STARTS, query, sizeof(query));
         return load_sign(&run->signer, method_of(op), op == LOAD_LIST || op == LOAD_BUCKET ? UINT64_MAX : key, query,
                          out);
 }
 
 /* Which of the targets made before is an operation's; UINT64_MAX: none. A mixed phase has those of its GETs. */
-static inline uint64_t ready_slot(const struct load_options *o, enum load_phase op, uint64_t index, uint64_t key)
+static uint64_t ready_slot(const struct load_settings *o, enum load_phase op, uint64_t index, uint64_t key)
 {
         if (op == LOAD_LIST)
                 return index % LIST_STARTS;
@@ -205,10 +153,9 @@ static inline uint64_t ready_slot(const struct load_options *o, enum load_phase 
         return key;
 }
 
-/* Prepares the operation's first request. 0 or a negative errno. */
-static inline int first_request(struct run *run, struct conn *conn, uint64_t index)
+int load_first_request(struct load_run *run, struct load_conn *conn, uint64_t index)
 {
-        const struct load_options *o = &run->options;
+        const struct load_settings *o = run->settings;
         char target[LOAD_TARGET_MAX];
         uint64_t slot, body_len;
         int rv;
@@ -221,7 +168,7 @@ static inline int first_request(struct run *run, struct conn *conn, uint64_t ind
         conn->body = NULL;
         if (conn->op == LOAD_MULTIPART) {
                 conn->step = 0;
-                return multipart_request(run, conn);
+                return load_multipart_request(run, conn);
         }
         slot = ready_slot(o, conn->op, index, conn->key);
         body_len = conn->op == LOAD_PUT ? o->size : 0;
@@ -236,10 +183,9 @@ static inline int first_request(struct run *run, struct conn *conn, uint64_t ind
         return 0;
 }
 
-/* Signs what can be foreseen. 0 or a negative errno. */
-static inline int make_ready(struct run *run)
+int load_make_ready(struct load_run *run)
 {
-        const struct load_options *o = &run->options;
+        const struct load_settings *o = run->settings;
         enum load_phase op = o->phase == LOAD_MIXED ? LOAD_GET : o->phase;
         char target[LOAD_TARGET_MAX];
         uint64_t count = writes(op) ? o->count : o->keys;
@@ -249,8 +195,8 @@ static inline int make_ready(struct run *run)
                 return 0;
         if (op == LOAD_LIST)
                 count = LIST_STARTS;
-        if (count > LOAD_READY_MAX)
-                count = LOAD_READY_MAX;
+        if (count > READY_MAX)
+                count = READY_MAX;
         run->ready = calloc(count + 1, sizeof(*run->ready));
         if (run->ready == NULL)
                 return -ENOMEM;
@@ -265,5 +211,3 @@ static inline int make_ready(struct run *run)
         }
         return 0;
 }
-
-#endif

@@ -1,0 +1,120 @@
+/* bench_plan.c - the phases of `millrace bench` by name, and what each needs. Pure; called by bench.c. */
+#include "bench.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define KIB 1024ull
+#define MIB (1024 * KIB)
+
+#define RANGE_OF     (64 * MIB)
+#define MULTIPART    (1024 * MIB)
+#define SET_BYTES    (256 * MIB) /* of objects for those who read, as far as that is not too many or too few of them */
+#define SET_MAX      1000u
+#define SET_MIN      4u
+#define OBJECT_MAX   (5 * 1024 * MIB)
+#define MAX_KEYS_MAX 1000u
+
+/* What a word may begin with, the sizes that it means by itself, and connections by size where not by kind. */
+static const struct kind {
+        const char *word;
+        enum load_phase kind;
+        const char *usual[5];
+        unsigned connections; /* 0: by size */
+        bool sized;
+} kinds[] = {
+        {"put", LOAD_PUT, {"4k", "64k", "1m", "16m"}, 0, true},
+        {"get", LOAD_GET, {"4k", "64k", "1m", "16m"}, 0, true},
+        {"range", LOAD_RANGE, {"64k"}, 32, true},
+        {"multipart", LOAD_MULTIPART, {""}, 2, false},
+        {"list", LOAD_LIST, {"1000", "40"}, 4, true},
+        {"head", LOAD_HEADS, {""}, 64, false},
+        {"mixed", LOAD_MIXED, {"4k"}, 64, true},
+        {"delete", LOAD_DELETE, {""}, 64, false},
+};
+
+static unsigned connections_of(const struct kind *kind, uint64_t size)
+{
+        if (kind->connections > 0)
+                return kind->connections;
+        return size <= 4 * KIB ? 64 : size <= 64 * KIB ? 32 : size <= MIB ? 16 : 4;
+}
+
+/* One phase of a kind. -EINVAL, -E2BIG. */
+static int add(const struct kind *kind, const char *size_text, const struct cli_bench_options *options,
+               struct bench_phase phases[BENCH_PHASES_MAX], unsigned *count)
+{
+        struct bench_phase phase = {.kind = kind->kind, .size = 4 * KIB, .max_keys = MAX_KEYS_MAX};
+        uint64_t number = 0;
+
+        if (kind->sized && (load_parse_size(size_text, &number) != 0 || number == 0 || number > OBJECT_MAX))
+                return -EINVAL;
+        if (kind->kind == LOAD_LIST) {
+                if (number > MAX_KEYS_MAX)
+                        return -EINVAL;
+                phase.max_keys = (unsigned)number;
+        } else if (kind->kind == LOAD_RANGE) {
+                phase.size = options->range_of > 0 ? options->range_of : RANGE_OF;
+                phase.range = number;
+                if (phase.range > phase.size)
+                        return -EINVAL;
+        } else if (kind->kind == LOAD_MULTIPART) {
+                phase.size = options->size > 0 ? options->size : MULTIPART;
+        } else if (kind->sized) {
+                phase.size = number;
+        }
+        if (*count == BENCH_PHASES_MAX)
+                return -E2BIG;
+        phase.connections = options->connections > 0 ? options->connections : connections_of(kind, phase.size);
+        if ((size_t)snprintf(phase.name, sizeof(phase.name), "%s%s%s", kind->word, kind->sized ? "-" : "",
+                             kind->sized ? size_text : "") >= sizeof(phase.name))
+                return -EINVAL;
+        phases[(*count)++] = phase;
+        return 0;
+}
+
+static int add_usual(const struct kind *kind, const struct cli_bench_options *options,
+                     struct bench_phase phases[BENCH_PHASES_MAX], unsigned *count)
+{
+        int rv = 0;
+
+        for (unsigned i = 0; rv == 0 && kind->usual[i] != NULL; i++)
+                rv = add(kind, kind->usual[i], options, phases, count);
+        return rv;
+}
+
+int bench_plan_add(const char *word, const struct cli_bench_options *options,
+                   struct bench_phase phases[BENCH_PHASES_MAX], unsigned *count)
+{
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+                const struct kind *kind = &kinds[i];
+                size_t len = strlen(kind->word);
+
+                if (strcmp(word, kind->word) == 0)
+                        return add_usual(kind, options, phases, count);
+                if (kind->sized && strncmp(word, kind->word, len) == 0 && word[len] == '-')
+                        return add(kind, word + len + 1, options, phases, count);
+        }
+        return -EINVAL;
+}
+
+void bench_plan_all(const struct cli_bench_options *options, struct bench_phase phases[BENCH_PHASES_MAX],
+                    unsigned *count)
+{
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+                (void)add_usual(&kinds[i], options, phases,
+                                count); /* left out where --range-of is smaller than a usual range */
+}
+
+uint64_t bench_plan_objects(const struct bench_phase *phase, const struct cli_bench_options *options)
+{
+        uint64_t objects = options->objects;
+
+        if (phase->kind == LOAD_PUT || phase->kind == LOAD_MULTIPART)
+                return 0;
+        if (objects == 0) {
+                objects = SET_BYTES / phase->size;
+                objects = objects > SET_MAX ? SET_MAX : objects < SET_MIN ? SET_MIN : objects;
+        }
+        return phase->kind == LOAD_LIST && objects < phase->max_keys ? phase->max_keys : objects;
+}

@@ -1,0 +1,79 @@
+/* target.c - what requests ask for, signed. Called by request.c and run.c on the running thread. */
+#include "load/target.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "load/content.h"
+
+#define EXPIRES_S 86400u /* longer than any run */
+
+void load_signer_init(struct load_signer *signer, const struct load_settings *settings, int64_t now_ms)
+{
+        signer->settings = settings;
+        signer->time_ms = now_ms;
+        s3_signer_init(&signer->signer, s3_str_of(settings->access_key), s3_str_of(settings->secret_key),
+                       settings->region, now_ms);
+        signer->signer.service = "s3";
+}
+
+/* "/bucket/prefix000000000042", or 16 hexadecimal digits that no other key has; key UINT64_MAX: the bucket alone. 0 or a
+ * negative errno. */
+static int path_of(const struct load_settings *settings, uint64_t key, char *out, size_t size)
+{
+        char name[1200];
+        int n;
+
+        if (key == UINT64_MAX)
+                snprintf(name, sizeof(name), "/%s", settings->bucket);
+        else if (settings->random_names)
+                snprintf(name, sizeof(name), "/%s/%s%016llx", settings->bucket, settings->prefix,
+                         (unsigned long long)load_mix(key));
+        else
+                snprintf(name, sizeof(name), "/%s/%s%012llu", settings->bucket, settings->prefix,
+                         (unsigned long long)key);
+        n = s3_percent_encode(s3_str_of(name), S3_ENCODE_PATH, out, size - 1);
+        if (n >= 0)
+                out[n] = '\0';
+        return n < 0 ? n : 0;
+}
+
+int load_sign(const struct load_signer *signer, const char *method, uint64_t key, const char *query,
+              char out[LOAD_TARGET_MAX])
+{
+        struct s3_header host = {S3_STR("host"), s3_str_of(signer->settings->host_header)};
+        char path[3800];
+        struct s3_request request = {
+                .method = s3_str_of(method),
+                .query = query[0] != '\0' ? s3_str_of(query) : (struct s3_str){NULL, 0},
+                .headers = &host,
+                .header_count = 1,
+        };
+        const char *token = signer->settings->session_token;
+        int rv = path_of(signer->settings, key, path, sizeof(path));
+
+        if (rv != 0)
+                return rv;
+        request.path = s3_str_of(path);
+        return s3_presign(&request, &signer->signer, signer->time_ms, EXPIRES_S,
+                          token != NULL && token[0] != '\0' ? s3_str_of(token) : (struct s3_str){NULL, 0}, out,
+                          LOAD_TARGET_MAX);
+}
+
+void load_list_query(const struct load_settings *settings, uint64_t which, uint64_t of, char *out, size_t size)
+{
+        uint64_t room = settings->keys > settings->max_keys ? settings->keys - settings->max_keys : 0;
+        char prefix[600], after[700], name[300];
+        int n;
+
+        n = s3_percent_encode(s3_str_of(settings->prefix), S3_ENCODE_QUERY, prefix, sizeof(prefix) - 1);
+        prefix[n > 0 ? n : 0] = '\0';
+        if (which == 0 || room == 0) {
+                snprintf(out, size, "list-type=2&max-keys=%u&prefix=%s", settings->max_keys, prefix);
+                return;
+        }
+        snprintf(name, sizeof(name), "%.200s%012llu", settings->prefix, (unsigned long long)(room * which / of));
+        n = s3_percent_encode(s3_str_of(name), S3_ENCODE_QUERY, after, sizeof(after) - 1);
+        after[n > 0 ? n : 0] = '\0';
+        snprintf(out, size, "list-type=2&max-keys=%u&prefix=%s&start-after=%s", settings->max_keys, prefix, after);
+}
