@@ -83,6 +83,8 @@ struct eng_log {
         uint32_t crc;                /* chain: header_crc of the last record built */
         enum eng_log_next next;
         uint64_t next_number, next_bytes, claimed;
+        bool next_written;            /* with zeroes */
+        uint64_t file_began;          /* lp_now() when the current file was begun; 0: before this process */
         struct eng_job make_next;
         int make_result;
 };

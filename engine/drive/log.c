@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES (FMT_BLOCK + ENG_BATCH_BYTES)
+#define BUSY_BYTES_S (32ull << 20) /* of a log: from there on the drive has better to do than to write files ahead */
+#define NS_PER_S     1000000000ull
 
 static void make_next(struct eng_local *l);
 
@@ -52,10 +54,11 @@ static void next_run(struct eng_job *job)
 {
         struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, log.make_next));
 
-        l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes);
+        l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes, l->log.next_written);
         while (l->log.make_result == -ENOSPC && l->log.next_bytes / 2 >= ENG_LOG_BYTES_MIN) {
                 l->log.next_bytes = l->log.next_bytes / 2 / FMT_BLOCK * FMT_BLOCK; /* a short one is better than none */
-                l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes);
+                l->log.make_result =
+                        eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes, l->log.next_written);
         }
         eng_space_look(l->space, l->dir_fd);
 }
@@ -82,6 +85,14 @@ static void next_done(struct eng_job *job)
         eng_log_kick(l);
 }
 
+/* Few small appends are durable sooner in blocks that were written before; many, or large ones, are not, and then writing twice takes half of the drive. */
+static bool is_busy(const struct eng_local *l)
+{
+        uint64_t ns = lp_now(l->drive.owner) - l->log.file_began;
+
+        return l->log.file_began != 0 && l->log.current->bytes > BUSY_BYTES_S * (ns / 1000) / (NS_PER_S / 1000);
+}
+
 static void make_next(struct eng_local *l)
 {
         if (l->log.next != ENG_LOG_NEXT_NONE || l->log.make_next.state != ENG_JOB_IDLE)
@@ -91,6 +102,7 @@ static void make_next(struct eng_local *l)
         l->log.next_bytes = eng_space_portion(l->space, l->reserve_bytes, l->log_file_bytes, ENG_LOG_BYTES_MIN) /
                             FMT_BLOCK * FMT_BLOCK;
         l->log.claimed = l->log.next_bytes;
+        l->log.next_written = !is_busy(l);
         eng_space_claim(l->space, l->log.claimed);
         eng_local_give(l, &l->file_worker, &l->log.make_next, next_run, next_done);
 }
@@ -121,6 +133,7 @@ static int begin_file(struct eng_local *l)
         eng_count(&l->figures.log_bytes, file->capacity);
         log->fd = fd;
         log->current = file;
+        log->file_began = lp_now(l->drive.owner);
         log->next = ENG_LOG_NEXT_NONE;
         return 0;
 }

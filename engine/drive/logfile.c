@@ -155,7 +155,7 @@ static int fill_with_zeroes(int fd, uint64_t bytes)
         return rv;
 }
 
-int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes)
+int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool written)
 {
         char name[ENG_LOGFILE_NAME_MAX], new_name[ENG_LOGFILE_NAME_MAX];
         int fd, rv;
@@ -166,7 +166,7 @@ int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes)
         if (fd < 0)
                 return fd;
         rv = -posix_fallocate(fd, 0, (off_t)bytes);
-        if (rv == 0)
+        if (rv == 0 && written)
                 rv = fill_with_zeroes(fd, bytes);
         if (rv == 0 && fsync(fd) != 0)
                 rv = -errno;

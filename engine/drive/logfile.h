@@ -59,10 +59,11 @@ bool eng_logfile_number(const char *name, uint64_t *number);
 /* Blocking, any thread. The first file of a new drive: header and one EPOCH record, synced, and the folder too. */
 int eng_logfile_make_first(int dir_fd, const uint8_t drive_id[FMT_ID], const void *epoch_body, size_t epoch_len);
 /*
- * Blocking, any thread. Makes file number of bytes full of zeroes, synced, the folder too, so that appends to it overwrite blocks that exist
- * (twice as fast, see docs/design.md). Left from a crash: made anew. -ENOSPC: nothing is left behind.
+ * Blocking, any thread. Makes file number of bytes, which has its blocks, synced, the folder too. written: its blocks are written with zeroes, so that each
+ * append to it is durable sooner (the file system has nothing to note), at the price of writing everything twice. Left from a crash: made anew. -ENOSPC:
+ * nothing is left behind.
  */
-int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes);
+int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool written);
 /* O_DIRECT where the file system has it. Returns the descriptor or a negative errno. */
 int eng_logfile_open_write(int dir_fd, uint64_t number);
 void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file,
