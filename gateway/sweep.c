@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -154,12 +155,22 @@ static bool end_was_missed(const struct gw_conn *conn)
         return conn->ended >= 2 && ioctl(conn->fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
+/* It is us who are behind: what the client has sent is not read yet, or all that it was sent has reached it. */
+static bool waits_for_us(const struct gw_request *req, enum lp_share share)
+{
+        int bytes = 0;
+
+        if (ioctl(req->conn->fd, share == LP_SHARE_PUT ? FIONREAD : SIOCOUTQ, &bytes) != 0)
+                return false;
+        return share == LP_SHARE_PUT ? bytes > 0 : bytes == 0;
+}
+
 /* Below the minimum rate since several sweeps. */
 static bool too_slow(struct gw_request *req, enum lp_share share, uint64_t moved)
 {
         const struct gw_loop *loop = req->loop;
         uint64_t least = loop->gw->limits.min_rate * GW_SWEEP_MS / 1000;
-        bool slow = moved - req->rate_bytes < least && lp_reserve_contended(loop->lp, share);
+        bool slow = moved - req->rate_bytes < least && lp_reserve_contended(loop->lp, share) && !waits_for_us(req, share);
         uint64_t some = share == LP_SHARE_PUT ? SOME_SENT : SOME_READ;
         bool suspect = moved < some && lp_reserve_standing(loop->lp, share);
 

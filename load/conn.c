@@ -20,6 +20,8 @@
 
 #define FAILURES_MAX  10000u /* then the run ends: something is broken */
 #define FAILURES_TOLD 5u
+#define SEND_BUFFERS     (256u << 20) /* of all connections, in bytes */
+#define SEND_BUFFER_MOST (4u << 20)   /* what the kernel lets one grow to */
 
 static void conn_open(struct load_run *run, struct load_conn *conn);
 
@@ -267,6 +269,18 @@ static void receive_more(struct load_run *run, struct load_conn *conn)
 
 /* ---- connections --------------------------------------------------------------------------------- */
 
+/*
+ * So many connections of one machine would leave the kernel's memory for TCP full of what waits to be sent (4 MiB each), and those that are served would
+ * starve for it, on loopback the server's as well.
+ */
+static void bound_send_buffer(const struct load_run *run, int fd)
+{
+        int bytes = (int)(SEND_BUFFERS / run->settings->connections);
+
+        if (run->settings->connections > SEND_BUFFERS / SEND_BUFFER_MOST)
+                setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 static void conn_open(struct load_run *run, struct load_conn *conn)
 {
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = conn};
@@ -278,6 +292,7 @@ static void conn_open(struct load_run *run, struct load_conn *conn)
                 return;
         }
         setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        bound_send_buffer(run, conn->fd);
         if (run->tls != NULL) {
                 conn->ssl = load_tls_open(run->tls, conn->fd);
                 if (conn->ssl == NULL) {
