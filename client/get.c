@@ -17,7 +17,7 @@
 struct download {
         /* constant once ranges are fetched */
         struct mr_client *client;
-        const struct mr_get *get;
+        const struct mr_get_fd *get;
         int fd;
         bool stream;                /* fd takes bytes in order only */
         struct mr_object_info info; /* size, etag, checksum; headers are not kept */
@@ -438,7 +438,7 @@ static int ask_first(struct download *down, struct mr_error *err)
         return 0;
 }
 
-static int get_any(struct mr_client *client, const struct mr_get *get, int fd, bool stream, struct mr_get_result *out,
+static int get_any(struct mr_client *client, const struct mr_get_fd *get, int fd, bool stream, struct mr_get_fd_result *out,
                    struct mr_error *err)
 {
         struct download down = {.client = client, .get = get, .fd = fd, .stream = stream};
@@ -466,13 +466,13 @@ static int get_any(struct mr_client *client, const struct mr_get *get, int fd, b
         return rv;
 }
 
-int mr_get_file(struct mr_client *client, const struct mr_get *get, int fd, struct mr_get_result *out,
+int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
                 struct mr_error *err)
 {
         return get_any(client, get, fd, false, out, err);
 }
 
-int mr_get_stream(struct mr_client *client, const struct mr_get *get, int fd, struct mr_get_result *out,
+int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
                   struct mr_error *err)
 {
         return get_any(client, get, fd, true, out, err);

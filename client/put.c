@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /* One PUT of a body that the request holds already. */
-static int put_whole(struct mr_client *client, const struct mr_put *put, struct mr_request *request,
-                     struct mr_put_result *out, struct mr_error *err)
+static int put_whole(struct mr_client *client, const struct mr_put_fd *put, struct mr_request *request,
+                     struct mr_put_fd_result *out, struct mr_error *err)
 {
         struct mr_response response;
         char *names = malloc(MR_META_NAMES);
@@ -72,8 +72,8 @@ static void upload_file_parts(void *arg)
         }
 }
 
-static int put_file(struct mr_client *client, const struct mr_put *put, uint64_t base, uint64_t size,
-                    struct mr_put_result *out, struct mr_error *err)
+static int put_file(struct mr_client *client, const struct mr_put_fd *put, uint64_t base, uint64_t size,
+                    struct mr_put_fd_result *out, struct mr_error *err)
 {
         struct file_job *job;
         struct mr_plan plan;
@@ -252,7 +252,7 @@ static void upload_stream_parts(void *arg)
         }
 }
 
-static int put_stream(struct mr_client *client, const struct mr_put *put, struct mr_put_result *out,
+static int put_stream(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_fd_result *out,
                       struct mr_error *err)
 {
         uint64_t size = mr_plan_stream_part(1, client->settings.part_size);
@@ -289,7 +289,7 @@ static int put_stream(struct mr_client *client, const struct mr_put *put, struct
         return rv;
 }
 
-int mr_put(struct mr_client *client, const struct mr_put *put, struct mr_put_result *out, struct mr_error *err)
+int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_fd_result *out, struct mr_error *err)
 {
         struct stat st;
         off_t base;

@@ -32,7 +32,7 @@ bool mr_put_checksum(const struct mr_client *client, enum s3_checksum *out)
         return false;
 }
 
-int mr_put_headers(const struct mr_put *put, struct mr_request *request, char names[MR_META_NAMES])
+int mr_put_headers(const struct mr_put_fd *put, struct mr_request *request, char names[MR_META_NAMES])
 {
         size_t used = 0;
 
@@ -91,7 +91,7 @@ static int create(struct mr_upload_run *run, struct mr_error *err)
         return rv;
 }
 
-int mr_upload_begin(struct mr_client *client, const struct mr_put *put, struct mr_upload_run *run, struct mr_error *err)
+int mr_upload_begin(struct mr_client *client, const struct mr_put_fd *put, struct mr_upload_run *run, struct mr_error *err)
 {
         int rv;
 
@@ -235,7 +235,7 @@ static int sum_of_parts(const struct mr_upload_run *run, char out[S3_CHECKSUM_TE
 
 static int take_etag(void *arg, const struct mr_record *record)
 {
-        struct mr_put_result *out = arg;
+        struct mr_put_fd_result *out = arg;
         const char *etag = mr_record_get(record, "ETag");
 
         snprintf(out->etag, sizeof(out->etag), "%.*s", (int)strcspn(etag + strspn(etag, "\""), "\""),
@@ -245,7 +245,7 @@ static int take_etag(void *arg, const struct mr_record *record)
 
 /* A 200 here may hold an error: the endpoint had to answer before it knew. Blanks that kept the connection alive come
  * first. */
-static int read_completion(const struct mr_response *response, struct mr_put_result *out, struct mr_error *err)
+static int read_completion(const struct mr_response *response, struct mr_put_fd_result *out, struct mr_error *err)
 {
         struct mr_response trimmed = *response;
         const char *body = response->body != NULL ? response->body : "";
@@ -262,7 +262,7 @@ static int read_completion(const struct mr_response *response, struct mr_put_res
         return err->code;
 }
 
-static int complete_with(struct mr_upload_run *run, struct mr_request *request, struct mr_put_result *out,
+static int complete_with(struct mr_upload_run *run, struct mr_request *request, struct mr_put_fd_result *out,
                          struct mr_error *err)
 {
         struct mr_client *client = run->client;
@@ -285,7 +285,7 @@ static int complete_with(struct mr_upload_run *run, struct mr_request *request, 
         }
 }
 
-static int complete(struct mr_upload_run *run, struct mr_put_result *out, struct mr_error *err)
+static int complete(struct mr_upload_run *run, struct mr_put_fd_result *out, struct mr_error *err)
 {
         struct mr_request request = {.method = "POST", .bucket = run->put->bucket, .key = run->put->key};
         char sum[S3_CHECKSUM_TEXT], size[24];
@@ -320,7 +320,7 @@ static int complete(struct mr_upload_run *run, struct mr_put_result *out, struct
         return rv;
 }
 
-int mr_upload_end(struct mr_upload_run *run, struct mr_put_result *out, struct mr_error *err)
+int mr_upload_end(struct mr_upload_run *run, struct mr_put_fd_result *out, struct mr_error *err)
 {
         struct mr_error first = run->error;
         int rv = atomic_load(&run->failed) ? first.code : 0;

@@ -17,7 +17,7 @@ struct mr_part {
 struct mr_upload_run {
         /* constant while parts are uploaded */
         struct mr_client *client;
-        const struct mr_put *put;
+        const struct mr_put_fd *put;
         char id[MR_UPLOAD_ID_MAX];
         bool has_checksum;
         enum s3_checksum checksum;
@@ -33,15 +33,15 @@ struct mr_upload_run {
         struct mr_error error; /* the first one */
 };
 
-/* Sets the headers of a PUT or of a new upload that the caller of mr_put() chose. names is the buffer their names lie
+/* Sets the headers of a PUT or of a new upload that the caller of mr_put_fd() chose. names is the buffer their names lie
  * in. */
 #define MR_META_NAMES (16u << 10)
-int mr_put_headers(const struct mr_put *put, struct mr_request *request, char names[MR_META_NAMES]);
+int mr_put_headers(const struct mr_put_fd *put, struct mr_request *request, char names[MR_META_NAMES]);
 /* The checksum that settings ask for; false: none. */
 bool mr_put_checksum(const struct mr_client *client, enum s3_checksum *out);
 
 /* Begins an upload; it must be completed or aborted, and then freed. */
-int mr_upload_begin(struct mr_client *client, const struct mr_put *put, struct mr_upload_run *run,
+int mr_upload_begin(struct mr_client *client, const struct mr_put_fd *put, struct mr_upload_run *run,
                     struct mr_error *err);
 /* Any thread, many at once. Uploads part number (1-based) whose body the request holds already, and notes the result.
  * On failure run->failed is set, which ends the other parts. */
@@ -50,6 +50,6 @@ void mr_upload_part(struct mr_upload_run *run, uint32_t number, struct mr_reques
 void mr_upload_fail(struct mr_upload_run *run, int code, const char *text);
 /* After all parts: completes the upload where none failed, else aborts it; frees run's memory. The result of the
  * whole upload. */
-int mr_upload_end(struct mr_upload_run *run, struct mr_put_result *out, struct mr_error *err);
+int mr_upload_end(struct mr_upload_run *run, struct mr_put_fd_result *out, struct mr_error *err);
 
 #endif

@@ -97,7 +97,7 @@ static void serve_object(void *arg, const struct fake_request *request, struct f
 
 struct outcome {
         int rv;
-        struct mr_get_result result;
+        struct mr_get_fd_result result;
         struct mr_error err;
         int64_t progress;
         bool equal;
@@ -113,7 +113,7 @@ static struct outcome fetch(struct object *object, bool stream, bool known, unsi
 {
         struct outcome outcome = {0};
         _Atomic int64_t progress = 0;
-        struct mr_get get = {
+        struct mr_get_fd get = {
                 .bucket = "bkt",
                 .key = "k",
                 .size = known ? (int64_t)object->len : -1,
@@ -331,8 +331,8 @@ static void a_changed_object_is_noticed(void **state)
 static void a_target_that_takes_no_bytes(void **state)
 {
         struct object object;
-        struct mr_get get = {.bucket = "bkt", .key = "k", .size = -1};
-        struct mr_get_result result;
+        struct mr_get_fd get = {.bucket = "bkt", .key = "k", .size = -1};
+        struct mr_get_fd_result result;
         struct mr_client *client;
         struct mr_error err;
         struct fake_s3 fake;
