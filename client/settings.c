@@ -1,14 +1,14 @@
 /*
  * settings.c - the client's settings: one table that the configuration file, the environment, the command line and
- * the manual go by. Called by programs while they start, on one thread (inih keeps its limits in globals).
+ * the manual go by. Called by programs while they start.
  */
 #include "client.h"
 
 #include "plan.h"
+#include "profile.h"
 #include "settings.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,10 +290,7 @@ static int load_file(const char *path, bool must_exist, struct mr_settings *sett
                 snprintf(why, why_size, "%s: %s", path, strerror(-rv));
                 return rv;
         }
-        ini_use_stack = false;
-        ini_allow_realloc = true;
-        ini_max_line = 8192;
-        line = ini_parse_file(file, file_value, &reading);
+        line = mr_ini_parse(file, file_value, &reading);
         rv = ferror(file) ? -EIO : 0;
         fclose(file);
         if (line == 0 && rv == 0)

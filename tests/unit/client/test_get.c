@@ -75,6 +75,9 @@ static void serve_object(void *arg, const struct fake_request *request, struct f
                  sscanf(fake_header(request, "Range", range), "bytes=%llu-%llu", &first, &last) == 2;
         reply->status = ranged ? 206 : 200;
         object_headers(object, !ranged, reply);
+        if (ranged)
+                snprintf(reply->headers + strlen(reply->headers), sizeof(reply->headers) - strlen(reply->headers),
+                         "Content-Range: bytes %llu-%llu/%zu\r\n", first, last, object->len);
         fake_body(reply, object->data + first, object->len == 0 ? 0 : last + 1 - first);
         if (object->answer_sum != 0) {
                 uint8_t value[S3_CHECKSUM_MAX];
