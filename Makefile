@@ -163,7 +163,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
+.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh wheel python format format-check tidy cov fuzz docs install help bench bench-full performance
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator and the programs of bench/limits/
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -233,6 +233,22 @@ fuzz: ## each fuzz target for 60 s
 	tools/fuzz.sh 60
 docs: $(O)/millraced ## what is generated: conf/millrace.conf.sample, docs/configuration.md, docs/metrics.md, options in millraced.8
 	server/generate.sh $(O)/millraced
+
+# The Python package is built from a copy, so that the tree stays clean; the wheel holds the static library and what millrace.h declares.
+PYTHON_SRC := $(wildcard python/*.py python/*.toml python/millrace/*)
+WHEEL := $(O)/python/wheel.made
+$(WHEEL): $(PYTHON_SRC) $(O)/lib/libmillrace.a include/millrace.h
+	@rm -rf $(@D) && mkdir -p $(@D)
+	cp -r python $(@D)/src
+	cd $(@D)/src && MILLRACE_INCLUDE=$(CURDIR)/include MILLRACE_LIB=$(abspath $(O))/lib \
+		$(CURDIR)/build/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w .. .
+	@touch $@
+INSTALLED := $(O)/python/installed
+$(INSTALLED): $(WHEEL)
+	build/venv/bin/python -m pip install -q --no-deps --force-reinstall --disable-pip-version-check $(@D)/*.whl
+	@touch $@
+wheel: $(WHEEL) ## the Python package, in build/release/python/
+python: $(INSTALLED) ## the same, installed into build/venv
 
 install: programs libmillrace ## programs, client library, manuals, unit file, sample configuration and documents under $(DESTDIR)$(PREFIX)
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
