@@ -34,6 +34,35 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+class _PyBuffer(ctypes.Structure):
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_void_p), ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
+_release_buffer.restype = None
+
+
+class _Export:
+    """Holds memory by the buffer protocol: it neither moves nor goes meanwhile. (ffi.from_buffer() would do, but cffi 2.1 releases a buffer twice
+    where the garbage collector finds it in a cycle.)"""
+
+    def __init__(self, thing: Any, writable: bool):
+        self.buffer = _PyBuffer()
+        self.held = False
+        _get_buffer(thing, ctypes.byref(self.buffer), 1 if writable else 0)
+        self.held = True
+
+    def __del__(self) -> None:
+        if self.held:
+            self.held = False
+            _release_buffer(ctypes.byref(self.buffer))
+
+
 def _of_tensor(tensor: Any) -> Memory:
     """torch and what looks like it."""
     device = getattr(getattr(tensor, "device", None), "type", "cpu")
@@ -76,8 +105,8 @@ def memory_of(thing: Any, writable: bool) -> Memory:
         raise ValueError("the memory is not contiguous")
     if view.nbytes == 0:
         return Memory(ffi.NULL, 0, thing)
-    pointer = ffi.from_buffer("char[]", view, require_writable=writable)
-    return Memory(pointer, view.nbytes, pointer, getattr(thing, "millrace_slab", None))
+    export = _Export(view, writable)
+    return Memory(ffi.cast("char *", export.buffer.buf), view.nbytes, export, getattr(thing, "millrace_slab", None))
 
 
 def set_place(place: Any, memory: Memory) -> None:

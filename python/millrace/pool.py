@@ -44,8 +44,8 @@ class BufferPool:
         if rounded > _SLAB or self._held + _SLAB > self._limit:
             return False
         memory, out = mmap.mmap(-1, _SLAB), ffi.new("struct mr_buffer **")
-        address = ffi.from_buffer(memory)
-        rv = lib.mr_buffer_register(self._handle, address, _SLAB, out)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        rv = lib.mr_buffer_register(self._handle, ffi.cast("void *", address), _SLAB, out)
         if rv != 0:
             raise error_of(rv)
         self._slabs.append((memory, out[0]))
