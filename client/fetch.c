@@ -3,7 +3,8 @@
  * came first (If-Match, versionId), so that all bytes are of one.
  *
  * I5 on this side of the wire: x-millrace-crc32c is the CRC32C of exactly the bytes of one answer. The CRC that the first answer named runs on over
- * those that continue it, since they end at the same byte; bytes that came before any answer named one make the fetch unverified. A CRC that is
+ * those that continue it, since they end at the same byte; bytes that came before any answer named one make the fetch unverified. A large answer
+ * sends its CRC behind its bytes, where it is asked to ("follows"): one that broke off is not continued but asked for again. A CRC that is
  * wrong begins the fetch again. On a loop.
  */
 #include "fetch.h"
@@ -58,6 +59,8 @@ static void forget(struct mr_fetch *fetch)
         fetch->got = 0;
         fetch->crc_begun = false;
         fetch->crc_known = false;
+        fetch->crc_follows = false;
+        fetch->tail_got = 0;
         if (fetch->sums != NULL)
                 s3_sums_reset(fetch->sums);
 }
@@ -67,6 +70,8 @@ static int again(void *arg, struct mr_request *request)
         struct mr_fetch *fetch = arg;
 
         fetch->answered = false;
+        if (fetch->crc_follows)
+                forget(fetch);
         if (fetch->got > 0 && fetch->if_match[0] == '\0' && fetch->version_id == NULL) {
                 forget(fetch); /* nothing says what version came: what follows may be of another */
                 fetch->info_known = false;
@@ -98,6 +103,13 @@ static int read_content_range(struct mr_fetch *fetch, const struct mr_response *
         return 0;
 }
 
+static bool follows(const struct mr_response *response)
+{
+        const char *text = mr_response_header(response, "x-millrace-crc32c");
+
+        return text != NULL && strcmp(text, "follows") == 0;
+}
+
 static int first_answer(struct mr_fetch *fetch, const struct mr_response *response)
 {
         const char *version = mr_response_header(response, "x-amz-version-id");
@@ -106,6 +118,11 @@ static int first_answer(struct mr_fetch *fetch, const struct mr_response *respon
 
         if (rv != 0)
                 return rv;
+        if (follows(response)) {
+                if (fetch->info.size < sizeof(fetch->tail))
+                        return -EPROTO;
+                fetch->info.size -= sizeof(fetch->tail);
+        }
         len = fetch->info.size;
         if (fetch->ranged)
                 rv = read_content_range(fetch, response, &len);
@@ -142,8 +159,11 @@ static void begin_crc(struct mr_fetch *fetch, const struct mr_response *response
         fetch->crc_known = text != NULL && s3_checksum_parse(S3_CRC32C, s3_str_of(text), value) == 0;
         fetch->crc_from = fetch->got;
         fetch->crc = 0;
+        fetch->crc_follows = follows(response);
         if (fetch->crc_known)
                 fetch->crc_wanted = (uint32_t)s3_checksum_to_crc(S3_CRC32C, value);
+        else if (fetch->crc_follows)
+                fetch->crc_known = true; /* when it has come */
         else
                 fetch->crc_begun = false; /* an answer that continues this one may name one */
 }
@@ -165,13 +185,29 @@ static int begin_answer(struct mr_fetch *fetch, const struct mr_response *respon
         return rv;
 }
 
+/* What there is behind the object's bytes. */
+static int take_tail(struct mr_fetch *fetch, const uint8_t *data, size_t len)
+{
+        if (!fetch->crc_follows || len > sizeof(fetch->tail) - fetch->tail_got)
+                return -EPROTO;
+        memcpy(fetch->tail + fetch->tail_got, data, len);
+        fetch->tail_got += (unsigned)len;
+        if (fetch->tail_got == sizeof(fetch->tail))
+                fetch->crc_wanted = (uint32_t)s3_checksum_to_crc(S3_CRC32C, fetch->tail);
+        return 0;
+}
+
 static int take_bytes(void *arg, const struct mr_response *response, const void *data, size_t len)
 {
         struct mr_fetch *fetch = arg;
         int rv = begin_answer(fetch, response);
 
-        if (rv == 0 && len > fetch->want - fetch->got)
-                rv = -EPROTO;
+        if (rv == 0 && len > fetch->want - fetch->got) {
+                size_t own = (size_t)(fetch->want - fetch->got);
+
+                rv = take_tail(fetch, (const uint8_t *)data + own, len - own);
+                len = own;
+        }
         if (rv != 0)
                 return rv;
         if (fetch->write != NULL)
@@ -216,7 +252,7 @@ static int check(void *arg, const struct mr_response *response, struct mr_error 
 
         if (rv != 0)
                 return mr_failure(err, rv, rv == -EMSGSIZE ? "the object is larger than its place" : "the endpoint's answer is not one to a GET");
-        if (fetch->got != fetch->want)
+        if (fetch->got != fetch->want || (fetch->crc_follows && fetch->tail_got != sizeof(fetch->tail)))
                 return mr_failure(err, -EPROTO, "the endpoint sent %llu bytes of %llu", (unsigned long long)fetch->got,
                                   (unsigned long long)fetch->want);
         if (fetch->crc_known && fetch->crc != fetch->crc_wanted) {
@@ -271,6 +307,7 @@ static int start_tcp(struct mr_client *client, struct mr_fetch *fetch)
         request->done = fetched;
         request->done_arg = fetch;
         mr_request_header(request, "x-amz-checksum-mode", "ENABLED");
+        mr_request_header(request, "x-millrace-crc32c", "follows");
         if (fetch->version_id != NULL)
                 mr_request_query(request, "versionId", fetch->version_id);
         fetch->want = UINT64_MAX;

@@ -48,6 +48,9 @@ struct mr_fetch {
         bool answered;          /* a byte of the present answer has come, or it is over */
         bool crc_known;         /* an answer named the CRC32C of its bytes, which begin at crc_from and end where the fetch ends */
         bool crc_begun;
+        bool crc_follows;       /* it comes behind the bytes, in tail */
+        unsigned tail_got;
+        uint8_t tail[4];
         uint64_t crc_from;
         uint32_t crc_wanted, crc;
         bool has_wanted;        /* the object's own checksum */

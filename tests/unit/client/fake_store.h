@@ -18,6 +18,8 @@ struct store {
         size_t len;
         unsigned generation; /* ETag "gN"; bytes of generation N are those of 1 with N - 1 added */
         bool no_sum, no_crc;
+        bool crc_follows; /* where the client takes that; else before the bytes */
+        bool tail_short;
 
         unsigned replace_at;            /* before the answer to GET number N the object is replaced; 0: never */
         unsigned replace_each_from;     /* before each GET from this number on */
@@ -136,11 +138,19 @@ static inline void store_read(struct store *store, const struct fake_request *re
                 store_sum(reply->body, reply->body_len, S3_CRC64NVME, text);
                 store_header(reply, "x-amz-checksum-crc64nvme: %s\r\n", text);
         }
-        if (!head && !store->no_crc) {
+        if (!head && store->crc_follows && strcmp(fake_header(request, "x-millrace-crc32c", value), "follows") == 0) {
+                uint8_t crc[S3_CHECKSUM_MAX];
+
+                s3_checksum_from_crc(S3_CRC32C, era_crc32c(0, reply->body, reply->body_len), crc);
+                reply->body = realloc(reply->body, reply->body_len + 4);
+                memcpy(reply->body + reply->body_len, crc, 4);
+                reply->body_len += store->tail_short ? 2 : 4;
+                store_header(reply, "x-millrace-crc32c: follows\r\n");
+        } else if (!head && !store->no_crc) {
                 store_sum(reply->body, reply->body_len, S3_CRC32C, text);
                 store_header(reply, "x-millrace-crc32c: %s\r\n", text);
         }
-        if (!head && between(n, store->damage_from, store->damage_to) && reply->body_len > 0)
+        if (!head && between(n, store->damage_from, store->damage_to) && reply->body_len > 4)
                 reply->body[reply->body_len / 2] ^= 1;
         if (!head && between(n, store->cut_from, store->cut_to))
                 reply->send = reply->body_len / 2;

@@ -173,6 +173,32 @@ static void damage_before_a_break_is_found(void **state)
         tear_down(&f);
 }
 
+static void a_crc_may_follow_the_bytes(void **state)
+{
+        static const size_t sizes[] = {0, 1, 1000, 300000, LARGE};
+
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                struct mr_result result;
+                struct fixture f;
+                struct mr_get get;
+
+                set_up(&f, sizes[i], 5);
+                f.store.crc_follows = true;
+                f.store.cut_from = sizes[i] > 4 ? 1 : 0; /* what came before is asked for again: nothing tells its CRC */
+                f.store.cut_to = 1;
+                f.store.damage_from = f.store.damage_to = 2;
+                get = get_of(&f, sizes[i]);
+                assert_int_equal(mr_get(f.client, &get, &result), 0);
+                assert_int_equal(result.bytes, sizes[i]);
+                assert_int_equal(result.object.size, sizes[i]);
+                assert_true(result.wire_verified && result.object_verified);
+                assert_true(store_is(&f.store, f.place, 0, sizes[i], 1));
+                f.store.tail_short = true;
+                assert_int_equal(mr_get(f.client, &get, &result), -EPROTO);
+                tear_down(&f);
+        }
+}
+
 static void damage_that_stays_is_an_error(void **state)
 {
         for (int large = 0; large < 2; large++) {
@@ -634,6 +660,7 @@ int main(void)
                 cmocka_unit_test(what_cannot_be_is_told),
                 cmocka_unit_test(a_broken_answer_is_continued_and_still_verified),
                 cmocka_unit_test(damage_before_a_break_is_found),
+                cmocka_unit_test(a_crc_may_follow_the_bytes),
                 cmocka_unit_test(damage_that_stays_is_an_error),
                 cmocka_unit_test(without_a_crc_nothing_is_claimed),
                 cmocka_unit_test(an_object_replaced_under_a_get_is_read_again),
