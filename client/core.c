@@ -82,7 +82,6 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         explicit_bzero(client->settings.secret_key, sizeof(client->settings.secret_key));
         explicit_bzero(client->settings.session_token, sizeof(client->settings.session_token));
         client->threads = options->threads != 0 ? options->threads : threads_default();
-        client->transport = options->transport;
         client->creds = options->creds;
         client->pid = getpid();
         host_of(settings->endpoint, &client->endpoint_tls, client->endpoint_host, sizeof(client->endpoint_host));

@@ -33,7 +33,6 @@ struct mr_client {
         /* constant after mr_core_new() */
         struct mr_settings settings; /* its credentials are empty: creds has them */
         unsigned threads;
-        enum mr_transport transport;
         bool endpoint_tls, admin_tls;
         char endpoint_host[512], admin_host[512]; /* value of the Host header: without a default port */
         struct mr_creds *creds;                   /* has a lock of its own */
@@ -60,7 +59,6 @@ struct mr_client {
 
 struct mr_core_options {
         unsigned threads;
-        enum mr_transport transport;
         struct mr_creds *creds; /* belongs to the client once it was made */
 };
 

@@ -56,6 +56,7 @@ int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, s
                 return mr_failure_errno(err, -ENOMEM);
         download->client = client;
         download->bucket = get->bucket;
+        download->transport = client->settings.transport;
         download->key = get->key;
         download->size = -1;
         if (is_known(get) && (uint64_t)get->size <= part) { /* a larger one is asked about anyway */
@@ -159,7 +160,7 @@ static int fetch_next(struct stream *stream, struct slot *slot, struct mr_error 
         memset(fetch, 0, sizeof(*fetch));
         fetch->bucket = stream->get->bucket;
         fetch->key = stream->get->key;
-        fetch->transport = stream->client->transport;
+        fetch->transport = stream->client->settings.transport;
         memcpy(fetch->if_match, stream->if_match, sizeof(fetch->if_match));
         fetch->offset = mr_plan_offset(&stream->plan, stream->next);
         fetch->len = stream->whole ? UINT64_MAX : mr_plan_length(&stream->plan, stream->next);

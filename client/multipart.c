@@ -37,8 +37,9 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
 
         if (rv != 0)
                 return rv;
-        if ((put->transport != MR_TRANSPORT_AUTO ? put->transport : client->transport) == MR_TRANSPORT_RDMA)
-                return -EOPNOTSUPP;
+        rv = mr_put_transport(client, put->transport != MR_TRANSPORT_AUTO ? put->transport : client->settings.transport, NULL);
+        if (rv != 0)
+                return rv;
         upload = calloc(1, sizeof(*upload));
         if (upload == NULL)
                 return -ENOMEM;

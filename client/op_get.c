@@ -43,7 +43,7 @@ static void download_of(struct mr_op *op, const struct mr_get *get, char *memory
         out->last = get->last;
         out->size = -1;
         out->restarts_max = RESTARTS;
-        out->transport = get->transport != MR_TRANSPORT_AUTO ? get->transport : op->client->transport;
+        out->transport = get->transport != MR_TRANSPORT_AUTO ? get->transport : op->client->settings.transport;
         out->memory = memory;
         out->room = get->place.len;
 }

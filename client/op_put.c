@@ -76,7 +76,7 @@ static void put_ended(void *arg, struct mr_putting *putting, int rv)
 static int put_begin(struct mr_client *client, const void *what, const struct mr_target *target)
 {
         const struct mr_put *from = what;
-        enum mr_transport transport = from->transport != MR_TRANSPORT_AUTO ? from->transport : client->transport;
+        enum mr_transport transport = from->transport != MR_TRANSPORT_AUTO ? from->transport : client->settings.transport;
         struct put_op *put;
         struct mr_op *op;
         char *memory;
@@ -95,8 +95,8 @@ static int put_begin(struct mr_client *client, const void *what, const struct mr
                 mr_op_abandon(op, 1);
                 return rv;
         }
-        if (rv == 0 && transport == MR_TRANSPORT_RDMA)
-                rv = mr_failure(&op->result.error, -EOPNOTSUPP, "there is no RDMA session with this endpoint");
+        if (rv == 0)
+                rv = mr_put_transport(client, transport, &op->result.error);
         if (rv == 0) {
                 put->putting.client = client;
                 put->putting.head = &put->copy.head;

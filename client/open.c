@@ -142,7 +142,7 @@ static int take_numbers(const struct mr_options *options, struct mr_settings *se
         settings->part_size = options->part_size;
         settings->sign_body = options->sign_body;
         settings->checksum = options->checksum;
-        core->transport = options->transport;
+        settings->transport = options->transport;
         return 0;
 }
 

@@ -30,6 +30,9 @@ void mr_put_conditions(const struct mr_put_head *head, struct mr_request *reques
 /* The checksum that settings ask for; false: none. */
 bool mr_put_checksum(const struct mr_client *client, enum s3_checksum *out);
 
+/* Can a PUT go by this transport? -EOPNOTSUPP: no; err is filled. */
+int mr_put_transport(const struct mr_client *client, enum mr_transport transport, struct mr_error *err);
+
 /* What completing needs to know of a part. */
 struct mr_part {
         char etag[96]; /* as answered, with quotes; "": not there */

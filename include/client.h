@@ -19,6 +19,7 @@ struct mr_settings {
         char ca_file[1024]; /* PEM bundle that TLS trusts; "": the system's */
         enum mr_sign_body sign_body;
         enum mr_checksum checksum;
+        enum mr_transport transport;
         unsigned parallel;          /* requests at once, 1..64 */
         unsigned attempts;          /* per request, 1..20 */
         unsigned connect_timeout_s; /* 1..300 */
