@@ -15,7 +15,7 @@
 
 struct mr_buffer {
         /* constant */
-        char *memory; /* NULL: a dma-buf */
+        char *memory;       /* NULL: a dma-buf */
         size_t len, mapped; /* mapped: bytes that are ours; 0: the caller's */
         int fd;             /* of a dma-buf, with fd_offset; else -1 */
         uint64_t fd_offset;
@@ -49,7 +49,8 @@ int mr_buffer_new(struct mr_client *client, size_t len, unsigned flags, struct m
         buffer->len = len;
         buffer->mapped = (len + page - 1) / page * page;
         if (flags & MR_BUFFER_HUGE)
-                memory = mmap(NULL, buffer->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+                memory = mmap(NULL, buffer->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+                              -1, 0);
         if (memory == MAP_FAILED)
                 memory = mmap(NULL, buffer->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) {
@@ -134,7 +135,8 @@ int mr_place_take(struct mr_client *client, const struct mr_place *place, struct
                 *memory = place->memory != NULL ? (char *)place->memory + place->offset : (char *)"";
                 return 0;
         }
-        if (place->memory != NULL || place->offset > place->buffer->len || place->len > place->buffer->len - place->offset)
+        if (place->memory != NULL || place->offset > place->buffer->len ||
+            place->len > place->buffer->len - place->offset)
                 return -EINVAL;
         if (place->buffer->memory == NULL)
                 return -EOPNOTSUPP;

@@ -87,7 +87,8 @@ static bool body_is_signed(const struct mr_client *client, const struct mr_reque
 
 static bool body_is_hashed(const struct mr_client *client, const struct mr_request *request)
 {
-        return request->has_checksum || (request->len > 0 && !request->unsigned_request && body_is_signed(client, request));
+        return request->has_checksum ||
+               (request->len > 0 && !request->unsigned_request && body_is_signed(client, request));
 }
 
 bool mr_compose_waits(struct mr_client *client, const struct mr_request *request)
@@ -220,8 +221,8 @@ struct signing {
 };
 
 /* Signs exactly the headers given, and adds the signature to what curl sends. */
-static int sign(const struct mr_client *client, const struct signing *signing, const char *method, const struct s3_header *headers,
-                size_t count, struct mr_composed *out)
+static int sign(const struct mr_client *client, const struct signing *signing, const char *method,
+                const struct s3_header *headers, size_t count, struct mr_composed *out)
 {
         struct s3_request signed_part = {
                 .method = s3_str_of(method),
@@ -243,8 +244,8 @@ static int sign(const struct mr_client *client, const struct signing *signing, c
         return rv < 0 ? rv : add_line(out, "Authorization", authorization);
 }
 
-static int build_headers(const struct mr_client *client, const struct mr_request *request, const struct signing *signing,
-                         struct mr_composed *out)
+static int build_headers(const struct mr_client *client, const struct mr_request *request,
+                         const struct signing *signing, struct mr_composed *out)
 {
         struct s3_header headers[MR_HEADERS_MAX + 6];
         char date[S3_DATE_AMZ_SIZE], sum[S3_CHECKSUM_TEXT];
@@ -285,8 +286,8 @@ int mr_compose(struct mr_client *client, struct mr_request *request, struct mr_c
 
         out->lines = NULL;
         if (rv == 0 && !request->unsigned_request && !mr_creds_none(client->creds)) {
-                rv = mr_creds_take(client->creds, client->settings.region, signing.now_ms, &signing.key, &signing.derived,
-                                   &request->error);
+                rv = mr_creds_take(client->creds, client->settings.region, signing.now_ms, &signing.key,
+                                   &signing.derived, &request->error);
                 if (rv == 0)
                         request->key_generation = signing.key->generation;
         }

@@ -38,16 +38,17 @@ struct mr_client {
         struct mr_creds *creds;                   /* has a lock of its own */
         pid_t pid;
 
-        atomic_bool canceled;                          /* any thread, signal handlers */
-        _Atomic(struct mr_loop *) loop[MR_THREADS_MAX]; /* written under lock, read by signal handlers; never taken away before the end */
+        atomic_bool canceled; /* any thread, signal handlers */
+        _Atomic(struct mr_loop *)
+                loop[MR_THREADS_MAX]; /* written under lock, read by signal handlers; never taken away before the end */
 
         /* guarded by lock */
         pthread_mutex_t lock;
-        pthread_cond_t quiet;          /* busy became 0 */
-        pthread_cond_t work;           /* a worker has something to do, or is to end */
+        pthread_cond_t quiet; /* busy became 0 */
+        pthread_cond_t work;  /* a worker has something to do, or is to end */
         unsigned loops;
-        unsigned busy;                 /* requests, operations and jobs that have not ended */
-        unsigned active;               /* requests that have a turn: at most settings.parallel */
+        unsigned busy;                  /* requests, operations and jobs that have not ended */
+        unsigned active;                /* requests that have a turn: at most settings.parallel */
         struct mr_request_list waiting; /* for a turn */
         struct mr_job *job_first, *job_last;
         pthread_t worker[MR_THREADS_MAX];

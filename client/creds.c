@@ -107,7 +107,8 @@ static void adopt(struct mr_creds *creds, struct mr_key *key, bool renewable)
         if (key->credentials.expires_s != 0) {
                 creds->expires_ms = key->credentials.expires_s * 1000;
                 life_ms = creds->expires_ms - now_ms;
-                creds->refresh_ms = creds->expires_ms - (life_ms / 3 < REFRESH_AHEAD_MS ? life_ms / 3 : REFRESH_AHEAD_MS);
+                creds->refresh_ms =
+                        creds->expires_ms - (life_ms / 3 < REFRESH_AHEAD_MS ? life_ms / 3 : REFRESH_AHEAD_MS);
         }
 }
 
@@ -118,9 +119,11 @@ static int ask(struct mr_creds *creds, struct mr_error *err)
         bool renewable = false;
         int rv;
 
+        if (key == NULL)
+                return mr_failure_errno(err, -ENOMEM);
         creds->asking = true;
         pthread_mutex_unlock(&creds->lock);
-        rv = key != NULL ? mr_creds_fetch(&creds->config, &key->credentials, &renewable, err) : mr_failure_errno(err, -ENOMEM);
+        rv = mr_creds_fetch(&creds->config, &key->credentials, &renewable, err);
         if (rv == 0 && key->credentials.access_key[0] == '\0')
                 rv = mr_failure(err, -EACCES, "the source of credentials gave none");
         pthread_mutex_lock(&creds->lock);
@@ -131,8 +134,7 @@ static int ask(struct mr_creds *creds, struct mr_error *err)
                 adopt(creds, key, renewable);
                 return 0;
         }
-        if (key != NULL)
-                explicit_bzero(key, sizeof(*key));
+        explicit_bzero(key, sizeof(*key));
         free(key);
         creds->refresh_ms = mr_core_now_ms() + ASK_AGAIN_AFTER_MS;
         return rv;
@@ -151,8 +153,8 @@ static void derive(struct mr_creds *creds, const char *region, int64_t now_ms)
         s3_signing_key_derive(s3_str_of(creds->key->credentials.secret_key), creds->day, region, "s3", &creds->signing);
 }
 
-int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, struct mr_key **out, struct s3_signing_key *signing,
-                  struct mr_error *err)
+int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, struct mr_key **out,
+                  struct s3_signing_key *signing, struct mr_error *err)
 {
         int rv = 0;
 

@@ -14,9 +14,9 @@ struct mr_creds_config {
         mr_credentials_fn fn;        /* CALLBACK */
         void *fn_arg;
         char profile[256];
-        char region[64];     /* of the token service */
+        char region[64]; /* of the token service */
         char ca_file[1024];
-        unsigned timeout_s;  /* of one request, or of the process */
+        unsigned timeout_s; /* of one request, or of the process */
 };
 
 struct mr_creds;
@@ -40,8 +40,8 @@ struct mr_key {
  * Credentials that are good for now, and the key that they sign with in region at now_ms. Refreshed before they expire, by one thread at a time; a source
  * that fails meanwhile is no failure before they have expired. -EACCES: there are none. Fills err.
  */
-int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, struct mr_key **out, struct s3_signing_key *signing,
-                  struct mr_error *err);
+int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, struct mr_key **out,
+                  struct s3_signing_key *signing, struct mr_error *err);
 void mr_key_put(struct mr_key *key);
 /* The endpoint calls those of this generation expired. True: there will be others. */
 bool mr_creds_refused(struct mr_creds *creds, uint64_t generation);
@@ -49,12 +49,14 @@ bool mr_creds_refused(struct mr_creds *creds, uint64_t generation);
 /* ---- sources ------------------------------------------------------------------------------------- */
 
 /* Asks the source; out is zeroed before. Waits. renewable: asking again may give others. */
-int mr_creds_fetch(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err);
+int mr_creds_fetch(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                   struct mr_error *err);
 
 /* creds_remote.c: each as mr_creds_fetch(). */
-int mr_creds_web_identity(const struct mr_creds_config *config, const char *token_file, const char *role, const char *session,
-                          struct mr_credentials *out, struct mr_error *err);
+int mr_creds_web_identity(const struct mr_creds_config *config, const char *token_file, const char *role,
+                          const char *session, struct mr_credentials *out, struct mr_error *err);
 int mr_creds_container(const struct mr_creds_config *config, struct mr_credentials *out, struct mr_error *err);
-int mr_creds_process(const struct mr_creds_config *config, const char *command, struct mr_credentials *out, struct mr_error *err);
+int mr_creds_process(const struct mr_creds_config *config, const char *command, struct mr_credentials *out,
+                     struct mr_error *err);
 
 #endif

@@ -48,7 +48,8 @@ static int set(char *out, size_t size, const char *value)
         return 0;
 }
 
-static int set_all(struct mr_credentials *out, const char *key, const char *secret, const char *token, const char *expires)
+static int set_all(struct mr_credentials *out, const char *key, const char *secret, const char *token,
+                   const char *expires)
 {
         int64_t ms = 0;
         int rv = set(out->access_key, sizeof(out->access_key), key);
@@ -107,8 +108,8 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
         return add(arg, data, size * count) == 0 ? size * count : 0;
 }
 
-static CURLcode perform(const struct mr_creds_config *config, const char *url, const char *form, const struct curl_slist *lines,
-                        struct text *answer, long *status)
+static CURLcode perform(const struct mr_creds_config *config, const char *url, const char *form,
+                        const struct curl_slist *lines, struct text *answer, long *status)
 {
         CURL *curl = curl_easy_init();
         CURLcode code = CURLE_OUT_OF_MEMORY;
@@ -134,8 +135,8 @@ static CURLcode perform(const struct mr_creds_config *config, const char *url, c
         return code;
 }
 
-static int fetch(const struct mr_creds_config *config, const char *url, const char *form, const struct curl_slist *lines,
-                 struct text *answer, struct mr_error *err)
+static int fetch(const struct mr_creds_config *config, const char *url, const char *form,
+                 const struct curl_slist *lines, struct text *answer, struct mr_error *err)
 {
         CURLcode code = CURLE_OK;
         long status = 0;
@@ -193,8 +194,8 @@ static int form_add(char *form, size_t size, const char *name, const char *value
         return 0;
 }
 
-int mr_creds_web_identity(const struct mr_creds_config *config, const char *token_file, const char *role, const char *session,
-                          struct mr_credentials *out, struct mr_error *err)
+int mr_creds_web_identity(const struct mr_creds_config *config, const char *token_file, const char *role,
+                          const char *session, struct mr_credentials *out, struct mr_error *err)
 {
         size_t size = 3 * ANSWER_MAX + 8192;
         struct text *text = malloc(sizeof(*text));
@@ -224,7 +225,8 @@ int mr_creds_web_identity(const struct mr_creds_config *config, const char *toke
         }
         service_url(config, url, sizeof(url));
         rv = fetch(config, url, form, NULL, text, err);
-        if (rv == 0 && (mr_answer_read(text->data, text->len, "AssumeRoleWithWebIdentityResponse", 2, take_credentials, out) != 0 ||
+        if (rv == 0 && (mr_answer_read(text->data, text->len, "AssumeRoleWithWebIdentityResponse", 2, take_credentials,
+                                       out) != 0 ||
                         out->access_key[0] == '\0'))
                 rv = mr_failure(err, -EACCES, "the answer of %s has no credentials", url);
 out:
@@ -242,7 +244,8 @@ out:
 /* Whoever can set a variable must not make us send the token in the clear to just anybody. */
 static bool is_trusted(const char *url)
 {
-        static const char *const hosts[] = {"127.", "localhost", "[::1]", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
+        static const char *const hosts[] = {"127.",          "localhost",      "[::1]",
+                                            "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
 
         if (strncmp(url, "https://", 8) == 0)
                 return true;
@@ -252,7 +255,8 @@ static bool is_trusted(const char *url)
                 size_t len = strlen(hosts[i]);
 
                 if (strncmp(url + 7, hosts[i], len) == 0 &&
-                    (i == 0 ? strspn(url + 7, "0123456789.") == strcspn(url + 7, ":/") : strchr(":/", url[7 + len]) != NULL))
+                    (i == 0 ? strspn(url + 7, "0123456789.") == strcspn(url + 7, ":/")
+                            : strchr(":/", url[7 + len]) != NULL))
                         return true;
         }
         return false;
@@ -260,7 +264,8 @@ static bool is_trusted(const char *url)
 
 static int container_url(char *out, size_t size, struct mr_error *err)
 {
-        const char *full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI"), *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+        const char *full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+                   *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
         int n;
 
         if (relative != NULL && relative[0] != '\0')
@@ -269,12 +274,14 @@ static int container_url(char *out, size_t size, struct mr_error *err)
                 n = snprintf(out, size, "%s", full);
         if (n < 0 || (size_t)n >= size)
                 return mr_failure(err, -EINVAL, "the address of the container's credentials is too long");
-        return is_trusted(out) ? 0 : mr_failure(err, -EINVAL, "%s is neither https:// nor an address of this host", out);
+        return is_trusted(out) ? 0
+                               : mr_failure(err, -EINVAL, "%s is neither https:// nor an address of this host", out);
 }
 
 static int container_token(struct text *text, struct curl_slist **lines, struct mr_error *err)
 {
-        const char *file = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"), *token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+        const char *file = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+                   *token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
         char *line;
         int rv = 0;
 
@@ -374,7 +381,8 @@ static int read_output(int fd, unsigned timeout_s, struct text *out)
         }
 }
 
-int mr_creds_process(const struct mr_creds_config *config, const char *command, struct mr_credentials *out, struct mr_error *err)
+int mr_creds_process(const struct mr_creds_config *config, const char *command, struct mr_credentials *out,
+                     struct mr_error *err)
 {
         struct text *text = malloc(sizeof(*text));
         int fd = -1, status = 0, rv;
@@ -394,7 +402,8 @@ int mr_creds_process(const struct mr_creds_config *config, const char *command, 
         if (rv != 0)
                 mr_failure(err, -EACCES, "credential_process: %s", strerror(-rv));
         else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                mr_failure(err, -EACCES, "credential_process ended with status %d", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+                mr_failure(err, -EACCES, "credential_process ended with status %d",
+                           WIFEXITED(status) ? WEXITSTATUS(status) : -1);
         else if (read_json(text, "SessionToken", out) != 0)
                 mr_failure(err, -EACCES, "credential_process did not print credentials");
         else

@@ -27,7 +27,8 @@ static int set(char *out, size_t size, const char *value, const char *what, stru
         return 0;
 }
 
-static int from_environment(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+static int from_environment(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                            struct mr_error *err)
 {
         const char *key = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
         int rv;
@@ -38,11 +39,13 @@ static int from_environment(const struct mr_creds_config *config, struct mr_cred
         if (rv == 0)
                 rv = set(out->secret_key, sizeof(out->secret_key), secret, "AWS_SECRET_ACCESS_KEY", err);
         if (rv == 0)
-                rv = set(out->session_token, sizeof(out->session_token), variable("AWS_SESSION_TOKEN"), "AWS_SESSION_TOKEN", err);
+                rv = set(out->session_token, sizeof(out->session_token), variable("AWS_SESSION_TOKEN"),
+                         "AWS_SESSION_TOKEN", err);
         return rv;
 }
 
-static int from_web_identity(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+static int from_web_identity(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                             struct mr_error *err)
 {
         const char *file = variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = variable("AWS_ROLE_ARN");
 
@@ -52,7 +55,8 @@ static int from_web_identity(const struct mr_creds_config *config, struct mr_cre
         return mr_creds_web_identity(config, file, role, variable("AWS_ROLE_SESSION_NAME"), out, err);
 }
 
-static int from_profile(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+static int from_profile(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                        struct mr_error *err)
 {
         struct mr_profile *profile = malloc(sizeof(*profile));
         int rv;
@@ -64,10 +68,12 @@ static int from_profile(const struct mr_creds_config *config, struct mr_credenti
                 goto out;
         *renewable = true; /* who rotates keys writes the file again */
         if (profile->token_file[0] != '\0' && profile->role[0] != '\0')
-                rv = mr_creds_web_identity(config, profile->token_file, profile->role, profile->session[0] != '\0' ? profile->session : NULL,
-                                           out, err);
+                rv = mr_creds_web_identity(config, profile->token_file, profile->role,
+                                           profile->session[0] != '\0' ? profile->session : NULL, out, err);
         else if (profile->role[0] != '\0' && profile->source_profile[0] != '\0')
-                rv = mr_failure(err, -EACCES, "profile %s takes a role of another profile, which this library does not do; credential_process can",
+                rv = mr_failure(err, -EACCES,
+                                "profile %s takes a role of another profile, which this library does not do; "
+                                "credential_process can",
                                 config->profile);
         else if (profile->credentials.access_key[0] != '\0' && profile->credentials.secret_key[0] != '\0')
                 *out = profile->credentials;
@@ -81,15 +87,18 @@ out:
         return rv;
 }
 
-static int from_container(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+static int from_container(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                          struct mr_error *err)
 {
-        if (variable("AWS_CONTAINER_CREDENTIALS_FULL_URI") == NULL && variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") == NULL)
+        if (variable("AWS_CONTAINER_CREDENTIALS_FULL_URI") == NULL &&
+            variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") == NULL)
                 return mr_failure(err, -ENOENT, "AWS_CONTAINER_CREDENTIALS_FULL_URI is not set");
         *renewable = true;
         return mr_creds_container(config, out, err);
 }
 
-static int from_caller(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+static int from_caller(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                       struct mr_error *err)
 {
         int rv = config->fn(config->fn_arg, out);
 
@@ -100,15 +109,18 @@ static int from_caller(const struct mr_creds_config *config, struct mr_credentia
         return rv == 0 ? 0 : mr_failure(err, rv < 0 ? rv : -EACCES, "the program's source of credentials failed");
 }
 
-static int given(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+static int given(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                 struct mr_error *err)
 {
         *out = config->given;
         return 0;
 }
 
-typedef int (*source_fn)(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err);
+typedef int (*source_fn)(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                         struct mr_error *err);
 
-static int first_of_all(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+static int first_of_all(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                        struct mr_error *err)
 {
         static const source_fn order[] = {from_environment, from_web_identity, from_profile, from_container};
         int rv = -ENOENT;
@@ -120,20 +132,19 @@ static int first_of_all(const struct mr_creds_config *config, struct mr_credenti
         }
         if (rv == -ENOENT)
                 return mr_failure(err, -EACCES,
-                                  "no credentials: neither in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) nor in profile %s",
+                                  "no credentials: neither in the environment (AWS_ACCESS_KEY_ID, "
+                                  "AWS_SECRET_ACCESS_KEY) nor in profile %s",
                                   config->profile);
         return rv;
 }
 
-int mr_creds_fetch(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable, struct mr_error *err)
+int mr_creds_fetch(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                   struct mr_error *err)
 {
         static const source_fn sources[] = {
-                [MR_CREDENTIALS_AUTO] = first_of_all,
-                [MR_CREDENTIALS_EXPLICIT] = given,
-                [MR_CREDENTIALS_CALLBACK] = from_caller,
-                [MR_CREDENTIALS_ENVIRONMENT] = from_environment,
-                [MR_CREDENTIALS_PROFILE] = from_profile,
-                [MR_CREDENTIALS_WEB_IDENTITY] = from_web_identity,
+                [MR_CREDENTIALS_AUTO] = first_of_all,        [MR_CREDENTIALS_EXPLICIT] = given,
+                [MR_CREDENTIALS_CALLBACK] = from_caller,     [MR_CREDENTIALS_ENVIRONMENT] = from_environment,
+                [MR_CREDENTIALS_PROFILE] = from_profile,     [MR_CREDENTIALS_WEB_IDENTITY] = from_web_identity,
                 [MR_CREDENTIALS_CONTAINER] = from_container,
         };
         struct mr_error ignored;

@@ -287,12 +287,14 @@ static int get_known(struct mr_download *download)
                         want = download->len;
         }
         if (download->memory != NULL && want > download->room)
-                return mr_failure(&download->error, -EMSGSIZE, "the object's %llu bytes do not fit their place", (unsigned long long)size);
+                return mr_failure(&download->error, -EMSGSIZE, "the object's %llu bytes do not fit their place",
+                                  (unsigned long long)size);
         mr_etag_quote(download->if_match, download->info.etag);
         if (want <= part_size(download) || (download->if_match[0] == '\0' && download->version_id == NULL))
                 return want == size ? get_single(download, 0, 0, 0) : get_single(download, download->base, want, 0);
         mr_plan_download(want, download->client->settings.part_size, &download->plan);
-        download->summed = want == size && mr_info_checksum(&download->info, false, &download->sum_kind, download->wanted);
+        download->summed =
+                want == size && mr_info_checksum(&download->info, false, &download->sum_kind, download->wanted);
         return get_parts(download);
 }
 

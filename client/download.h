@@ -15,7 +15,7 @@ struct mr_download {
         uint64_t offset, len, last;    /* as in struct mr_get */
         int64_t size;                  /* known beforehand, with etag; -1: not */
         unsigned restarts_max;
-        const atomic_bool *canceled;   /* as in struct mr_request */
+        const atomic_bool *canceled; /* as in struct mr_request */
         enum mr_transport transport;
 
         char *memory; /* of room bytes; NULL: write(), with the offset in what is wanted, any thread, several at once */

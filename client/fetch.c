@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_checksum *kind, uint8_t value[S3_CHECKSUM_MAX])
+bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_checksum *kind,
+                      uint8_t value[S3_CHECKSUM_MAX])
 {
         if (info->checksum_kind[0] == '\0' || info->checksum_composite)
                 return false;
@@ -36,11 +37,13 @@ static void ask(struct mr_fetch *fetch)
 
         fetch->ranged = true;
         if (fetch->want != UINT64_MAX && fetch->got < fetch->want)
-                snprintf(fetch->range, sizeof(fetch->range), "bytes=%llu-%llu", first, (unsigned long long)(fetch->offset + fetch->want - 1));
+                snprintf(fetch->range, sizeof(fetch->range), "bytes=%llu-%llu", first,
+                         (unsigned long long)(fetch->offset + fetch->want - 1));
         else if (fetch->last != 0)
                 snprintf(fetch->range, sizeof(fetch->range), "bytes=-%llu", (unsigned long long)fetch->last);
         else if (fetch->len != UINT64_MAX)
-                snprintf(fetch->range, sizeof(fetch->range), "bytes=%llu-%llu", first, (unsigned long long)(fetch->offset + fetch->len - 1));
+                snprintf(fetch->range, sizeof(fetch->range), "bytes=%llu-%llu", first,
+                         (unsigned long long)(fetch->offset + fetch->len - 1));
         else if (first != 0)
                 snprintf(fetch->range, sizeof(fetch->range), "bytes=%llu-", first);
         else
@@ -93,7 +96,8 @@ static int read_content_range(struct mr_fetch *fetch, const struct mr_response *
         const char *text = mr_response_header(response, "content-range");
         unsigned long long first, last, size;
 
-        if (text == NULL || sscanf(text, "bytes %llu-%llu/%llu", &first, &last, &size) != 3 || last < first || last >= size)
+        if (text == NULL || sscanf(text, "bytes %llu-%llu/%llu", &first, &last, &size) != 3 || last < first ||
+            last >= size)
                 return -EPROTO;
         if (fetch->last == 0 && first != fetch->offset)
                 return -EPROTO;
@@ -235,7 +239,8 @@ static int check_sums(struct mr_fetch *fetch, struct mr_error *err)
         if (!fetch->has_wanted)
                 return 0;
         if (memcmp(fetch->sum, fetch->wanted, s3_checksum_info(fetch->sum_kind)->len) != 0) {
-                mr_failure(err, -EBADMSG, "the bytes received do not match the object's %s", s3_checksum_info(fetch->sum_kind)->algorithm);
+                mr_failure(err, -EBADMSG, "the bytes received do not match the object's %s",
+                           s3_checksum_info(fetch->sum_kind)->algorithm);
                 if (fetch->wire_verified)
                         return -EILSEQ; /* not the wire is wrong but the object: not to be tried again */
                 forget(fetch);
@@ -251,7 +256,9 @@ static int check(void *arg, const struct mr_response *response, struct mr_error 
         int rv = begin_answer(fetch, response);
 
         if (rv != 0)
-                return mr_failure(err, rv, rv == -EMSGSIZE ? "the object is larger than its place" : "the endpoint's answer is not one to a GET");
+                return mr_failure(err, rv,
+                                  rv == -EMSGSIZE ? "the object is larger than its place"
+                                                  : "the endpoint's answer is not one to a GET");
         if (fetch->got != fetch->want || (fetch->crc_follows && fetch->tail_got != sizeof(fetch->tail)))
                 return mr_failure(err, -EPROTO, "the endpoint sent %llu bytes of %llu", (unsigned long long)fetch->got,
                                   (unsigned long long)fetch->want);
@@ -273,7 +280,8 @@ static int explain(struct mr_fetch *fetch, int rv)
         if (err->http_status == 416)
                 return mr_failure(err, -ERANGE, "the range begins behind the object's end");
         if (rv == -EMSGSIZE)
-                return mr_failure(err, rv, "the object's %llu bytes do not fit their place", (unsigned long long)fetch->info.size);
+                return mr_failure(err, rv, "the object's %llu bytes do not fit their place",
+                                  (unsigned long long)fetch->info.size);
         return rv == -EILSEQ ? -EBADMSG : rv;
 }
 

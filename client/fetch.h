@@ -10,11 +10,11 @@
  */
 struct mr_fetch {
         const char *bucket, *key;
-        const char *version_id;    /* NULL: the current one */
-        char if_match[100];        /* with quotes; "": any at first, the one that the first answer was of from then on */
+        const char *version_id; /* NULL: the current one */
+        char if_match[100];     /* with quotes; "": any at first, the one that the first answer was of from then on */
         uint64_t offset;
-        uint64_t len;              /* UINT64_MAX: to the end */
-        uint64_t last;             /* not 0: the last bytes instead of offset and len */
+        uint64_t len;  /* UINT64_MAX: to the end */
+        uint64_t last; /* not 0: the last bytes instead of offset and len */
         enum mr_transport transport;
         const atomic_bool *stop, *canceled; /* as in struct mr_request */
 
@@ -43,17 +43,17 @@ struct mr_fetch {
 
         /* private to fetch.c */
         struct mr_request request;
-        uint64_t want;          /* bytes, once an answer told; UINT64_MAX: not yet */
-        bool ranged;            /* a Range was asked for: only a 206 will do */
-        bool answered;          /* a byte of the present answer has come, or it is over */
-        bool crc_known;         /* an answer named the CRC32C of its bytes, which begin at crc_from and end where the fetch ends */
+        uint64_t want; /* bytes, once an answer told; UINT64_MAX: not yet */
+        bool ranged;   /* a Range was asked for: only a 206 will do */
+        bool answered; /* a byte of the present answer has come, or it is over */
+        bool crc_known; /* an answer named the CRC32C of its bytes, which begin at crc_from and end where the fetch ends */
         bool crc_begun;
-        bool crc_follows;       /* it comes behind the bytes, in tail */
+        bool crc_follows; /* it comes behind the bytes, in tail */
         unsigned tail_got;
         uint8_t tail[4];
         uint64_t crc_from;
         uint32_t crc_wanted, crc;
-        bool has_wanted;        /* the object's own checksum */
+        bool has_wanted; /* the object's own checksum */
         uint8_t wanted[S3_CHECKSUM_MAX];
         struct s3_sums *sums;
         char range[64];
@@ -67,6 +67,7 @@ struct mr_fetch {
 int mr_fetch_start(struct mr_client *client, struct mr_fetch *fetch);
 
 /* The object's own checksum of all its bytes, where it has one that ranges' checksums can be made into. */
-bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_checksum *kind, uint8_t value[S3_CHECKSUM_MAX]);
+bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_checksum *kind,
+                      uint8_t value[S3_CHECKSUM_MAX]);
 
 #endif

@@ -44,7 +44,8 @@ static void download_ended(void *arg, struct mr_download *download, int rv)
         mr_wait_tell(arg, rv);
 }
 
-int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out, struct mr_error *err)
+int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
+                struct mr_error *err)
 {
         struct mr_download *download = calloc(1, sizeof(*download));
         uint64_t part = client->settings.part_size != 0 ? client->settings.part_size : MR_GET_PART;
@@ -218,7 +219,8 @@ static int check_sum(struct stream *stream, struct mr_error *err)
         s3_parts_sum_final(stream->sum, found);
         if (memcmp(found, stream->wanted, s3_checksum_info(stream->sum_kind)->len) == 0)
                 return 0;
-        return mr_failure(err, -EBADMSG, "the bytes received do not match the object's %s", s3_checksum_info(stream->sum_kind)->algorithm);
+        return mr_failure(err, -EBADMSG, "the bytes received do not match the object's %s",
+                          s3_checksum_info(stream->sum_kind)->algorithm);
 }
 
 static int run(struct stream *stream, struct mr_error *err)
@@ -228,7 +230,8 @@ static int run(struct stream *stream, struct mr_error *err)
         for (unsigned i = 0; i < stream->slots && rv == 0; i++) {
                 stream->slot[i].stream = stream;
                 stream->slot[i].buffer = malloc((size_t)stream->plan.part_size + 1);
-                rv = stream->slot[i].buffer == NULL ? mr_failure_errno(err, -ENOMEM) : fetch_next(stream, &stream->slot[i], err);
+                rv = stream->slot[i].buffer == NULL ? mr_failure_errno(err, -ENOMEM)
+                                                    : fetch_next(stream, &stream->slot[i], err);
         }
         for (uint32_t i = 0; i < stream->plan.parts && rv == 0; i++)
                 rv = hand_on(stream, i, err);
@@ -277,9 +280,14 @@ static int plan(struct stream *stream, struct mr_error *err)
         return rv == 0 ? 0 : mr_failure_errno(err, rv);
 }
 
-int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out, struct mr_error *err)
+int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
+                  struct mr_error *err)
 {
-        struct stream stream = {.client = client, .get = get, .fd = fd, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+        struct stream stream = {.client = client,
+                                .get = get,
+                                .fd = fd,
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .ended = PTHREAD_COND_INITIALIZER};
         struct mr_error ignored;
         uint64_t most;
         int rv;
@@ -291,7 +299,9 @@ int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd,
         if (rv == 0) {
                 most = MR_GET_STREAM_MEMORY / (stream.plan.part_size > 0 ? stream.plan.part_size : 1);
                 stream.slots = most < client->settings.parallel ? (unsigned)most : client->settings.parallel;
-                stream.slots = stream.slots > stream.plan.parts ? stream.plan.parts : stream.slots == 0 ? 1 : stream.slots;
+                stream.slots = stream.slots > stream.plan.parts ? stream.plan.parts
+                               : stream.slots == 0              ? 1
+                                                                : stream.slots;
                 stream.slot = calloc(stream.slots, sizeof(*stream.slot));
                 rv = stream.slot != NULL ? run(&stream, err) : mr_failure_errno(err, -ENOMEM);
         }

@@ -177,8 +177,8 @@ static int uploads_page(struct mr_client *client, const char *bucket, const char
         page_clear(page);
         rv = mr_request_run(client, &request, &response, err);
         if (rv == 0) {
-                rv = mr_answer_read(response.body != NULL ? response.body : "", response.body_len, "ListMultipartUploadsResult", 1,
-                                    take_upload, page);
+                rv = mr_answer_read(response.body != NULL ? response.body : "", response.body_len,
+                                    "ListMultipartUploadsResult", 1, take_upload, page);
                 if (rv == 0)
                         rv = page_decode(page);
                 if (rv != 0)

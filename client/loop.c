@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define HANDLES_KEPT 64u
+#define HANDLES_KEPT  64u
 #define LOOK_EVERY_MS 1000
 
 struct mr_loop {

@@ -37,7 +37,8 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
 
         if (rv != 0)
                 return rv;
-        rv = mr_put_transport(client, put->transport != MR_TRANSPORT_AUTO ? put->transport : client->settings.transport, NULL);
+        rv = mr_put_transport(client, put->transport != MR_TRANSPORT_AUTO ? put->transport : client->settings.transport,
+                              NULL);
         if (rv != 0)
                 return rv;
         upload = calloc(1, sizeof(*upload));
@@ -172,8 +173,8 @@ static int part_begin(struct mr_client *client, const void *arg, const struct mr
         return 0;
 }
 
-int mr_multipart_part_start(struct mr_multipart *upload, unsigned number, const struct mr_place *place, struct mr_queue *queue, void *tag,
-                            uint64_t *op)
+int mr_multipart_part_start(struct mr_multipart *upload, unsigned number, const struct mr_place *place,
+                            struct mr_queue *queue, void *tag, uint64_t *op)
 {
         struct part_what what = {upload, number, place};
 

@@ -245,8 +245,8 @@ static int reply_of(struct mr_client *client, struct mr_request *request, struct
         return rv;
 }
 
-int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[], struct mr_reply *out,
-             struct mr_error *err)
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
+             struct mr_reply *out, struct mr_error *err)
 {
         struct mr_request request = {.method = method, .admin_path = path};
         unsigned i;

@@ -56,7 +56,8 @@ static void table_remove(struct mr_op *op)
         pthread_mutex_unlock(&client->lock);
 }
 
-int mr_op_new(struct mr_client *client, size_t size, unsigned results, const struct mr_target *target, struct mr_op **out)
+int mr_op_new(struct mr_client *client, size_t size, unsigned results, const struct mr_target *target,
+              struct mr_op **out)
 {
         struct mr_op *op;
         int rv = mr_core_enter(client);
@@ -138,7 +139,8 @@ const char *mr_op_text(struct mr_op *op, const char *text)
         return copy->data;
 }
 
-int mr_op_await(struct mr_client *client, int (*start)(struct mr_client *client, const void *what, const struct mr_target *target),
+int mr_op_await(struct mr_client *client,
+                int (*start)(struct mr_client *client, const void *what, const struct mr_target *target),
                 const void *what, struct mr_result *out)
 {
         struct mr_wait wait = MR_WAIT_INIT;

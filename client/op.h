@@ -29,8 +29,8 @@ struct mr_op {
         struct mr_buffer *buffer;
         struct mr_text *texts;
         bool no_memory;
-        atomic_bool canceled;             /* any thread */
-        void (*free)(struct mr_op *op);   /* what it has beside this; may be NULL */
+        atomic_bool canceled;           /* any thread */
+        void (*free)(struct mr_op *op); /* what it has beside this; may be NULL */
 };
 
 /* Where a result is to go: a queue and a tag, or a waiting thread. */
@@ -43,7 +43,8 @@ struct mr_target {
 };
 
 /* An operation in an allocation of size bytes, zeroed, that begins with it; results: how many it will give. -ENOMEM, -ECHILD, -EAGAIN. */
-int mr_op_new(struct mr_client *client, size_t size, unsigned results, const struct mr_target *target, struct mr_op **out);
+int mr_op_new(struct mr_client *client, size_t size, unsigned results, const struct mr_target *target,
+              struct mr_op **out);
 /* Nothing was begun. */
 void mr_op_abandon(struct mr_op *op, unsigned results);
 /* The result is whole, and its code tells: the last that the operation does. Frees it, or leaves that to the queue. */
@@ -52,7 +53,8 @@ void mr_op_end(struct mr_op *op, int code);
 const char *mr_op_text(struct mr_op *op, const char *text);
 
 /* Runs start with a target of this thread's, and waits. out may be NULL. */
-int mr_op_await(struct mr_client *client, int (*start)(struct mr_client *client, const void *what, const struct mr_target *target),
+int mr_op_await(struct mr_client *client,
+                int (*start)(struct mr_client *client, const void *what, const struct mr_target *target),
                 const void *what, struct mr_result *out);
 
 /* ---- queue.c ------------------------------------------------------------------------------------- */

@@ -18,8 +18,8 @@ static int check(const struct mr_get *get)
                 return -EINVAL;
         if (get->last != 0 && (get->offset != 0 || get->len != 0))
                 return -EINVAL;
-        if (get->len > get->place.len || get->last > get->place.len || get->len > INT64_MAX - (get->offset & INT64_MAX) ||
-            get->offset > INT64_MAX)
+        if (get->len > get->place.len || get->last > get->place.len ||
+            get->len > INT64_MAX - (get->offset & INT64_MAX) || get->offset > INT64_MAX)
                 return -EINVAL;
         if (get->transport > MR_TRANSPORT_RDMA || get->flags != 0)
                 return -EINVAL;
@@ -290,7 +290,8 @@ static int batch_copy(struct batch_op *batch, const struct mr_batch *from)
                 *get = from->gets[i];
                 batch->entry[i].batch = batch;
                 batch->entry[i].node.take = take_entry;
-                get->bucket = i > 0 && bucket == from->gets[i - 1].bucket ? batch->entry[i - 1].get.bucket : mr_op_text(&batch->op, bucket);
+                get->bucket = i > 0 && bucket == from->gets[i - 1].bucket ? batch->entry[i - 1].get.bucket
+                                                                          : mr_op_text(&batch->op, bucket);
                 get->key = mr_op_text(&batch->op, get->key);
                 get->version_id = mr_op_text(&batch->op, get->version_id);
                 get->if_match = mr_op_text(&batch->op, get->if_match);
@@ -339,7 +340,8 @@ static int batch_begin(struct mr_client *client, const void *what, const struct 
         return 0;
 }
 
-int mr_get_batch_start(struct mr_client *client, const struct mr_batch *batch, struct mr_queue *queue, void *tag, uint64_t *op)
+int mr_get_batch_start(struct mr_client *client, const struct mr_batch *batch, struct mr_queue *queue, void *tag,
+                       uint64_t *op)
 {
         return batch_begin(client, batch, &(struct mr_target){.queue = queue, .tag = tag, .op = op});
 }

@@ -76,7 +76,8 @@ static void put_ended(void *arg, struct mr_putting *putting, int rv)
 static int put_begin(struct mr_client *client, const void *what, const struct mr_target *target)
 {
         const struct mr_put *from = what;
-        enum mr_transport transport = from->transport != MR_TRANSPORT_AUTO ? from->transport : client->settings.transport;
+        enum mr_transport transport =
+                from->transport != MR_TRANSPORT_AUTO ? from->transport : client->settings.transport;
         struct put_op *put;
         struct mr_op *op;
         char *memory;

@@ -54,8 +54,8 @@ static void answered(void *arg, struct mr_request *request, int rv)
         }
 }
 
-static int small_new(struct mr_client *client, const struct mr_target *target, const char *method, const char *bucket, const char *key,
-                     int (*finish_fn)(struct small_op *small), struct small_op **out)
+static int small_new(struct mr_client *client, const struct mr_target *target, const char *method, const char *bucket,
+                     const char *key, int (*finish_fn)(struct small_op *small), struct small_op **out)
 {
         struct mr_op *op;
         int rv;
@@ -139,7 +139,8 @@ int mr_head_start(struct mr_client *client, const struct mr_head *head, struct m
         return head_begin(client, head, &(struct mr_target){.queue = queue, .tag = tag, .op = op});
 }
 
-int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out, struct mr_error *err)
+int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
+            struct mr_error *err)
 {
         struct mr_head head = {.bucket = bucket, .key = key};
         struct mr_result result;
@@ -159,8 +160,10 @@ static int list_finish(struct small_op *small)
         int rv = mr_page_read(response->body != NULL ? response->body : "", response->body_len, &small->op.result.page);
 
         if (rv == -ENODATA)
-                return mr_failure(&small->op.result.error, -EPROTO, "a truncated listing does not say where it goes on");
-        return rv == 0 ? 0 : mr_failure(&small->op.result.error, rv, "the answer to a listing is not a ListBucketResult");
+                return mr_failure(&small->op.result.error, -EPROTO,
+                                  "a truncated listing does not say where it goes on");
+        return rv == 0 ? 0
+                       : mr_failure(&small->op.result.error, rv, "the answer to a listing is not a ListBucketResult");
 }
 
 static void add(struct small_op *small, const char *name, const char *value)
@@ -203,7 +206,8 @@ static int take_copied(void *arg, const struct mr_record *record)
         struct small_op *small = arg;
 
         if (strcmp(record->name, "CopyObjectResult") == 0)
-                mr_etag_copy(small->op.result.object.etag, sizeof(small->op.result.object.etag), mr_record_get(record, "ETag"));
+                mr_etag_copy(small->op.result.object.etag, sizeof(small->op.result.object.etag),
+                             mr_record_get(record, "ETag"));
         return 0;
 }
 
@@ -217,7 +221,8 @@ static int copy_finish(struct small_op *small)
         if (mr_answer_read(body, response->body_len, "CopyObjectResult", 1, take_copied, small) == 0)
                 return 0;
         mr_failure_of_answer(response, err);
-        return err->s3_code[0] != '\0' ? err->code : mr_failure(err, -EPROTO, "the answer to a copy is not a CopyObjectResult");
+        return err->s3_code[0] != '\0' ? err->code
+                                       : mr_failure(err, -EPROTO, "the answer to a copy is not a CopyObjectResult");
 }
 
 static char *copy_source(const struct mr_copy *copy)
@@ -300,7 +305,8 @@ static int delete_begin(struct mr_client *client, const void *what, const struct
         return small_send(small);
 }
 
-int mr_delete_start(struct mr_client *client, const struct mr_delete *del, struct mr_queue *queue, void *tag, uint64_t *op)
+int mr_delete_start(struct mr_client *client, const struct mr_delete *del, struct mr_queue *queue, void *tag,
+                    uint64_t *op)
 {
         return delete_begin(client, del, &(struct mr_target){.queue = queue, .tag = tag, .op = op});
 }

@@ -17,8 +17,8 @@ void mr_options_init(struct mr_options *options)
         memset(options, 0, sizeof(*options));
 }
 
-static int open_with(const struct mr_settings *settings, struct mr_core_options *core, const struct mr_creds_config *config,
-                     struct mr_client **out)
+static int open_with(const struct mr_settings *settings, struct mr_core_options *core,
+                     const struct mr_creds_config *config, struct mr_client **out)
 {
         int rv = mr_creds_new(config, &core->creds);
 
@@ -39,7 +39,8 @@ static void creds_common(const struct mr_settings *settings, struct mr_creds_con
                 snprintf(config->profile, sizeof(config->profile), "%s", mr_profile_name());
 }
 
-static void creds_given(const char *access_key, const char *secret_key, const char *token, struct mr_creds_config *config)
+static void creds_given(const char *access_key, const char *secret_key, const char *token,
+                        struct mr_creds_config *config)
 {
         config->source = MR_CREDENTIALS_EXPLICIT;
         snprintf(config->given.access_key, sizeof(config->given.access_key), "%s", access_key);
@@ -92,21 +93,26 @@ static int take_text(struct mr_settings *settings, const char *what, const char 
         return 0;
 }
 
-static int take_places(const struct mr_options *options, const struct mr_profile *profile, struct mr_settings *settings, struct mr_error *err)
+static int take_places(const struct mr_options *options, const struct mr_profile *profile, struct mr_settings *settings,
+                       struct mr_error *err)
 {
-        const char *regions[4] = {options->region, variable("AWS_REGION"), variable("AWS_DEFAULT_REGION"), profile->region};
-        const char *endpoints[4] = {options->endpoint, variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL"), profile->endpoint};
+        const char *regions[4] = {options->region, variable("AWS_REGION"), variable("AWS_DEFAULT_REGION"),
+                                  profile->region};
+        const char *endpoints[4] = {options->endpoint, variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL"),
+                                    profile->endpoint};
         const char *bundles[4] = {options->ca_file, variable("AWS_CA_BUNDLE"), profile->ca_file, NULL};
         int rv = take_text(settings, "region", regions, err);
 
         if (rv == 0) {
-                snprintf(settings->endpoint, sizeof(settings->endpoint), "https://s3.%s.amazonaws.com", settings->region);
+                snprintf(settings->endpoint, sizeof(settings->endpoint), "https://s3.%s.amazonaws.com",
+                         settings->region);
                 rv = take_text(settings, "endpoint", endpoints, err);
         }
         return rv == 0 ? take_text(settings, "ca_file", bundles, err) : rv;
 }
 
-static int take_number(unsigned value, unsigned min, unsigned max, const char *what, unsigned *out, struct mr_error *err)
+static int take_number(unsigned value, unsigned min, unsigned max, const char *what, unsigned *out,
+                       struct mr_error *err)
 {
         if (value == 0)
                 return 0;
@@ -116,7 +122,8 @@ static int take_number(unsigned value, unsigned min, unsigned max, const char *w
         return 0;
 }
 
-static int take_numbers(const struct mr_options *options, struct mr_settings *settings, struct mr_core_options *core, struct mr_error *err)
+static int take_numbers(const struct mr_options *options, struct mr_settings *settings, struct mr_core_options *core,
+                        struct mr_error *err)
 {
         int rv;
 
@@ -127,14 +134,16 @@ static int take_numbers(const struct mr_options *options, struct mr_settings *se
         if (rv == 0)
                 rv = take_number(options->attempts, 1, 20, "attempts", &settings->attempts, err);
         if (rv == 0)
-                rv = take_number(options->connect_timeout_s, 1, 300, "connect_timeout_s", &settings->connect_timeout_s, err);
+                rv = take_number(options->connect_timeout_s, 1, 300, "connect_timeout_s", &settings->connect_timeout_s,
+                                 err);
         if (rv == 0)
                 rv = take_number(options->stall_timeout_s, 1, 3600, "stall_timeout_s", &settings->stall_timeout_s, err);
         if (rv != 0)
                 return rv;
         if (options->part_size != 0 && (options->part_size < 5u << 20 || options->part_size > 5ull << 30))
                 return mr_failure(err, -EINVAL, "part_size is not 5 MiB to 5 GiB");
-        if (options->sign_body > MR_SIGN_NEVER || options->checksum > MR_CHECKSUM_NONE || options->transport > MR_TRANSPORT_RDMA)
+        if (options->sign_body > MR_SIGN_NEVER || options->checksum > MR_CHECKSUM_NONE ||
+            options->transport > MR_TRANSPORT_RDMA)
                 return mr_failure(err, -EINVAL, "sign_body, checksum or transport is none of those there are");
         for (size_t i = 0; i < sizeof(options->reserved) / sizeof(options->reserved[0]); i++)
                 if (options->reserved[i] != 0)
@@ -161,7 +170,8 @@ static int take_credentials(const struct mr_options *options, struct mr_creds_co
         config->fn_arg = options->credentials_arg;
         if (config->source != MR_CREDENTIALS_EXPLICIT)
                 return 0;
-        if (options->access_key == NULL || options->secret_key == NULL || strlen(options->access_key) >= sizeof(config->given.access_key) ||
+        if (options->access_key == NULL || options->secret_key == NULL ||
+            strlen(options->access_key) >= sizeof(config->given.access_key) ||
             strlen(options->secret_key) >= sizeof(config->given.secret_key) ||
             (options->session_token != NULL && strlen(options->session_token) >= sizeof(config->given.session_token)))
                 return mr_failure(err, -EINVAL, "access_key and secret_key must be given, and not be too long");
@@ -170,7 +180,8 @@ static int take_credentials(const struct mr_options *options, struct mr_creds_co
 }
 
 /* A profile that somebody named must be there. */
-static int take_profile(const struct mr_options *options, struct mr_profile *profile, struct mr_creds_config *config, struct mr_error *err)
+static int take_profile(const struct mr_options *options, struct mr_profile *profile, struct mr_creds_config *config,
+                        struct mr_error *err)
 {
         const char *name = options->profile != NULL ? options->profile : mr_profile_name();
         bool named = options->profile != NULL || variable("AWS_PROFILE") != NULL;

@@ -21,7 +21,8 @@ static void limits_set(void)
         ini_max_line = 16384;
 }
 
-int mr_ini_parse(FILE *file, int (*handler)(void *arg, const char *section, const char *name, const char *value), void *arg)
+int mr_ini_parse(FILE *file, int (*handler)(void *arg, const char *section, const char *name, const char *value),
+                 void *arg)
 {
         pthread_once(&limits_once, limits_set);
         return ini_parse_file(file, handler, arg);
@@ -85,7 +86,8 @@ static int read_file(const char *path, struct reading *reading, struct mr_error 
         int line;
 
         if (file == NULL)
-                return errno == ENOENT || errno == ENOTDIR ? 0 : mr_failure(err, -errno, "%s: %s", path, strerror(errno));
+                return errno == ENOENT || errno == ENOTDIR ? 0
+                                                           : mr_failure(err, -errno, "%s: %s", path, strerror(errno));
         line = mr_ini_parse(file, take_value, reading);
         fclose(file);
         if (reading->too_long != NULL)

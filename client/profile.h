@@ -22,6 +22,7 @@ int mr_profile_load(const char *name, struct mr_profile *out, struct mr_error *e
 const char *mr_profile_name(void);
 
 /* inih with bounds that fit long tokens. 0, the number of the first line that is wrong, or -1: cannot be read. Any thread. */
-int mr_ini_parse(FILE *file, int (*handler)(void *arg, const char *section, const char *name, const char *value), void *arg);
+int mr_ini_parse(FILE *file, int (*handler)(void *arg, const char *section, const char *name, const char *value),
+                 void *arg);
 
 #endif

@@ -41,7 +41,8 @@ static void whole_done(void *arg, struct mr_request *request, int rv)
         putting->error = request->error;
         if (rv == 0) {
                 putting->result.size = request->len;
-                mr_etag_copy(putting->result.etag, sizeof(putting->result.etag), mr_response_header(&request->response, "etag"));
+                mr_etag_copy(putting->result.etag, sizeof(putting->result.etag),
+                             mr_response_header(&request->response, "etag"));
                 if (version != NULL)
                         snprintf(putting->result.version_id, sizeof(putting->result.version_id), "%.127s", version);
         }
@@ -209,7 +210,8 @@ int mr_putting_start(struct mr_putting *putting)
         int rv = mr_plan_upload(putting->size, putting->client->settings.part_size, &putting->plan);
 
         if (rv != 0)
-                return mr_failure(&putting->error, rv, "an object of %llu bytes is larger than S3 allows", (unsigned long long)putting->size);
+                return mr_failure(&putting->error, rv, "an object of %llu bytes is larger than S3 allows",
+                                  (unsigned long long)putting->size);
         pthread_mutex_init(&putting->lock, NULL);
         mr_upload_init(&putting->run, putting->client, putting->head);
         putting->run.canceled = putting->canceled;

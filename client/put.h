@@ -16,7 +16,7 @@ struct mr_putting {
         uint64_t base, size;
         mr_progress_fn progress;
         void *progress_arg;
-        const atomic_bool *canceled; /* as in struct mr_request */
+        const atomic_bool *canceled;                                 /* as in struct mr_request */
         void (*done)(void *arg, struct mr_putting *putting, int rv); /* on a loop or worker; must not wait */
         void *done_arg;
 

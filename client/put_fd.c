@@ -32,8 +32,8 @@ static void put_ended(void *arg, struct mr_putting *putting, int rv)
 }
 
 /* From memory or, where data is NULL, from the descriptor's file at base. */
-static int put_bytes(struct mr_client *client, const struct mr_put_fd *put, const char *data, uint64_t base, uint64_t size,
-                     struct mr_put_done *out, struct mr_error *err)
+static int put_bytes(struct mr_client *client, const struct mr_put_fd *put, const char *data, uint64_t base,
+                     uint64_t size, struct mr_put_done *out, struct mr_error *err)
 {
         struct mr_put_head head = head_of(put);
         struct mr_wait wait = MR_WAIT_INIT;
@@ -239,7 +239,8 @@ static int next_piece(struct stream *stream)
                 rv = -EFBIG;
         if (rv != 0 || piece->len == 0) {
                 if (rv != 0) {
-                        mr_failure(&err, rv, "%s", rv == -EFBIG ? "the stream is longer than 10,000 parts" : strerror(-rv));
+                        mr_failure(&err, rv, "%s",
+                                   rv == -EFBIG ? "the stream is longer than 10,000 parts" : strerror(-rv));
                         fail(stream, rv, &err);
                 }
                 give_back(stream, size);
@@ -304,7 +305,8 @@ static int upload_stream(struct stream *stream, struct piece *first, struct mr_p
         return rv;
 }
 
-static int put_stream(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_done *out, struct mr_error *err)
+static int put_stream(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_done *out,
+                      struct mr_error *err)
 {
         uint64_t size = mr_plan_stream_part(1, client->settings.part_size);
         struct stream *stream = calloc(1, sizeof(*stream));
@@ -357,7 +359,8 @@ int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_p
         if (base < 0)
                 rv = put_stream(client, put, &done, err);
         else
-                rv = put_bytes(client, put, NULL, (uint64_t)base, st.st_size > base ? (uint64_t)(st.st_size - base) : 0, &done, err);
+                rv = put_bytes(client, put, NULL, (uint64_t)base, st.st_size > base ? (uint64_t)(st.st_size - base) : 0,
+                               &done, err);
         out->size = done.size;
         out->parts = done.parts;
         snprintf(out->etag, sizeof(out->etag), "%s", done.etag);

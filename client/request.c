@@ -156,8 +156,9 @@ static int judge(struct mr_request *request, CURLcode code, enum mr_retry *class
         *class = mr_retry_class(code, request->response.status, err->s3_code);
         if (*class == MR_RETRY_CREDENTIALS) {
                 /* once: whoever is refused with new ones, too, is refused */
-                *class = !request->renewed && mr_creds_refused(request->client->creds, request->key_generation) ? MR_RETRY_SOON
-                                                                                                                : MR_RETRY_NO;
+                *class = !request->renewed && mr_creds_refused(request->client->creds, request->key_generation)
+                                 ? MR_RETRY_SOON
+                                 : MR_RETRY_NO;
                 request->renewed = true;
         }
         return rv;

@@ -7,8 +7,8 @@
 
 enum mr_retry {
         MR_RETRY_NO,
-        MR_RETRY_SOON,  /* something broke: the next attempt will likely pass */
-        MR_RETRY_SLOWER, /* the server asked for less */
+        MR_RETRY_SOON,       /* something broke: the next attempt will likely pass */
+        MR_RETRY_SLOWER,     /* the server asked for less */
         MR_RETRY_CREDENTIALS /* they expired: worth it with others */
 };
 

@@ -88,7 +88,8 @@ void mr_upload_free(struct mr_upload_run *run)
 }
 
 /* Begins the step that run->request is. */
-static int step(struct mr_upload_run *run, const char *method, void (*ended)(void *arg, struct mr_request *request, int rv))
+static int step(struct mr_upload_run *run, const char *method,
+                void (*ended)(void *arg, struct mr_request *request, int rv))
 {
         int rv;
 
@@ -121,8 +122,9 @@ static void created(void *arg, struct mr_request *request, int rv)
 
         run->error = request->error;
         if (rv == 0) {
-                rv = mr_answer_read(request->response.body != NULL ? request->response.body : "", request->response.body_len,
-                                    "InitiateMultipartUploadResult", 1, take_upload_id, run->id);
+                rv = mr_answer_read(request->response.body != NULL ? request->response.body : "",
+                                    request->response.body_len, "InitiateMultipartUploadResult", 1, take_upload_id,
+                                    run->id);
                 if (rv != 0)
                         mr_failure(&run->error, rv, "the answer to a new upload has no UploadId");
         }

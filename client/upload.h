@@ -82,7 +82,7 @@ int mr_upload_drop(struct mr_upload_run *run, void (*done)(void *arg, int rv), v
 /* One part under way. owner: the caller; request's body is set by it, everything else zeroed */
 struct mr_part_run {
         struct mr_upload_run *run;
-        uint32_t number; /* from 1 */
+        uint32_t number;           /* from 1 */
         struct mr_request request; /* its canceled, where it is set, is the part's own */
         char number_text[16];
         struct mr_error error;

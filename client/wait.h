@@ -13,7 +13,10 @@ struct mr_wait {
         int rv;
 };
 
-#define MR_WAIT_INIT {.lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER}
+#define MR_WAIT_INIT                                                                                                   \
+        {                                                                                                              \
+                .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER                                    \
+        }
 
 static inline void mr_wait_tell(struct mr_wait *wait, int rv)
 {

@@ -81,7 +81,8 @@ struct mr_put_fd_result {
  * aborted. A regular file that changes meanwhile is refused by its checksum (-EBADMSG) or, when it shrinks, with
  * -ESTALE. Buffers: none for a regular file; for a stream at most 128 MiB or one part, whichever is more.
  */
-int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_fd_result *out, struct mr_error *err);
+int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_fd_result *out,
+              struct mr_error *err);
 
 struct mr_get_fd {
         const char *bucket, *key;
@@ -139,8 +140,8 @@ void mr_reply_free(struct mr_reply *reply);
  * by a NULL; NULL: none. 0 for any answer, whatever its status.
  */
 #define MR_ADMIN_QUERY_MAX 4
-int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[], struct mr_reply *out,
-             struct mr_error *err);
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
+             struct mr_reply *out, struct mr_error *err);
 /* One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for any answer. */
 int mr_probe_endpoint(struct mr_client *client, struct mr_reply *out, struct mr_error *err);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);

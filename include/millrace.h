@@ -86,11 +86,12 @@ enum mr_transport { MR_TRANSPORT_AUTO, MR_TRANSPORT_TCP, MR_TRANSPORT_RDMA };
 
 /* NULL, 0: the default. Zero it, or copy one that mr_options_init() made. */
 struct mr_options {
-        const char *endpoint; /* http[s]://host[:port]; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's endpoint_url, else AWS's own of
+        const char *
+                endpoint; /* http[s]://host[:port]; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's endpoint_url, else AWS's own of
                                  the region */
-        const char *region;   /* default: AWS_REGION, AWS_DEFAULT_REGION, the profile's, "us-east-1" */
-        const char *ca_file;  /* PEM bundle that TLS trusts; default: AWS_CA_BUNDLE, the system's */
-        const char *profile;  /* default: AWS_PROFILE, "default" */
+        const char *region;  /* default: AWS_REGION, AWS_DEFAULT_REGION, the profile's, "us-east-1" */
+        const char *ca_file; /* PEM bundle that TLS trusts; default: AWS_CA_BUNDLE, the system's */
+        const char *profile; /* default: AWS_PROFILE, "default" */
 
         enum mr_credentials_source credentials;
         const char *access_key, *secret_key, *session_token;
@@ -105,7 +106,7 @@ struct mr_options {
         unsigned attempts;          /* per request, 1..20; default 5 */
         unsigned connect_timeout_s; /* 1..300; default 10 */
         unsigned stall_timeout_s;   /* no byte moves for this long: the attempt has failed; 1..3,600; default 60 */
-        uint64_t part_size;         /* bytes, 5 MiB..5 GiB; default: chosen by the object's size, 8-64 MiB; of a GET 8 MiB */
+        uint64_t part_size; /* bytes, 5 MiB..5 GiB; default: chosen by the object's size, 8-64 MiB; of a GET 8 MiB */
         uint64_t reserved[8];
 };
 
@@ -137,7 +138,8 @@ MR_API int mr_buffer_new(struct mr_client *client, size_t len, unsigned flags, s
 /* Registers the caller's memory, which stays valid until mr_buffer_free(). */
 MR_API int mr_buffer_register(struct mr_client *client, void *memory, size_t len, struct mr_buffer **out);
 /* Registers len bytes of a dma-buf (GPU memory) from offset; the descriptor is duplicated. Only MR_TRANSPORT_RDMA can reach it. */
-MR_API int mr_buffer_register_dmabuf(struct mr_client *client, int fd, uint64_t offset, size_t len, struct mr_buffer **out);
+MR_API int mr_buffer_register_dmabuf(struct mr_client *client, int fd, uint64_t offset, size_t len,
+                                     struct mr_buffer **out);
 /* -EBUSY while an operation uses it, and then it is not freed. NULL is allowed. */
 MR_API int mr_buffer_free(struct mr_buffer *buffer);
 /* NULL for a dma-buf. */
@@ -182,23 +184,24 @@ struct mr_entry {
 
 struct mr_page;
 MR_API size_t mr_page_count(const struct mr_page *page);
-MR_API const struct mr_entry *mr_page_entry(const struct mr_page *page, size_t index); /* in order of keys; NULL past the last */
-MR_API const char *mr_page_token(const struct mr_page *page);                          /* of the next page; NULL: this is the last */
-MR_API void mr_page_free(struct mr_page *page);                                        /* NULL is allowed */
+MR_API const struct mr_entry *mr_page_entry(const struct mr_page *page,
+                                            size_t index);    /* in order of keys; NULL past the last */
+MR_API const char *mr_page_token(const struct mr_page *page); /* of the next page; NULL: this is the last */
+MR_API void mr_page_free(struct mr_page *page);               /* NULL is allowed */
 
 #define MR_ENTRY_NONE SIZE_MAX
 
 struct mr_result {
-        uint64_t op;                 /* as given by NAME_start() */
-        void *tag;                   /* of the caller */
-        size_t entry;                /* of a batch with `each`: which one; MR_ENTRY_NONE: the operation itself, its last result */
-        int code;                    /* 0 or a negative errno */
-        enum mr_transport transport; /* that carried the bytes; AUTO: none were carried */
-        uint64_t bytes;              /* got or put; of a batch: the sum */
-        uint64_t failed;             /* of a batch: entries */
-        bool wire_verified;          /* each byte got was compared with the endpoint's CRC32C of what it sent */
-        bool object_verified;        /* the whole object was got, and compared with its own checksum */
-        unsigned restarts;           /* of a GET: times the object was replaced under it, and it began again */
+        uint64_t op;  /* as given by NAME_start() */
+        void *tag;    /* of the caller */
+        size_t entry; /* of a batch with `each`: which one; MR_ENTRY_NONE: the operation itself, its last result */
+        int code;     /* 0 or a negative errno */
+        enum mr_transport transport;  /* that carried the bytes; AUTO: none were carried */
+        uint64_t bytes;               /* got or put; of a batch: the sum */
+        uint64_t failed;              /* of a batch: entries */
+        bool wire_verified;           /* each byte got was compared with the endpoint's CRC32C of what it sent */
+        bool object_verified;         /* the whole object was got, and compared with its own checksum */
+        unsigned restarts;            /* of a GET: times the object was replaced under it, and it began again */
         struct mr_object_info object; /* of GET: size, time, ETag …; PUT: size, ETag; HEAD: all of it */
         struct mr_page *page;         /* LIST */
         struct mr_error error;
@@ -251,7 +254,8 @@ struct mr_get {
  * Where the object is replaced meanwhile (and neither version_id nor if_match is set) it begins again, a few times, then -ESTALE. What a
  * failure leaves in the place is not to be used.
  */
-MR_API int mr_get_start(struct mr_client *client, const struct mr_get *get, struct mr_queue *queue, void *tag, uint64_t *op);
+MR_API int mr_get_start(struct mr_client *client, const struct mr_get *get, struct mr_queue *queue, void *tag,
+                        uint64_t *op);
 MR_API int mr_get(struct mr_client *client, const struct mr_get *get, struct mr_result *out);
 
 /* What came of one entry of a batch. */
@@ -269,13 +273,15 @@ struct mr_got {
 struct mr_batch {
         const struct mr_get *gets; /* copied */
         size_t count;              /* 1..MR_BATCH_MAX */
-        struct mr_got *got;        /* count of them, the caller's until the last result: each is written once, before its result */
-        bool each;                 /* a result for each entry, as it is done; the last one is of the batch in either case */
+        struct mr_got
+                *got; /* count of them, the caller's until the last result: each is written once, before its result */
+        bool each;    /* a result for each entry, as it is done; the last one is of the batch in either case */
         uint64_t reserved[4];
 };
 
 /* Many reads at once. The batch's own result is 0 where every entry is, else the first failure by order; the others are done all the same. */
-MR_API int mr_get_batch_start(struct mr_client *client, const struct mr_batch *batch, struct mr_queue *queue, void *tag, uint64_t *op);
+MR_API int mr_get_batch_start(struct mr_client *client, const struct mr_batch *batch, struct mr_queue *queue, void *tag,
+                              uint64_t *op);
 MR_API int mr_get_batch(struct mr_client *client, const struct mr_batch *batch, struct mr_result *out);
 
 /* ---- what is there ------------------------------------------------------------------------------- */
@@ -285,8 +291,10 @@ struct mr_head {
         uint64_t reserved[4];
 };
 
-MR_API int mr_head_start(struct mr_client *client, const struct mr_head *head, struct mr_queue *queue, void *tag, uint64_t *op);
-MR_API int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out, struct mr_error *err);
+MR_API int mr_head_start(struct mr_client *client, const struct mr_head *head, struct mr_queue *queue, void *tag,
+                         uint64_t *op);
+MR_API int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
+                   struct mr_error *err);
 
 struct mr_list {
         const char *bucket, *prefix, *delimiter, *start_after; /* all but bucket may be NULL */
@@ -296,11 +304,13 @@ struct mr_list {
 };
 
 /* One page. */
-MR_API int mr_list_start(struct mr_client *client, const struct mr_list *list, struct mr_queue *queue, void *tag, uint64_t *op);
+MR_API int mr_list_start(struct mr_client *client, const struct mr_list *list, struct mr_queue *queue, void *tag,
+                         uint64_t *op);
 
 /* All of a listing, one thread at a time. The next page is asked for while one is handed out. */
 struct mr_lister;
-MR_API int mr_lister_open(struct mr_client *client, const struct mr_list *list, struct mr_lister **out, struct mr_error *err);
+MR_API int mr_lister_open(struct mr_client *client, const struct mr_list *list, struct mr_lister **out,
+                          struct mr_error *err);
 /* 1: *out is valid until the next call; 0: that was all; else a negative errno, and again the same each time. */
 MR_API int mr_lister_next(struct mr_lister *lister, const struct mr_entry **out, struct mr_error *err);
 MR_API void mr_lister_free(struct mr_lister *lister); /* NULL is allowed */
@@ -331,7 +341,8 @@ struct mr_put {
 };
 
 /* One PUT or, where it is large, parts in parallel. Seen by others only once whole; a failure aborts it. */
-MR_API int mr_put_start(struct mr_client *client, const struct mr_put *put, struct mr_queue *queue, void *tag, uint64_t *op);
+MR_API int mr_put_start(struct mr_client *client, const struct mr_put *put, struct mr_queue *queue, void *tag,
+                        uint64_t *op);
 MR_API int mr_put(struct mr_client *client, const struct mr_put *put, struct mr_result *out);
 
 /*
@@ -342,9 +353,10 @@ struct mr_multipart;
 /* put->place is not looked at. */
 MR_API int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct mr_multipart **out);
 /* number: 1..10,000; all but the last at least 5 MiB. A part that failed may be started again. */
-MR_API int mr_multipart_part_start(struct mr_multipart *upload, unsigned number, const struct mr_place *place, struct mr_queue *queue,
-                                   void *tag, uint64_t *op);
-MR_API int mr_multipart_part(struct mr_multipart *upload, unsigned number, const struct mr_place *place, struct mr_result *out);
+MR_API int mr_multipart_part_start(struct mr_multipart *upload, unsigned number, const struct mr_place *place,
+                                   struct mr_queue *queue, void *tag, uint64_t *op);
+MR_API int mr_multipart_part(struct mr_multipart *upload, unsigned number, const struct mr_place *place,
+                             struct mr_result *out);
 /* -EINVAL where a part is missing or failed. No part at all makes an empty object. Where it fails the upload was aborted. */
 MR_API int mr_multipart_complete_start(struct mr_multipart *upload, struct mr_queue *queue, void *tag, uint64_t *op);
 MR_API int mr_multipart_complete(struct mr_multipart *upload, struct mr_result *out);
@@ -361,7 +373,8 @@ struct mr_copy {
 };
 
 /* The endpoint copies an object of up to 5 GiB, with its metadata. */
-MR_API int mr_copy_start(struct mr_client *client, const struct mr_copy *copy, struct mr_queue *queue, void *tag, uint64_t *op);
+MR_API int mr_copy_start(struct mr_client *client, const struct mr_copy *copy, struct mr_queue *queue, void *tag,
+                         uint64_t *op);
 MR_API int mr_copy(struct mr_client *client, const struct mr_copy *copy, struct mr_error *err);
 
 struct mr_delete {
@@ -370,7 +383,8 @@ struct mr_delete {
 };
 
 /* A key that does not exist is deleted, too: 0. */
-MR_API int mr_delete_start(struct mr_client *client, const struct mr_delete *del, struct mr_queue *queue, void *tag, uint64_t *op);
+MR_API int mr_delete_start(struct mr_client *client, const struct mr_delete *del, struct mr_queue *queue, void *tag,
+                           uint64_t *op);
 MR_API int mr_delete(struct mr_client *client, const char *bucket, const char *key, struct mr_error *err);
 
 /* failed: called for each key that was not deleted, by the calling thread. Any count; 1,000 a request. 0 if each request was answered. */

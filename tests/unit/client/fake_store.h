@@ -21,12 +21,12 @@ struct store {
         bool crc_follows; /* where the client takes that; else before the bytes */
         bool tail_short;
 
-        unsigned replace_at;            /* before the answer to GET number N the object is replaced; 0: never */
-        unsigned replace_each_from;     /* before each GET from this number on */
+        unsigned replace_at;             /* before the answer to GET number N the object is replaced; 0: never */
+        unsigned replace_each_from;      /* before each GET from this number on */
         unsigned damage_from, damage_to; /* GETs with these numbers have a wrong byte */
-        unsigned cut_from, cut_to;      /* half of the body comes */
-        unsigned fail_from, fail_to;    /* 503 SlowDown */
-        unsigned lack_at;               /* GET N is answered 404 */
+        unsigned cut_from, cut_to;       /* half of the body comes */
+        unsigned fail_from, fail_to;     /* 503 SlowDown */
+        unsigned lack_at;                /* GET N is answered 404 */
         unsigned gets, heads, puts, aborts, completes, with_match, copies;
 
         char *part[STORE_PARTS + 1];
@@ -55,7 +55,8 @@ static inline void store_free(struct store *store)
                 free(store->part[i]);
 }
 
-static inline bool store_is(const struct store *store, const char *found, size_t offset, size_t len, unsigned generation)
+static inline bool store_is(const struct store *store, const char *found, size_t offset, size_t len,
+                            unsigned generation)
 {
         for (size_t i = 0; i < len; i++)
                 if ((char)(store->data[offset + i] + (int)generation - 1) != found[i])
@@ -74,7 +75,8 @@ static inline void store_sum(const void *data, size_t len, enum s3_checksum kind
         s3_sums_free(sums);
 }
 
-static inline void store_header(struct fake_reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static inline void store_header(struct fake_reply *reply, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 static inline void store_header(struct fake_reply *reply, const char *format, ...)
 {
         size_t used = strlen(reply->headers);
@@ -128,7 +130,8 @@ static inline void store_read(struct store *store, const struct fake_request *re
                 return;
         }
         reply->status = ranged ? 206 : 200;
-        store_header(reply, "ETag: %s\r\nLast-Modified: Fri, 24 May 2013 00:00:00 GMT\r\nx-amz-meta-colour: red\r\n", etag);
+        store_header(reply, "ETag: %s\r\nLast-Modified: Fri, 24 May 2013 00:00:00 GMT\r\nx-amz-meta-colour: red\r\n",
+                     etag);
         if (ranged)
                 store_header(reply, "Content-Range: bytes %llu-%llu/%zu\r\n", first, last, store->len);
         fake_body(reply, store->data + first, store->len == 0 ? 0 : (size_t)(last + 1 - first));
@@ -211,12 +214,17 @@ static inline void store_serve(void *arg, const struct fake_request *request, st
         } else if (strstr(request->target, "list-type=2") != NULL) {
                 bool second = strstr(request->target, "continuation-token=t1") != NULL;
 
-                fake_text(reply, second ? "<ListBucketResult><Contents><Key>c</Key><Size>3</Size></Contents></ListBucketResult>"
-                                        : "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t1</NextContinuationToken>"
-                                          "<Contents><Key>a</Key><Size>1</Size></Contents><CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes>"
-                                          "</ListBucketResult>");
+                fake_text(
+                        reply,
+                        second ? "<ListBucketResult><Contents><Key>c</Key><Size>3</Size></Contents></ListBucketResult>"
+                               : "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t1</"
+                                 "NextContinuationToken>"
+                                 "<Contents><Key>a</Key><Size>1</Size></Contents><CommonPrefixes><Prefix>b/</Prefix></"
+                                 "CommonPrefixes>"
+                                 "</ListBucketResult>");
         } else if (strcmp(request->method, "POST") == 0 && strstr(request->target, "uploads=") != NULL) {
-                fake_text(reply, "<InitiateMultipartUploadResult><UploadId>u1</UploadId></InitiateMultipartUploadResult>");
+                fake_text(reply,
+                          "<InitiateMultipartUploadResult><UploadId>u1</UploadId></InitiateMultipartUploadResult>");
         } else if (strcmp(request->method, "POST") == 0) {
                 store_complete(store, reply);
         } else if (strcmp(request->method, "PUT") == 0) {

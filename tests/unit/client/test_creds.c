@@ -42,14 +42,18 @@ static void hand_out(struct server *server, bool is_sts, struct fake_reply *repl
                 snprintf(text, sizeof(text), "{}");
         else if (is_sts)
                 snprintf(text, sizeof(text),
-                         "<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleWithWebIdentityResult>"
-                         "<Credentials><AccessKeyId>STS%u</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>tok</SessionToken>"
-                         "<Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>",
+                         "<AssumeRoleWithWebIdentityResponse "
+                         "xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleWithWebIdentityResult>"
+                         "<Credentials><AccessKeyId>STS%u</AccessKeyId><SecretAccessKey>s</"
+                         "SecretAccessKey><SessionToken>tok</SessionToken>"
+                         "<Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult></"
+                         "AssumeRoleWithWebIdentityResponse>",
                          server->asked, expires);
         else
                 snprintf(text, sizeof(text),
-                         "{\"AccessKeyId\": \"BOX%u\", \"SecretAccessKey\": \"s\", \"Token\": \"tok\", \"Expiration\": \"%s\"}", server->asked,
-                         expires);
+                         "{\"AccessKeyId\": \"BOX%u\", \"SecretAccessKey\": \"s\", \"Token\": \"tok\", \"Expiration\": "
+                         "\"%s\"}",
+                         server->asked, expires);
         fake_text(reply, text);
 }
 
@@ -59,7 +63,8 @@ static void serve(void *arg, const struct fake_request *request, struct fake_rep
         char value[512];
 
         if (strncmp(request->target, "/creds", 6) == 0 || strstr(request->body, "AssumeRoleWithWebIdentity") != NULL) {
-                snprintf(server->authorization, sizeof(server->authorization), "%s", fake_header(request, "Authorization", value));
+                snprintf(server->authorization, sizeof(server->authorization), "%s",
+                         fake_header(request, "Authorization", value));
                 snprintf(server->body, sizeof(server->body), "%s", request->body);
                 hand_out(server, request->body_len > 0, reply);
                 return;
@@ -84,10 +89,25 @@ struct fixture {
 };
 
 static const char *const variables[] = {
-        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
-        "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-        "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_STS", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CA_BUNDLE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_PROFILE",
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_ROLE_ARN",
+        "AWS_ROLE_SESSION_NAME",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_ENDPOINT_URL_STS",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_CA_BUNDLE",
 };
 
 static void set_up(struct fixture *f)
@@ -189,7 +209,8 @@ static void profiles_are_read_from_both_files(void **state)
 
         set_up(&f);
         snprintf(config, sizeof(config),
-                 "[default]\nregion = eu-north-1\n[profile other]\nregion = eu-west-9\nendpoint_url = %s\naws_access_key_id = CONFIG\n"
+                 "[default]\nregion = eu-north-1\n[profile other]\nregion = eu-west-9\nendpoint_url = "
+                 "%s\naws_access_key_id = CONFIG\n"
                  "aws_secret_access_key = s\n[profile role]\nrole_arn = arn:x\nsource_profile = default\n",
                  f.fake.url);
         write_file(&f, "config", config, path);
@@ -251,7 +272,9 @@ static void a_process_may_be_asked(void **state)
                 const char *command;
                 const char *says; /* NULL: it works */
         } cases[] = {
-                {"echo '{\"Version\": 1, \"AccessKeyId\": \"PROC\", \"SecretAccessKey\": \"s\", \"SessionToken\": \"pt\"}'", NULL},
+                {"echo '{\"Version\": 1, \"AccessKeyId\": \"PROC\", \"SecretAccessKey\": \"s\", \"SessionToken\": "
+                 "\"pt\"}'",
+                 NULL},
                 {"echo '{\"AccessKeyId\": \"PROC\"}'", "did not print"},
                 {"exit 3", "status 3"},
                 {"sleep 100", "credential_process"},

@@ -184,7 +184,8 @@ static void a_crc_may_follow_the_bytes(void **state)
 
                 set_up(&f, sizes[i], 5);
                 f.store.crc_follows = true;
-                f.store.cut_from = sizes[i] > 4 ? 1 : 0; /* what came before is asked for again: nothing tells its CRC */
+                f.store.cut_from =
+                        sizes[i] > 4 ? 1 : 0; /* what came before is asked for again: nothing tells its CRC */
                 f.store.cut_to = 1;
                 f.store.damage_from = f.store.damage_to = 2;
                 get = get_of(&f, sizes[i]);
@@ -521,7 +522,8 @@ static void uploads_end_as_they_should(void **state)
         assert_int_equal(f.store.aborts, 1);
         mr_multipart_free(upload);
         assert_int_equal(f.store.aborts, 1);
-        assert_int_equal(mr_multipart_new(f.client, &put, &upload), 0); /* left alone, also when the client was canceled */
+        assert_int_equal(mr_multipart_new(f.client, &put, &upload),
+                         0); /* left alone, also when the client was canceled */
         assert_int_equal(mr_multipart_part(upload, 1, &place, &result), 0);
         assert_int_equal(mr_multipart_part(upload, 0, &place, &result), -EINVAL);
         mr_client_cancel(f.client);
@@ -557,7 +559,8 @@ static void a_lister_goes_from_page_to_page(void **state)
         set_up(&f, 10, 3);
         assert_int_equal(mr_lister_open(f.client, &list, &lister, &err), 0);
         while (mr_lister_next(lister, &entry, &err) == 1)
-                snprintf(found + strlen(found), sizeof(found) - strlen(found), "%s%s ", entry->key, entry->is_prefix ? "*" : "");
+                snprintf(found + strlen(found), sizeof(found) - strlen(found), "%s%s ", entry->key,
+                         entry->is_prefix ? "*" : "");
         assert_string_equal(found, "a b/* c ");
         assert_int_equal(mr_lister_next(lister, &entry, &err), 0);
         mr_lister_free(lister);
