@@ -64,6 +64,7 @@ PROGRAMS := $(if $(wildcard server/main.c),$(O)/millraced) $(if $(wildcard cli/m
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 MICRO_BIN := $(O)/bench/micro
+LIBMILLRACE := $(O)/lib/libmillrace.so $(O)/lib/libmillrace.a $(O)/lib/pkgconfig/millrace.pc
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
 ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
@@ -86,9 +87,10 @@ LINK_ALL = $(LINK) $(LIBRARIES) $(LDLIBS)
 $(eval $(call remember,$(COMPILED_WITH),COMPILE))
 $(eval $(call remember,$(LINKED_WITH),LINK_ALL))
 
-.PHONY: all programs perf debug asan tsan
-all: $(PROGRAMS) $(BENCH_BIN) $(MICRO_BIN) ## optimised build in build/release/
+.PHONY: all programs libmillrace perf debug asan tsan
+all: $(PROGRAMS) $(LIBMILLRACE) $(BENCH_BIN) $(MICRO_BIN) ## optimised build in build/release/
 programs: $(PROGRAMS) ## millraced and millrace alone
+libmillrace: $(LIBMILLRACE) ## the client library alone, shared and static
 perf debug asan tsan: ## the same in build/perf/ (release with frame pointers, for perf), build/debug/, build/asan/ (ASan+UBSan), build/tsan/
 	+$(MAKE) BUILD=$@ O=$(BUILD_ROOT)/$@ all
 
@@ -103,6 +105,33 @@ $(O)/lib/lib$(1).a: $(call obj,$(SRC_$(1))) $(O)/lib/lib$(1).sources
 	ar rcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach h,$(HOUSES) testlib,$(eval $(call house_lib,$(h))))
+
+# libmillrace: the client with what it stands on, position-independent. Only what millrace.h marks MR_API can be seen from outside, in the static
+# library, too: it is one object whose other symbols are local.
+LIBMILLRACE_HOUSES := client s3 ec
+LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
+LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
+pic = $(patsubst %.c,$(O)/pic/%.o,$(1))
+LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))))
+$(eval $(call remember,$(O)/libmillrace.sources,LIBMILLRACE_OBJ))
+$(O)/pic/%.o: %.c $(COMPILED_WITH)
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+$(O)/lib/$(LIBMILLRACE_SO): $(LIBMILLRACE_OBJ) $(O)/libmillrace.sources client/millrace.map $(LINKED_WITH)
+	@mkdir -p $(@D)
+	$(LINK) -shared -Wl,-soname,$(@F) -Wl,--version-script=client/millrace.map -Wl,-z,defs -Wl,--as-needed -o $@ $(filter %.o,$^) \
+		$(LIBMILLRACE_LIBRARIES) $(LDLIBS)
+$(O)/lib/libmillrace.so: $(O)/lib/$(LIBMILLRACE_SO)
+	ln -sf $(<F) $@
+$(O)/lib/libmillrace.a: $(LIBMILLRACE_OBJ) $(O)/libmillrace.sources
+	@mkdir -p $(@D)
+	ld -r -o $(O)/pic/millrace.o $(filter %.o,$^)
+	objcopy --localize-hidden $(O)/pic/millrace.o
+	@rm -f $@
+	ar rcs $@ $(O)/pic/millrace.o
+$(O)/lib/pkgconfig/millrace.pc: client/millrace.pc.in Makefile
+	@mkdir -p $(@D)
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PRIVATE@|$(LIBMILLRACE_LIBRARIES) -pthread|' $< >$@
 
 # $(call link,EXTRA): the object that the rule names first, with the houses' libraries and EXTRA before the system's
 link = $(LINK) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(1) $(LIBRARIES) $(LDLIBS)
@@ -141,9 +170,9 @@ $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED
 $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
--include $(ALL_OBJ:.o=.d)
+-include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full micro performance
+.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh wheel python format format-check tidy cov fuzz docs install help bench bench-full micro performance
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -218,8 +247,29 @@ fuzz: ## each fuzz target for 60 s
 docs: $(O)/millraced ## what is generated: conf/millrace.conf.sample, docs/configuration.md, docs/metrics.md, options in millraced.8
 	server/generate.sh $(O)/millraced
 
-install: programs ## programs, manuals, unit file, sample configuration and documents under $(DESTDIR)$(PREFIX)
+# The Python package is built from a copy, so that the tree stays clean; the wheel holds the static library and what millrace.h declares.
+PYTHON_SRC := $(wildcard python/*.py python/*.toml python/millrace/*)
+WHEEL := $(O)/python/wheel.made
+$(WHEEL): $(PYTHON_SRC) $(O)/lib/libmillrace.a include/millrace.h
+	@rm -rf $(@D) && mkdir -p $(@D)
+	cp -r python $(@D)/src
+	cd $(@D)/src && MILLRACE_INCLUDE=$(CURDIR)/include MILLRACE_LIB=$(abspath $(O))/lib \
+		$(CURDIR)/build/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w .. .
+	@touch $@
+INSTALLED := $(O)/python/installed
+$(INSTALLED): $(WHEEL)
+	build/venv/bin/python -m pip install -q --no-deps --force-reinstall --disable-pip-version-check $(@D)/*.whl
+	@touch $@
+wheel: $(WHEEL) ## the Python package, in build/release/python/
+python: $(INSTALLED) ## the same, installed into build/venv
+
+install: programs libmillrace ## programs, client library, manuals, unit file, sample configuration and documents under $(DESTDIR)$(PREFIX)
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/include include/millrace.h
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/lib $(O)/lib/$(LIBMILLRACE_SO)
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib $(O)/lib/libmillrace.a
+	ln -sf $(LIBMILLRACE_SO) $(DESTDIR)$(PREFIX)/lib/libmillrace.so
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/lib/pkgconfig $(O)/lib/pkgconfig/millrace.pc
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/man/millraced.8
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/millrace.1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/millrace conf/millrace.conf.sample

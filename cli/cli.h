@@ -49,6 +49,7 @@
         X(PARALLEL, "j", "parallel", "N", "requests at once (default 8)")                                              \
         X(PART_SIZE, "", "part-size", "SIZE", "size of parts and ranges, e.g. 16M")                                    \
         X(CHECKSUM, "", "checksum", "KIND", "checksum of uploads: crc64nvme, crc32c, crc32 or none")                   \
+        X(TRANSPORT, "", "transport", "KIND", "how bytes travel: auto, tcp or rdma (default auto)")                     \
         X(ENDPOINT, "e", "endpoint", "URL", "S3 endpoint (default http://127.0.0.1:9000)")                             \
         X(ADMIN, "a", "admin", "URL", "admin listener (default http://127.0.0.1:9001)")                                \
         X(REGION, "", "region", "NAME", "region that requests are signed for (default us-east-1)")                     \
@@ -70,7 +71,7 @@ enum cli_option_id {
         (CLI_HAS(ENDPOINT) | CLI_HAS(REGION) | CLI_HAS(CA_FILE) | CLI_HAS(CONFIG) | CLI_HAS(PARALLEL) | CLI_HAS(HELP))
 #define CLI_HAS_TRANSFER                                                                                               \
         (CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS) |           \
-         CLI_HAS(PART_SIZE))
+         CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT))
 
 struct cli_call;
 

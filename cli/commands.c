@@ -23,7 +23,7 @@ const struct cli_command cli_commands[] = {
         {"rm", "s3://BUCKET/KEY...", "delete objects",
          "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET), 1, -1, cli_rm},
-        {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "", CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE), 1,
+        {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "", CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT), 1,
          -1, cli_cat},
         {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,
          cli_stat},

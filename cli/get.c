@@ -57,9 +57,9 @@ static int put_in_place(int fd, const char *name, const char *path, int64_t mtim
         return 0;
 }
 
-static int fetch_file(struct cli_transfers *transfers, const struct cli_transfer *transfer, const struct mr_get *get)
+static int fetch_file(struct cli_transfers *transfers, const struct cli_transfer *transfer, const struct mr_get_fd *get)
 {
-        struct mr_get_result result;
+        struct mr_get_fd_result result;
         char name[PATH_MAX];
         struct mr_error err;
         int rv = make_folders(transfer->local);
@@ -89,11 +89,11 @@ static int fetch_file(struct cli_transfers *transfers, const struct cli_transfer
         return CLI_OK;
 }
 
-static int fetch_stream(struct cli_transfers *transfers, const struct cli_transfer *transfer, const struct mr_get *get)
+static int fetch_stream(struct cli_transfers *transfers, const struct cli_transfer *transfer, const struct mr_get_fd *get)
 {
         bool standard = strcmp(transfer->local, "-") == 0;
         int fd = standard ? STDOUT_FILENO : open(transfer->local, O_WRONLY | O_CLOEXEC);
-        struct mr_get_result result;
+        struct mr_get_fd_result result;
         struct mr_error err;
         int rv;
 
@@ -111,7 +111,7 @@ static int fetch_stream(struct cli_transfers *transfers, const struct cli_transf
 
 static int get_one(struct cli_transfers *transfers, struct cli_transfer *transfer)
 {
-        struct mr_get get = {
+        struct mr_get_fd get = {
                 .bucket = transfer->bucket,
                 .key = transfer->key,
                 .size = transfer->size,
@@ -280,8 +280,8 @@ int cli_cat(struct cli_call *call)
                         return status;
         }
         for (int i = 0; i < call->argc && !mr_client_canceled(call->client); i++) {
-                struct mr_get get = {.bucket = from.bucket, .key = from.key, .size = -1};
-                struct mr_get_result result;
+                struct mr_get_fd get = {.bucket = from.bucket, .key = from.key, .size = -1};
+                struct mr_get_fd_result result;
                 struct mr_error err;
                 int rv;
 

@@ -324,6 +324,8 @@ static const char *setting_of(int id)
                 return "part_size";
         case CLI_OPT_CHECKSUM:
                 return "checksum";
+        case CLI_OPT_TRANSPORT:
+                return "transport";
         case CLI_OPT_ENDPOINT:
                 return "endpoint";
         case CLI_OPT_ADMIN:

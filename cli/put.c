@@ -17,7 +17,7 @@ static int put_one(struct cli_transfers *transfers, struct cli_transfer *transfe
 {
         const struct cli_call *call = transfers->call;
         bool standard = strcmp(transfer->local, "-") == 0;
-        struct mr_put put = {
+        struct mr_put_fd put = {
                 .bucket = transfer->bucket,
                 .key = transfer->key,
                 .fd = standard ? STDIN_FILENO : open(transfer->local, O_RDONLY | O_CLOEXEC),
@@ -28,7 +28,7 @@ static int put_one(struct cli_transfers *transfers, struct cli_transfer *transfe
                 .progress = cli_progress_bytes,
                 .progress_arg = transfers->progress,
         };
-        struct mr_put_result result;
+        struct mr_put_fd_result result;
         struct mr_error err;
         int rv;
 
@@ -36,7 +36,7 @@ static int put_one(struct cli_transfers *transfers, struct cli_transfer *transfe
                 cli_transfers_fail(transfers, transfer->local, strerror(errno));
                 return CLI_FAILED;
         }
-        rv = mr_put(call->client, &put, &result, &err);
+        rv = mr_put_fd(call->client, &put, &result, &err);
         if (!standard)
                 close(put.fd);
         if (rv != 0)

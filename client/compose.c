@@ -1,9 +1,11 @@
 /*
  * compose.c - what a request looks like on the wire: its URL, its headers, its signature. request.c asks for each
- * attempt anew, because a signature ages and a body's file may have changed. Called on the thread that makes the
- * request.
+ * attempt anew, because a signature ages and a body's file may have changed. Called on the thread that has the
+ * request: a worker, where a body is large or credentials must be waited for.
  */
 #include "compose.h"
+
+#include "creds.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 
 #define HASH_BLOCK (1u << 20)
 #define SMALL_BODY (256u << 10) /* sent without asking for 100 Continue first */
+#define HASH_HERE  (64u << 10)  /* a body that a loop hashes by the way */
 
 void mr_request_query(struct mr_request *request, const char *name, const char *value)
 {
@@ -82,11 +85,26 @@ static bool body_is_signed(const struct mr_client *client, const struct mr_reque
         return client->settings.sign_body == MR_SIGN_ALWAYS;
 }
 
+static bool body_is_hashed(const struct mr_client *client, const struct mr_request *request)
+{
+        return request->has_checksum ||
+               (request->len > 0 && !request->unsigned_request && body_is_signed(client, request));
+}
+
+bool mr_compose_waits(struct mr_client *client, const struct mr_request *request)
+{
+        if (!request->unsigned_request && mr_creds_waits(client->creds))
+                return true;
+        if (!body_is_hashed(client, request))
+                return false;
+        return request->data == NULL ? request->len > 0 : !request->hashed && request->len > HASH_HERE;
+}
+
 /*
  * Reads the body once to sign it and to learn its checksum; it is read again to be sent. A file that changes in
  * between is refused by the server, which is the point of doing it in this order.
  */
-static int hash_body(const struct mr_client *client, struct mr_request *request, char payload[2 * S3_SHA256_LEN + 1])
+static int hash_body(const struct mr_client *client, struct mr_request *request)
 {
         bool sign = body_is_signed(client, request);
         unsigned mask = (sign ? S3_CHECKSUM_BIT(S3_SHA256) : 0) |
@@ -94,8 +112,10 @@ static int hash_body(const struct mr_client *client, struct mr_request *request,
         struct s3_sums *sums;
         int rv;
 
-        snprintf(payload, 2 * S3_SHA256_LEN + 1, "%s", sign ? S3_EMPTY_SHA256 : S3_UNSIGNED_PAYLOAD);
-        if (mask == 0 || (request->len == 0 && !request->has_checksum))
+        if (request->hashed && request->data != NULL)
+                return 0;
+        snprintf(request->payload, sizeof(request->payload), "%s", sign ? S3_EMPTY_SHA256 : S3_UNSIGNED_PAYLOAD);
+        if (!body_is_hashed(client, request))
                 return 0;
         rv = s3_sums_new(mask, &sums);
         if (rv != 0)
@@ -107,10 +127,11 @@ static int hash_body(const struct mr_client *client, struct mr_request *request,
         if (rv == 0) {
                 s3_sums_final(sums);
                 if (sign)
-                        s3_hex_encode(s3_sums_value(sums, S3_SHA256), S3_SHA256_LEN, payload);
+                        s3_hex_encode(s3_sums_value(sums, S3_SHA256), S3_SHA256_LEN, request->payload);
                 if (request->has_checksum)
                         memcpy(request->sum, s3_sums_value(sums, request->checksum),
                                s3_checksum_info(request->checksum)->len);
+                request->hashed = true;
         }
         s3_sums_free(sums);
         return rv;
@@ -192,9 +213,16 @@ static int add_line(struct mr_composed *out, const char *name, const char *value
         return 0;
 }
 
+/* What a request is signed with. owner: one call of mr_compose() */
+struct signing {
+        struct mr_key *key; /* NULL: it is not */
+        struct s3_signing_key derived;
+        int64_t now_ms;
+};
+
 /* Signs exactly the headers given, and adds the signature to what curl sends. */
-static int sign(const struct mr_settings *settings, const char *method, const struct s3_header *headers, size_t count,
-                int64_t now_ms, struct mr_composed *out)
+static int sign(const struct mr_client *client, const struct signing *signing, const char *method,
+                const struct s3_header *headers, size_t count, struct mr_composed *out)
 {
         struct s3_request signed_part = {
                 .method = s3_str_of(method),
@@ -203,36 +231,36 @@ static int sign(const struct mr_settings *settings, const char *method, const st
                 .headers = headers,
                 .header_count = count,
         };
-        struct s3_signer signer;
+        struct s3_signer signer = {
+                .access_key = s3_str_of(signing->key->credentials.access_key),
+                .key = signing->derived,
+                .region = client->settings.region,
+                .service = "s3",
+        };
         char authorization[4096];
-        int rv;
+        int rv = s3_sign_headers(&signed_part, &signer, authorization, sizeof(authorization), NULL);
 
-        s3_signer_init(&signer, s3_str_of(settings->access_key), s3_str_of(settings->secret_key), settings->region,
-                       now_ms);
-        signer.service = "s3";
-        rv = s3_sign_headers(&signed_part, &signer, authorization, sizeof(authorization), NULL);
         explicit_bzero(&signer, sizeof(signer));
         return rv < 0 ? rv : add_line(out, "Authorization", authorization);
 }
 
-static int build_headers(const struct mr_client *client, const struct mr_request *request, const char *payload,
-                         struct mr_composed *out)
+static int build_headers(const struct mr_client *client, const struct mr_request *request,
+                         const struct signing *signing, struct mr_composed *out)
 {
         struct s3_header headers[MR_HEADERS_MAX + 6];
         char date[S3_DATE_AMZ_SIZE], sum[S3_CHECKSUM_TEXT];
-        int64_t now_ms = mr_core_now_ms();
         size_t count = 0;
         int rv = 0;
 
 #define ADD(header_name, header_value)                                                                                 \
         (headers[count++] = (struct s3_header){s3_str_of(header_name), s3_str_of(header_value)})
         ADD("host", request->admin_path != NULL ? client->admin_host : client->endpoint_host);
-        if (!request->unsigned_request) {
-                s3_date_format_amz(now_ms, date);
+        if (signing->key != NULL) {
+                s3_date_format_amz(signing->now_ms, date);
                 ADD("x-amz-date", date);
-                ADD("x-amz-content-sha256", payload);
-                if (client->settings.session_token[0] != '\0')
-                        ADD("x-amz-security-token", client->settings.session_token);
+                ADD("x-amz-content-sha256", request->payload);
+                if (signing->key->credentials.session_token[0] != '\0')
+                        ADD("x-amz-security-token", signing->key->credentials.session_token);
         }
         if (request->has_checksum) {
                 s3_checksum_format(request->checksum, request->sum, 0, sum);
@@ -246,23 +274,29 @@ static int build_headers(const struct mr_client *client, const struct mr_request
                 rv = add_line(out, headers[i].name.data, headers[i].value.data);
         if (rv == 0 && request->len <= SMALL_BODY)
                 rv = add_line(out, "Expect", "");
-        if (rv == 0 && !request->unsigned_request)
-                rv = sign(&client->settings, request->method, headers, count, now_ms, out);
+        if (rv == 0 && signing->key != NULL)
+                rv = sign(client, signing, request->method, headers, count, out);
         return rv;
 }
 
-int mr_compose(const struct mr_client *client, struct mr_request *request, struct mr_composed *out)
+int mr_compose(struct mr_client *client, struct mr_request *request, struct mr_composed *out)
 {
-        char payload[2 * S3_SHA256_LEN + 1] = "";
-        int rv = 0;
+        struct signing signing = {.now_ms = mr_core_now_ms()};
+        int rv = hash_body(client, request);
 
         out->lines = NULL;
-        if (!request->unsigned_request)
-                rv = hash_body(client, request, payload);
+        if (rv == 0 && !request->unsigned_request && !mr_creds_none(client->creds)) {
+                rv = mr_creds_take(client->creds, client->settings.region, signing.now_ms, &signing.key,
+                                   &signing.derived, &request->error);
+                if (rv == 0)
+                        request->key_generation = signing.key->generation;
+        }
         if (rv == 0)
                 rv = build_url(client, request, out);
         if (rv == 0)
-                rv = build_headers(client, request, payload, out);
+                rv = build_headers(client, request, &signing, out);
+        mr_key_put(signing.key);
+        explicit_bzero(&signing.derived, sizeof(signing.derived));
         return rv;
 }
 

@@ -6,16 +6,18 @@
 
 #include "request.h"
 
-/* owner: the thread that makes the request */
+/* owner: the thread that has the request */
 struct mr_composed {
         char url[512 + 3 * (S3_KEY_MAX + 64) + 8192];
         const char *path, *query; /* within url; query may be NULL */
         struct curl_slist *lines; /* headers, signature included */
 };
 
+/* mr_compose() would take its time: to hash a body, or to get credentials. */
+bool mr_compose_waits(struct mr_client *client, const struct mr_request *request);
 /* Reads the body once to sign and sum it (request->sum), and makes URL and headers. 0, or a negative errno: of
- * reading the body, -ENAMETOOLONG, -ENOMEM, -EINVAL. To be freed in every case. */
-int mr_compose(const struct mr_client *client, struct mr_request *request, struct mr_composed *out);
+ * reading the body, -ENAMETOOLONG, -ENOMEM, -EINVAL, -EACCES (then request->error says why). To be freed in every case. */
+int mr_compose(struct mr_client *client, struct mr_request *request, struct mr_composed *out);
 void mr_composed_free(struct mr_composed *composed);
 
 /* Bytes of the body from `at` on: 1..len of them, or a negative errno. -ESTALE: the file ends early, so it has

@@ -1,22 +1,25 @@
 /*
- * core.c - makes clients, hands out curl handles, sleeps and starts threads. Every request of a client passes
- * mr_core_take(), which is what bounds how many are under way (I9). Any thread may call; the lock is held for no
- * longer than a list takes.
+ * core.c - makes and ends clients; time and chance. Nothing is started here: loops and workers come with the first request that needs them.
  */
 #include "core.h"
 
+#include "creds.h"
+#include "loop.h"
+#include "request.h"
 #include "settings.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <libxml/parser.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
-#define WAKE_EVERY_MS                                                                                                  \
-        100 /* how often a waiting thread looks whether it was canceled: a signal handler cannot signal a condition */
+#define WAKE_EVERY_MS 100 /* how often a sleeping thread looks whether it was canceled */
 
 static pthread_once_t libraries_once = PTHREAD_ONCE_INIT;
 static CURLcode curl_state;
@@ -25,6 +28,11 @@ static void libraries_start(void)
 {
         xmlInitParser(); /* answers are read on many threads; the first must not be the one that sets the library up */
         curl_state = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+const char *mr_version(void)
+{
+        return MILLRACE_VERSION;
 }
 
 /* "http://host:80" -> "host": what curl would send, and so what is signed. */
@@ -46,16 +54,23 @@ static int settings_check(const struct mr_settings *s)
 {
         if (mr_url_check(s->endpoint) != 0 || mr_url_check(s->admin) != 0)
                 return -EINVAL;
-        if (s->parallel < 1 || s->parallel > 64 || s->attempts < 1 || s->attempts > 20)
+        if (s->parallel < 1 || s->parallel > MR_PARALLEL_MAX || s->attempts < 1 || s->attempts > 20)
                 return -EINVAL;
         return s->connect_timeout_s < 1 || s->stall_timeout_s < 1 ? -EINVAL : 0;
 }
 
-int mr_client_new(const struct mr_settings *settings, struct mr_client **out)
+static unsigned threads_default(void)
+{
+        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+        return processors < 1 ? 1 : processors > 4 ? 4 : (unsigned)processors;
+}
+
+int mr_core_new(const struct mr_settings *settings, const struct mr_core_options *options, struct mr_client **out)
 {
         struct mr_client *client;
 
-        if (settings_check(settings) != 0)
+        if (settings_check(settings) != 0 || options->threads > MR_THREADS_MAX)
                 return -EINVAL;
         pthread_once(&libraries_once, libraries_start);
         if (curl_state != CURLE_OK)
@@ -64,30 +79,44 @@ int mr_client_new(const struct mr_settings *settings, struct mr_client **out)
         if (client == NULL)
                 return -ENOMEM;
         client->settings = *settings;
+        explicit_bzero(client->settings.secret_key, sizeof(client->settings.secret_key));
+        explicit_bzero(client->settings.session_token, sizeof(client->settings.session_token));
+        client->threads = options->threads != 0 ? options->threads : threads_default();
+        client->creds = options->creds;
+        client->pid = getpid();
         host_of(settings->endpoint, &client->endpoint_tls, client->endpoint_host, sizeof(client->endpoint_host));
         host_of(settings->admin, &client->admin_tls, client->admin_host, sizeof(client->admin_host));
         atomic_init(&client->canceled, false);
         pthread_mutex_init(&client->lock, NULL);
-        pthread_cond_init(&client->idle_more, NULL);
+        pthread_cond_init(&client->quiet, NULL);
+        pthread_cond_init(&client->work, NULL);
         *out = client;
         return 0;
 }
 
 void mr_client_free(struct mr_client *client)
 {
-        if (client == NULL)
+        if (client == NULL || client->pid != getpid())
                 return;
-        for (unsigned i = 0; i < client->idle_count; i++)
-                curl_easy_cleanup(client->idle[i]);
-        pthread_cond_destroy(&client->idle_more);
+        mr_client_cancel(client);
+        pthread_mutex_lock(&client->lock);
+        while (client->busy > 0)
+                pthread_cond_wait(&client->quiet, &client->lock);
+        pthread_mutex_unlock(&client->lock);
+        mr_work_end(client);
+        for (unsigned i = 0; i < client->loops; i++)
+                mr_loop_free(atomic_load(&client->loop[i]));
+        mr_creds_free(client->creds);
+        pthread_cond_destroy(&client->work);
+        pthread_cond_destroy(&client->quiet);
         pthread_mutex_destroy(&client->lock);
-        explicit_bzero(&client->settings, sizeof(client->settings));
         free(client);
 }
 
 void mr_client_cancel(struct mr_client *client)
 {
         atomic_store(&client->canceled, true);
+        mr_core_wake(client);
 }
 
 bool mr_client_canceled(const struct mr_client *client)
@@ -95,61 +124,43 @@ bool mr_client_canceled(const struct mr_client *client)
         return atomic_load(&client->canceled);
 }
 
-static void in_ms(struct timespec *out, uint32_t ms)
+const char *mr_client_endpoint(const struct mr_client *client)
 {
-        clock_gettime(CLOCK_REALTIME, out);
-        out->tv_sec += ms / 1000;
-        out->tv_nsec += (long)(ms % 1000) * 1000000;
-        if (out->tv_nsec >= 1000000000) {
-                out->tv_nsec -= 1000000000;
-                out->tv_sec++;
-        }
+        return client->settings.endpoint;
 }
 
-int mr_core_take(struct mr_client *client, bool urgent, CURL **out)
+const char *mr_client_region(const struct mr_client *client)
 {
-        CURL *handle = NULL;
-        struct timespec until;
-        int rv = 0;
+        return client->settings.region;
+}
 
+int mr_core_enter(struct mr_client *client)
+{
+        if (client->pid != getpid())
+                return -ECHILD;
         pthread_mutex_lock(&client->lock);
-        for (;;) {
-                if (!urgent && mr_client_canceled(client)) {
-                        rv = -ECANCELED;
-                        break;
-                }
-                if (client->in_use < client->settings.parallel) {
-                        client->in_use++;
-                        if (client->idle_count > 0)
-                                handle = client->idle[--client->idle_count];
-                        break;
-                }
-                in_ms(&until, WAKE_EVERY_MS);
-                pthread_cond_timedwait(&client->idle_more, &client->lock, &until);
-        }
+        client->busy++;
         pthread_mutex_unlock(&client->lock);
-        if (rv != 0)
-                return rv;
-        if (handle == NULL)
-                handle = curl_easy_init();
-        if (handle == NULL) {
-                mr_core_give(client, NULL);
-                return -ENOMEM;
-        }
-        *out = handle;
         return 0;
 }
 
-void mr_core_give(struct mr_client *client, CURL *handle)
+void mr_core_leave(struct mr_client *client)
 {
-        if (handle != NULL)
-                curl_easy_reset(handle); /* keeps the connection */
         pthread_mutex_lock(&client->lock);
-        client->in_use--;
-        if (handle != NULL)
-                client->idle[client->idle_count++] = handle;
-        pthread_cond_signal(&client->idle_more);
+        client->busy--;
+        if (client->busy == 0)
+                pthread_cond_broadcast(&client->quiet);
         pthread_mutex_unlock(&client->lock);
+}
+
+void mr_core_wake(struct mr_client *client)
+{
+        for (unsigned i = 0; i < MR_THREADS_MAX; i++) {
+                struct mr_loop *loop = atomic_load(&client->loop[i]);
+
+                if (loop != NULL)
+                        mr_loop_wake(loop);
+        }
 }
 
 int mr_core_sleep(struct mr_client *client, uint32_t ms, bool urgent)
@@ -176,43 +187,55 @@ uint32_t mr_core_random(void)
         return value;
 }
 
-int64_t mr_core_now_ms(void)
+static int64_t ms_of(clockid_t clock)
 {
         struct timespec now;
 
-        clock_gettime(CLOCK_REALTIME, &now);
+        clock_gettime(clock, &now);
         return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------- */
-
-struct together {
-        void (*job)(void *arg);
-        void *arg;
-};
-
-static void *together_main(void *arg)
+int64_t mr_core_now_ms(void)
 {
-        const struct together *together = arg;
-
-        together->job(together->arg);
-        return NULL;
+        return ms_of(CLOCK_REALTIME);
 }
 
-void mr_core_together(unsigned threads, void (*job)(void *arg), void *arg)
+int64_t mr_core_clock_ms(void)
 {
-        struct together together = {job, arg};
-        pthread_t thread[64];
-        unsigned started = 0;
+        return ms_of(CLOCK_MONOTONIC);
+}
 
-        if (threads > 64)
-                threads = 64;
-        while (started + 1 < threads) {
-                if (pthread_create(&thread[started], NULL, together_main, &together) != 0)
-                        break;
-                started++;
-        }
-        job(arg);
-        for (unsigned i = 0; i < started; i++)
-                pthread_join(thread[i], NULL);
+int mr_core_thread(pthread_t *thread, void *(*run)(void *arg), void *arg)
+{
+        sigset_t all, before;
+        int rv;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, &before);
+        rv = -pthread_create(thread, NULL, run, arg);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return rv;
+}
+
+void mr_list_push(struct mr_request_list *list, struct mr_request *request)
+{
+        request->next = NULL;
+        if (list->last != NULL)
+                list->last->next = request;
+        else
+                list->first = request;
+        list->last = request;
+}
+
+struct mr_request *mr_list_pop(struct mr_request_list *list)
+{
+        struct mr_request *request = list->first;
+
+        if (request == NULL)
+                return NULL;
+        list->first = request->next;
+        if (list->first == NULL)
+                list->last = NULL;
+        request->next = NULL;
+        return request;
 }

@@ -1,45 +1,105 @@
-/* core.h - what a client is made of: its settings, its turn-taking, its curl handles. Private to this folder. */
+/* core.h - what a client is made of: settings, credentials, turns, loops, workers, operations under way. Private to this folder. */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "client.h"
 
+#define MR_PARALLEL_MAX 256u
+#define MR_THREADS_MAX  16u
+#define MR_OP_SLOTS     1024u
+
+struct mr_creds;
+struct mr_loop;
+struct mr_op;
+struct mr_request;
+
+/* A queue of requests, linked by their `next`. Guarded by whoever has it. */
+struct mr_request_list {
+        struct mr_request *first, *last;
+};
+
+/* Work for a worker. owner: the caller until it is run */
+struct mr_job {
+        void (*run)(void *arg);
+        void *arg;
+        struct mr_job *next;
+};
+
 struct mr_client {
-        /* constant after mr_client_new() */
-        struct mr_settings settings;
+        /* constant after mr_core_new() */
+        struct mr_settings settings; /* its credentials are empty: creds has them */
+        unsigned threads;
         bool endpoint_tls, admin_tls;
         char endpoint_host[512], admin_host[512]; /* value of the Host header: without a default port */
+        struct mr_creds *creds;                   /* has a lock of its own */
+        pid_t pid;
 
         atomic_bool canceled; /* any thread, signal handlers */
+        _Atomic(struct mr_loop *)
+                loop[MR_THREADS_MAX]; /* written under lock, read by signal handlers; never taken away before the end */
 
         /* guarded by lock */
         pthread_mutex_t lock;
-        pthread_cond_t idle_more; /* a handle was put back */
-        CURL *idle[64];           /* handles with their kept connections, most recently used last */
-        unsigned idle_count, in_use;
+        pthread_cond_t quiet; /* busy became 0 */
+        pthread_cond_t work;  /* a worker has something to do, or is to end */
+        unsigned loops;
+        unsigned busy;                  /* requests, operations and jobs that have not ended */
+        unsigned active;                /* requests that have a turn: at most settings.parallel */
+        struct mr_request_list waiting; /* for a turn */
+        struct mr_job *job_first, *job_last;
+        pthread_t worker[MR_THREADS_MAX];
+        unsigned workers, workers_idle;
+        bool ending;
+        uint64_t next_op;
+        struct mr_op *op[MR_OP_SLOTS]; /* by id, linked */
 };
 
-/*
- * A handle of its own for the calling thread; waits while `parallel` are in use. The wait ends because whoever holds
- * one holds it for one attempt of one request, which its timeouts bound. -ECANCELED (not with urgent), -ENOMEM.
- */
-int mr_core_take(struct mr_client *client, bool urgent, CURL **out);
-void mr_core_give(struct mr_client *client, CURL *handle);
+struct mr_core_options {
+        unsigned threads;
+        struct mr_creds *creds; /* belongs to the client once it was made */
+};
+
+/* Checks and copies settings. -EINVAL, -ENOMEM. */
+int mr_core_new(const struct mr_settings *settings, const struct mr_core_options *options, struct mr_client **out);
+
+/* Of something that must end before the client may go. enter: -ECHILD after a fork. */
+int mr_core_enter(struct mr_client *client);
+void mr_core_leave(struct mr_client *client);
+
+/* Makes the loops look at what has been stopped. Also in signal handlers. */
+void mr_core_wake(struct mr_client *client);
 
 /* Sleeps; -ECANCELED as soon as the client is canceled, unless urgent. */
 int mr_core_sleep(struct mr_client *client, uint32_t ms, bool urgent);
 
 uint32_t mr_core_random(void);
-int64_t mr_core_now_ms(void);
+int64_t mr_core_now_ms(void);   /* wall clock */
+int64_t mr_core_clock_ms(void); /* monotonic */
 
-/*
- * Runs job(arg) on up to `threads` threads at once, the caller's among them, and returns when all have. Threads that
- * cannot be started are done without.
- */
-void mr_core_together(unsigned threads, void (*job)(void *arg), void *arg);
+/* Starts a thread that no signal interrupts: those are the program's. */
+int mr_core_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+void mr_list_push(struct mr_request_list *list, struct mr_request *request);
+struct mr_request *mr_list_pop(struct mr_request_list *list);
+
+/* ---- turns and workers (turns.c) ----------------------------------------------------------------- */
+
+/* Before the first: sees to it that there is a loop. */
+int mr_turn_prepare(struct mr_client *client);
+/* A request that is ready to be sent gets a loop as soon as fewer than `parallel` are under way. */
+void mr_turn_wait(struct mr_client *client, struct mr_request *request);
+/* By its loop, when an attempt is over: the turn is another's. */
+void mr_turn_end(struct mr_client *client);
+/* Takes those that were stopped out of the queue. */
+void mr_turn_sweep(struct mr_client *client, struct mr_request_list *stopped);
+
+/* Runs the job on a worker or, where none can be started, at once. */
+void mr_work(struct mr_client *client, struct mr_job *job);
+void mr_work_end(struct mr_client *client);
+bool mr_work_here(void); /* the calling thread is a worker */
 
 #endif

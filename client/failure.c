@@ -30,6 +30,8 @@ static const struct {
         {"InsufficientStorage", -ENOSPC},
         {"XMinioStorageFull", -ENOSPC},
         {"RequestTimeTooSkewed", -EACCES},
+        {"ExpiredToken", -EACCES},
+        {"InvalidToken", -EACCES},
         {"NotImplemented", -EREMOTEIO},
 };
 
@@ -120,4 +122,9 @@ int mr_failure(struct mr_error *err, int code, const char *format, ...)
         vsnprintf(err->message, sizeof(err->message), format, args);
         va_end(args);
         return code;
+}
+
+int mr_failure_errno(struct mr_error *err, int code)
+{
+        return mr_failure(err, code, "%s", code == -ECANCELED ? "canceled" : strerror(-code));
 }

@@ -1,7 +1,5 @@
 /*
- * objects.c - the small requests: head, delete, buckets, uploads, listings, the admin listener. Each call makes its
- * requests on the caller's thread. Pages end a listing's memory, and an endpoint that does not move on from page to
- * page ends the listing (I9).
+ * objects.c - what answers say of objects; and the small requests that are only awaited: buckets, many deletes, aborts, the admin listener.
  */
 #include "answer.h"
 #include "object.h"
@@ -26,7 +24,7 @@ static int simple(struct mr_client *client, const char *method, const char *buck
         return rv;
 }
 
-/* ---- head ---------------------------------------------------------------------------------------- */
+/* ---- info ---------------------------------------------------------------------------------------- */
 
 void mr_etag_copy(char *out, size_t size, const char *etag)
 {
@@ -40,6 +38,11 @@ void mr_etag_copy(char *out, size_t size, const char *etag)
         if (len > 0 && etag[len - 1] == '"')
                 len--;
         snprintf(out, size, "%.*s", (int)len, etag);
+}
+
+void mr_etag_quote(char out[100], const char *etag)
+{
+        snprintf(out, 100, etag[0] == '"' || etag[0] == '\0' ? "%s" : "\"%s\"", etag);
 }
 
 void mr_checksum_of_answer(const struct mr_response *response, struct mr_object_info *out)
@@ -65,6 +68,7 @@ int mr_info_of_answer(const struct mr_response *response, struct mr_object_info 
 {
         const char *length = mr_response_header(response, "content-length");
         const char *modified = mr_response_header(response, "last-modified");
+        const char *version = mr_response_header(response, "x-amz-version-id");
         int64_t ms;
 
         memset(out, 0, sizeof(*out));
@@ -73,35 +77,10 @@ int mr_info_of_answer(const struct mr_response *response, struct mr_object_info 
         if (modified != NULL && s3_date_parse_http(s3_str_of(modified), &ms) == 0)
                 out->mtime_s = ms / 1000;
         mr_etag_copy(out->etag, sizeof(out->etag), mr_response_header(response, "etag"));
+        if (version != NULL)
+                snprintf(out->version_id, sizeof(out->version_id), "%.127s", version);
         mr_checksum_of_answer(response, out);
         return 0;
-}
-
-int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
-            struct mr_error *err)
-{
-        struct mr_request request = {.method = "HEAD", .bucket = bucket, .key = key};
-        struct mr_response response;
-        int rv;
-
-        memset(out, 0, sizeof(*out));
-        mr_request_header(&request, "x-amz-checksum-mode", "ENABLED");
-        rv = mr_request_run(client, &request, &response, err);
-        if (rv == 0) {
-                rv = mr_info_of_answer(&response, out);
-                if (rv != 0)
-                        mr_failure(err, rv, "the endpoint answered without a Content-Length");
-        }
-        if (rv == 0) { /* the headers change owner */
-                out->headers = malloc(sizeof(response.header));
-                if (out->headers != NULL) {
-                        memcpy(out->headers, response.header, sizeof(response.header));
-                        out->header_count = response.header_count;
-                        response.header_count = 0;
-                }
-        }
-        mr_response_free(&response);
-        return rv;
 }
 
 void mr_object_info_free(struct mr_object_info *info)
@@ -144,11 +123,6 @@ int mr_bucket_delete(struct mr_client *client, const char *bucket, struct mr_err
 int mr_bucket_head(struct mr_client *client, const char *bucket, struct mr_error *err)
 {
         return simple(client, "HEAD", bucket, NULL, err);
-}
-
-int mr_delete(struct mr_client *client, const char *bucket, const char *key, struct mr_error *err)
-{
-        return simple(client, "DELETE", bucket, key, err);
 }
 
 /* owner: one call of mr_delete_many() */
@@ -271,8 +245,8 @@ static int reply_of(struct mr_client *client, struct mr_request *request, struct
         return rv;
 }
 
-int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[], struct mr_reply *out,
-             struct mr_error *err)
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
+             struct mr_reply *out, struct mr_error *err)
 {
         struct mr_request request = {.method = method, .admin_path = path};
         unsigned i;

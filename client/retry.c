@@ -1,5 +1,5 @@
 /*
- * retry.c - the retry policy. request.c asks it after each attempt that failed, on the thread that made it. Retries
+ * retry.c - the retry policy. request.c asks it after each attempt that failed, on the loop that made it. Retries
  * are bounded twice (I9): by the settings' `attempts`, and by a ceiling for each wait.
  */
 #include "retry.h"
@@ -45,6 +45,10 @@ static const struct {
         {"XAmzContentChecksumMismatch", MR_RETRY_SOON},
         {"OperationAborted", MR_RETRY_SOON},
         {"ConditionalRequestConflict", MR_RETRY_SOON},
+        {"ExpiredToken", MR_RETRY_CREDENTIALS},
+        {"ExpiredTokenException", MR_RETRY_CREDENTIALS},
+        {"TokenRefreshRequired", MR_RETRY_CREDENTIALS},
+        {"InvalidToken", MR_RETRY_CREDENTIALS},
         {"InsufficientStorage", MR_RETRY_NO},
         {"XMinioStorageFull", MR_RETRY_NO},
         {"NotImplemented", MR_RETRY_NO},

@@ -7,8 +7,9 @@
 
 enum mr_retry {
         MR_RETRY_NO,
-        MR_RETRY_SOON,  /* something broke: the next attempt will likely pass */
-        MR_RETRY_SLOWER /* the server asked for less */
+        MR_RETRY_SOON,       /* something broke: the next attempt will likely pass */
+        MR_RETRY_SLOWER,     /* the server asked for less */
+        MR_RETRY_CREDENTIALS /* they expired: worth it with others */
 };
 
 /* curl_code: the CURLcode; status and s3_code: of the answer, 0 and "" where there was none. */

@@ -1,19 +1,19 @@
 /*
  * settings.c - the client's settings: one table that the configuration file, the environment, the command line and
- * the manual go by. Called by programs while they start, on one thread (inih keeps its limits in globals).
+ * the manual go by. Called by programs while they start.
  */
 #include "client.h"
 
 #include "plan.h"
+#include "profile.h"
 #include "settings.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { URL, TEXT, NUMBER, BYTES, SIGN, CHECKSUM };
+enum kind { URL, TEXT, NUMBER, BYTES, SIGN, CHECKSUM, TRANSPORT };
 
 #define FIELD(member) offsetof(struct mr_settings, member), sizeof(((struct mr_settings *)0)->member)
 
@@ -53,6 +53,11 @@ static const struct row {
          FIELD(checksum),
          0,
          0},
+        {{"transport", "MILLRACE_TRANSPORT", "how objects' bytes travel: auto, tcp or rdma"},
+         TRANSPORT,
+         FIELD(transport),
+         0,
+         0},
         {{"parallel", "MILLRACE_PARALLEL", "requests at once"}, NUMBER, FIELD(parallel), 1, 64},
         {{"attempts", "MILLRACE_ATTEMPTS", "attempts per request"}, NUMBER, FIELD(attempts), 1, 20},
         {{"connect_timeout", "MILLRACE_CONNECT_TIMEOUT", "seconds to wait for a connection"},
@@ -76,6 +81,7 @@ static const struct row {
 
 static const char *const sign_names[] = {"auto", "always", "never"};
 static const char *const checksum_names[] = {"crc64nvme", "crc32c", "crc32", "none"};
+static const char *const transport_names[] = {"auto", "tcp", "rdma"};
 
 const struct mr_setting_info *mr_setting_info(unsigned index)
 {
@@ -214,6 +220,11 @@ static int set_row(const struct row *row, struct mr_settings *settings, const ch
                 if (found >= 0)
                         settings->checksum = (enum mr_checksum)found;
                 return found >= 0 ? 0 : -EINVAL;
+        case TRANSPORT:
+                found = find_name(transport_names, sizeof(transport_names) / sizeof(transport_names[0]), value);
+                if (found >= 0)
+                        settings->transport = (enum mr_transport)found;
+                return found >= 0 ? 0 : -EINVAL;
         }
         return -EINVAL;
 }
@@ -290,10 +301,7 @@ static int load_file(const char *path, bool must_exist, struct mr_settings *sett
                 snprintf(why, why_size, "%s: %s", path, strerror(-rv));
                 return rv;
         }
-        ini_use_stack = false;
-        ini_allow_realloc = true;
-        ini_max_line = 8192;
-        line = ini_parse_file(file, file_value, &reading);
+        line = mr_ini_parse(file, file_value, &reading);
         rv = ferror(file) ? -EIO : 0;
         fclose(file);
         if (line == 0 && rv == 0)

@@ -1,11 +1,12 @@
 /*
- * upload.c - an upload in parts, whoever supplies them: begin, upload each, complete or abort. put.c drives it. Parts
- * run on several threads; their results meet in the run, under its lock. A failed upload is always aborted, so that
- * it holds no space; the abort is made even after a cancellation.
+ * upload.c - an upload in parts, whoever supplies them: create, upload each, complete or drop. put.c, put_stream.c and multipart.c drive it. Each step is a
+ * request; what ends one runs on its loop. The parts' results meet in the run, under its lock. A completion that fails is followed by an
+ * abort, so that nothing holds space; the abort is made even after a cancellation.
  */
 #include "upload.h"
 
 #include "answer.h"
+#include "object.h"
 #include "plan.h"
 #include "retry.h"
 
@@ -32,26 +33,78 @@ bool mr_put_checksum(const struct mr_client *client, enum s3_checksum *out)
         return false;
 }
 
-int mr_put_headers(const struct mr_put *put, struct mr_request *request, char names[MR_META_NAMES])
+int mr_put_transport(const struct mr_client *client, enum mr_transport transport, struct mr_error *err)
+{
+        /* a client has no session by which RDMA could */
+        if (transport == MR_TRANSPORT_RDMA)
+                return mr_failure(err, -EOPNOTSUPP, "there is no RDMA session with this endpoint");
+        return 0;
+}
+
+int mr_put_headers(const struct mr_put_head *head, struct mr_request *request, char names[MR_META_NAMES])
 {
         size_t used = 0;
 
-        if (put->metadata_count > MR_HEADERS_MAX / 2)
+        if (head->metadata_count > MR_HEADERS_MAX / 2)
                 return -E2BIG;
-        if (put->content_type != NULL)
-                mr_request_header(request, "content-type", put->content_type);
-        for (unsigned i = 0; i < put->metadata_count; i++) {
-                int n = snprintf(names + used, MR_META_NAMES - used, "x-amz-meta-%s", put->metadata[i].name);
+        if (head->content_type != NULL)
+                mr_request_header(request, "content-type", head->content_type);
+        for (unsigned i = 0; i < head->metadata_count; i++) {
+                int n = snprintf(names + used, MR_META_NAMES - used, "x-amz-meta-%s", head->metadata[i].name);
 
                 if (n < 0 || (size_t)n >= MR_META_NAMES - used)
                         return -E2BIG;
-                mr_request_header(request, names + used, put->metadata[i].value);
+                mr_request_header(request, names + used, head->metadata[i].value);
                 used += (size_t)n + 1;
         }
         return 0;
 }
 
-/* ---- begin --------------------------------------------------------------------------------------- */
+void mr_put_conditions(const struct mr_put_head *head, struct mr_request *request, char quoted[100])
+{
+        if (head->if_none_match)
+                mr_request_header(request, "if-none-match", "*");
+        if (head->if_match == NULL)
+                return;
+        mr_etag_quote(quoted, head->if_match);
+        mr_request_header(request, "if-match", quoted);
+}
+
+void mr_upload_init(struct mr_upload_run *run, struct mr_client *client, const struct mr_put_head *head)
+{
+        memset(run, 0, sizeof(*run));
+        run->client = client;
+        run->head = head;
+        run->has_checksum = mr_put_checksum(client, &run->checksum);
+        pthread_mutex_init(&run->lock, NULL);
+}
+
+void mr_upload_free(struct mr_upload_run *run)
+{
+        free(run->names);
+        free(run->body);
+        free(run->part);
+        pthread_mutex_destroy(&run->lock);
+}
+
+/* Begins the step that run->request is. */
+static int step(struct mr_upload_run *run, const char *method,
+                void (*ended)(void *arg, struct mr_request *request, int rv))
+{
+        int rv;
+
+        run->request.method = method;
+        run->request.bucket = run->head->bucket;
+        run->request.key = run->head->key;
+        run->request.done = ended;
+        run->request.done_arg = run;
+        rv = mr_request_start(run->client, &run->request);
+        if (rv != 0)
+                run->error = run->request.error;
+        return rv;
+}
+
+/* ---- create -------------------------------------------------------------------------------------- */
 
 static int take_upload_id(void *arg, const struct mr_record *record)
 {
@@ -63,69 +116,47 @@ static int take_upload_id(void *arg, const struct mr_record *record)
         return 0;
 }
 
-static int create(struct mr_upload_run *run, struct mr_error *err)
+static void created(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_request request = {.method = "POST", .bucket = run->put->bucket, .key = run->put->key};
-        struct mr_response response;
-        char *names = malloc(MR_META_NAMES);
-        int rv = names != NULL ? mr_put_headers(run->put, &request, names) : -ENOMEM;
+        struct mr_upload_run *run = arg;
 
-        if (rv != 0) {
-                free(names);
-                return mr_failure(err, rv, "%s", strerror(-rv));
-        }
-        mr_request_query(&request, "uploads", NULL);
-        if (run->has_checksum) {
-                mr_request_header(&request, "x-amz-checksum-algorithm", s3_checksum_info(run->checksum)->algorithm);
-                mr_request_header(&request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
-        }
-        rv = mr_request_run(run->client, &request, &response, err);
+        run->error = request->error;
         if (rv == 0) {
-                rv = mr_answer_read(response.body != NULL ? response.body : "", response.body_len,
-                                    "InitiateMultipartUploadResult", 1, take_upload_id, run->id);
+                rv = mr_answer_read(request->response.body != NULL ? request->response.body : "",
+                                    request->response.body_len, "InitiateMultipartUploadResult", 1, take_upload_id,
+                                    run->id);
                 if (rv != 0)
-                        mr_failure(err, rv, "the answer to a new upload has no UploadId");
+                        mr_failure(&run->error, rv, "the answer to a new upload has no UploadId");
         }
-        mr_response_free(&response);
-        free(names);
-        return rv;
+        mr_response_free(&request->response);
+        run->done(run->done_arg, rv);
 }
 
-int mr_upload_begin(struct mr_client *client, const struct mr_put *put, struct mr_upload_run *run, struct mr_error *err)
+int mr_upload_create(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg)
 {
-        int rv;
+        struct mr_request *request = &run->request;
+        int rv = -ENOMEM;
 
-        memset(run, 0, sizeof(*run));
-        run->client = client;
-        run->put = put;
-        run->has_checksum = mr_put_checksum(client, &run->checksum);
-        atomic_init(&run->failed, false);
-        rv = create(run, err);
+        memset(request, 0, sizeof(*request));
+        run->done = done;
+        run->done_arg = arg;
+        if (run->names == NULL)
+                run->names = malloc(MR_META_NAMES);
+        if (run->names != NULL)
+                rv = mr_put_headers(run->head, request, run->names);
         if (rv != 0)
-                return rv;
-        pthread_mutex_init(&run->lock, NULL);
-        pthread_cond_init(&run->room, NULL);
-        return 0;
+                return mr_failure_errno(&run->error, rv);
+        request->stop = &run->stop;
+        request->canceled = run->canceled;
+        mr_request_query(request, "uploads", NULL);
+        if (run->has_checksum) {
+                mr_request_header(request, "x-amz-checksum-algorithm", s3_checksum_info(run->checksum)->algorithm);
+                mr_request_header(request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
+        }
+        return step(run, "POST", created);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------- */
-
-static void note_failure(struct mr_upload_run *run, const struct mr_error *err)
-{
-        pthread_mutex_lock(&run->lock);
-        if (!atomic_exchange(&run->failed, true)) /* later ones are mostly the stop of the first */
-                run->error = *err;
-        pthread_cond_broadcast(&run->room);
-        pthread_mutex_unlock(&run->lock);
-}
-
-void mr_upload_fail(struct mr_upload_run *run, int code, const char *text)
-{
-        struct mr_error err;
-
-        mr_failure(&err, code, "%s", text);
-        note_failure(run, &err);
-}
 
 static int note_part(struct mr_upload_run *run, uint32_t number, const struct mr_part *part)
 {
@@ -155,42 +186,49 @@ static int note_part(struct mr_upload_run *run, uint32_t number, const struct mr
         return rv;
 }
 
-void mr_upload_part(struct mr_upload_run *run, uint32_t number, struct mr_request *request)
+static void part_done(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_part part = {.len = request->len, .done = true};
-        struct mr_response response;
-        struct mr_error err;
-        const char *etag;
-        char text[16];
+        struct mr_part_run *part = arg;
+        struct mr_part found = {.len = request->len};
+        const char *etag = mr_response_header(&request->response, "etag");
+
+        part->error = request->error;
+        if (rv == 0 && (etag == NULL || etag[0] == '\0' || strlen(etag) >= sizeof(found.etag)))
+                rv = mr_failure(&part->error, -EPROTO, "the answer to a part has no ETag");
+        if (rv == 0) {
+                snprintf(found.etag, sizeof(found.etag), "%s", etag);
+                memcpy(found.sum, request->sum, sizeof(found.sum));
+                rv = note_part(part->run, part->number, &found);
+                if (rv != 0)
+                        mr_failure_errno(&part->error, rv);
+        }
+        mr_response_free(&request->response);
+        part->done(part->done_arg, part, rv);
+}
+
+int mr_part_start(struct mr_part_run *part)
+{
+        struct mr_upload_run *run = part->run;
+        struct mr_request *request = &part->request;
         int rv;
 
-        snprintf(text, sizeof(text), "%u", number);
+        snprintf(part->number_text, sizeof(part->number_text), "%u", part->number);
         request->method = "PUT";
-        request->bucket = run->put->bucket;
-        request->key = run->put->key;
-        request->stop = &run->failed;
+        request->bucket = run->head->bucket;
+        request->key = run->head->key;
+        request->stop = &run->stop;
+        if (request->canceled == NULL)
+                request->canceled = run->canceled;
         request->has_checksum = run->has_checksum;
         request->checksum = run->checksum;
-        request->progress = run->put->progress;
-        request->progress_arg = run->put->progress_arg;
-        mr_request_query(request, "partNumber", text);
+        request->done = part_done;
+        request->done_arg = part;
+        mr_request_query(request, "partNumber", part->number_text);
         mr_request_query(request, "uploadId", run->id);
-        rv = mr_request_run(run->client, request, &response, &err);
-        if (rv == 0) {
-                etag = mr_response_header(&response, "etag");
-                if (etag == NULL || strlen(etag) >= sizeof(part.etag)) {
-                        rv = mr_failure(&err, -EPROTO, "the answer to a part has no ETag");
-                } else {
-                        snprintf(part.etag, sizeof(part.etag), "%s", etag);
-                        memcpy(part.sum, request->sum, sizeof(part.sum));
-                        rv = note_part(run, number, &part);
-                        if (rv != 0)
-                                mr_failure(&err, rv, "%s", strerror(-rv));
-                }
-        }
+        rv = mr_request_start(run->client, request);
         if (rv != 0)
-                note_failure(run, &err);
-        mr_response_free(&response);
+                part->error = request->error;
+        return rv;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------- */
@@ -235,106 +273,136 @@ static int sum_of_parts(const struct mr_upload_run *run, char out[S3_CHECKSUM_TE
 
 static int take_etag(void *arg, const struct mr_record *record)
 {
-        struct mr_put_result *out = arg;
-        const char *etag = mr_record_get(record, "ETag");
+        struct mr_put_done *out = arg;
 
-        snprintf(out->etag, sizeof(out->etag), "%.*s", (int)strcspn(etag + strspn(etag, "\""), "\""),
-                 etag + strspn(etag, "\""));
+        mr_etag_copy(out->etag, sizeof(out->etag), mr_record_get(record, "ETag"));
         return 0;
 }
 
 /* A 200 here may hold an error: the endpoint had to answer before it knew. Blanks that kept the connection alive come
- * first. */
-static int read_completion(const struct mr_response *response, struct mr_put_result *out, struct mr_error *err)
+ * first. -EAGAIN: an error that may pass. */
+static int check_completion(void *arg, const struct mr_response *response, struct mr_error *err)
 {
+        struct mr_upload_run *run = arg;
         struct mr_response trimmed = *response;
         const char *body = response->body != NULL ? response->body : "";
         size_t blanks = strspn(body, " \t\r\n");
 
         if (mr_answer_read(body + blanks, response->body_len - blanks, "CompleteMultipartUploadResult", 1, take_etag,
-                           out) == 0)
+                           &run->result) == 0)
                 return 0;
         trimmed.body = response->body != NULL ? response->body + blanks : NULL;
         trimmed.body_len = response->body_len - blanks;
         mr_failure_of_answer(&trimmed, err);
         if (err->s3_code[0] == '\0')
                 return mr_failure(err, -EPROTO, "the answer to the completion of an upload is not one");
-        return err->code;
+        return mr_retry_class(CURLE_OK, 200, err->s3_code) != MR_RETRY_NO ? -EAGAIN : err->code;
 }
 
-static int complete_with(struct mr_upload_run *run, struct mr_request *request, struct mr_put_result *out,
-                         struct mr_error *err)
+static void aborted(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_client *client = run->client;
+        struct mr_upload_run *run = arg;
+
+        /* what the abort answers changes nothing for whoever completes: the upload has failed, and why is known */
+        if (run->rv == 0) {
+                run->rv = rv;
+                run->error = request->error;
+        }
+        run->id[0] = '\0';
+        mr_response_free(&request->response);
+        run->done(run->done_arg, run->rv);
+}
+
+static int send_abort(struct mr_upload_run *run)
+{
+        struct mr_request *request = &run->request;
+
+        memset(request, 0, sizeof(*request));
+        request->urgent = true;
+        mr_request_query(request, "uploadId", run->id);
+        return step(run, "DELETE", aborted);
+}
+
+int mr_upload_drop(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg)
+{
+        if (run->id[0] == '\0')
+                return -EALREADY;
+        run->rv = 0;
+        run->done = done;
+        run->done_arg = arg;
+        return send_abort(run);
+}
+
+static void completed(void *arg, struct mr_request *request, int rv)
+{
+        struct mr_upload_run *run = arg;
+        const char *version = mr_response_header(&request->response, "x-amz-version-id");
+        struct mr_error why = request->error;
+
+        free(run->body);
+        run->body = NULL;
+        if (rv == 0 && version != NULL)
+                snprintf(run->result.version_id, sizeof(run->result.version_id), "%.127s", version);
+        mr_response_free(&request->response);
+        if (rv == 0) {
+                run->id[0] = '\0';
+                run->done(run->done_arg, 0);
+                return;
+        }
+        run->rv = why.code;
+        run->error = why; /* aborted() leaves both */
+        if (send_abort(run) == 0)
+                return;
+        run->error = why;
+        run->done(run->done_arg, run->rv);
+}
+
+/* Every part is there, the document and the sum of all are made. */
+static int prepare_completion(struct mr_upload_run *run)
+{
+        struct mr_request *request = &run->request;
+        size_t len = 0;
+        int rv = 0;
+
+        memset(&run->result, 0, sizeof(run->result));
+        run->result.parts = run->parts;
+        for (uint32_t i = 0; i < run->parts && rv == 0; i++) {
+                run->result.size += run->part[i].len;
+                if (run->part[i].etag[0] == '\0')
+                        rv = mr_failure(&run->error, -EINVAL, "part %u of the upload is missing", i + 1);
+        }
+        if (rv == 0 && (rv = complete_document(run, &run->body, &len)) != 0)
+                mr_failure_errno(&run->error, rv);
+        if (rv == 0 && run->has_checksum && (rv = sum_of_parts(run, run->sum_text)) != 0)
+                mr_failure_errno(&run->error, rv);
+        request->data = run->body;
+        request->len = len;
+        return rv;
+}
+
+int mr_upload_complete(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg)
+{
+        struct mr_request *request = &run->request;
         int rv;
 
-        for (unsigned number = 1;; number++) {
-                struct mr_response response;
-                enum mr_retry class = MR_RETRY_NO;
-
-                rv = mr_request_run(client, request, &response, err);
-                if (rv == 0) {
-                        rv = read_completion(&response, out, err);
-                        class = rv != 0 ? mr_retry_class(CURLE_OK, 200, err->s3_code) : MR_RETRY_NO;
-                }
-                mr_response_free(&response);
-                if (rv == 0 || class == MR_RETRY_NO || number >= client->settings.attempts)
-                        return rv;
-                if (mr_core_sleep(client, mr_retry_delay_ms(class, number + 1, mr_core_random(), 0), false) != 0)
-                        return mr_failure(err, -ECANCELED, "canceled");
-        }
-}
-
-static int complete(struct mr_upload_run *run, struct mr_put_result *out, struct mr_error *err)
-{
-        struct mr_request request = {.method = "POST", .bucket = run->put->bucket, .key = run->put->key};
-        char sum[S3_CHECKSUM_TEXT], size[24];
-        char *text = NULL;
-        size_t len = 0;
-        int rv = complete_document(run, &text, &len);
-
-        if (rv == 0 && run->has_checksum)
-                rv = sum_of_parts(run, sum);
-        if (rv != 0) {
-                free(text);
-                return mr_failure(err, rv, "%s", strerror(-rv));
-        }
-        out->size = 0;
-        out->parts = run->parts;
-        for (uint32_t i = 0; i < run->parts; i++)
-                out->size += run->part[i].len;
-        snprintf(size, sizeof(size), "%llu", (unsigned long long)out->size);
-        mr_request_query(&request, "uploadId", run->id);
-        mr_request_header(&request, "content-type", "application/xml");
-        mr_request_header(&request, "x-amz-mp-object-size", size);
+        run->done = done;
+        run->done_arg = arg;
+        memset(request, 0, sizeof(*request));
+        rv = prepare_completion(run);
+        if (rv != 0)
+                return rv;
+        snprintf(run->size_text, sizeof(run->size_text), "%llu", (unsigned long long)run->result.size);
+        request->stop = &run->stop;
+        request->canceled = run->canceled;
+        request->check = check_completion;
+        request->sink_arg = run;
+        mr_request_query(request, "uploadId", run->id);
+        mr_request_header(request, "content-type", "application/xml");
+        mr_request_header(request, "x-amz-mp-object-size", run->size_text);
         if (run->has_checksum) {
-                mr_request_header(&request, s3_checksum_info(run->checksum)->header, sum);
-                mr_request_header(&request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
+                mr_request_header(request, s3_checksum_info(run->checksum)->header, run->sum_text);
+                mr_request_header(request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
         }
-        if (run->put->if_none_match)
-                mr_request_header(&request, "if-none-match", "*");
-        request.data = text;
-        request.len = len;
-        rv = complete_with(run, &request, out, err);
-        free(text);
-        return rv;
-}
-
-int mr_upload_end(struct mr_upload_run *run, struct mr_put_result *out, struct mr_error *err)
-{
-        struct mr_error first = run->error;
-        int rv = atomic_load(&run->failed) ? first.code : 0;
-
-        if (rv == 0)
-                rv = complete(run, out, &first);
-        if (rv != 0) {
-                /* what the abort answers changes nothing for the caller: the upload has failed, and why is known */
-                (void)mr_upload_abort(run->client, run->put->bucket, run->put->key, run->id, NULL);
-                if (err != NULL)
-                        *err = first;
-        }
-        pthread_cond_destroy(&run->room);
-        pthread_mutex_destroy(&run->lock);
-        free(run->part);
-        return rv;
+        mr_put_conditions(run->head, request, run->if_match);
+        return step(run, "POST", completed);
 }

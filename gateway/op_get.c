@@ -2,7 +2,7 @@
  * op_get.c - GetObject and HeadObject: conditions, ranges, parts, headers; the bytes themselves go out by stream.c.
  *
  * run on the request's loop; the engine's callbacks come there too. Small answers are gathered first, so that they leave in one piece and carry
- * x-millrace-crc32c; larger ones are streamed.
+ * x-millrace-crc32c; larger ones are streamed, and carry it behind their last byte where the client asks for that.
  */
 #include "ops.h"
 
@@ -256,6 +256,15 @@ static void gather(void *arg)
         gw_reply_buffer(req, work->partial ? 206 : 200, buffer, work->len);
 }
 
+/* The client says x-millrace-crc32c: follows; so does the answer then, which is longer by that much than what Content-Range says. */
+static bool crc_is_to_follow(struct gw_request *req)
+{
+        if (!s3_str_eq(gw_header(req, "x-millrace-crc32c"), S3_STR("follows")))
+                return false;
+        gw_reply_header(req, "x-millrace-crc32c", "follows");
+        return true;
+}
+
 static void send_bytes(struct gw_request *req, struct get_work *work)
 {
         bool small = work->len <= GW_SMALL_GET;
@@ -271,6 +280,9 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
                         return;
                 }
         }
+        req->crc_follows = !small && crc_is_to_follow(req);
+        if (req->crc_follows)
+                eng_get_sum(req->get);
         rv = eng_get_start(req->get, work->offset, work->len, small ? gather : gw_stream_wake, req);
         if (rv != 0) {
                 req->answer.header_count = 0;
@@ -278,7 +290,7 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
         } else if (small) {
                 gather(req);
         } else {
-                gw_reply_stream(req, work->partial ? 206 : 200, work->len);
+                gw_reply_stream(req, work->partial ? 206 : 200, work->len + (req->crc_follows ? GW_CRC_TAIL : 0));
         }
 }
 

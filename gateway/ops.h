@@ -58,6 +58,7 @@ void gw_reply_no_memory(struct gw_request *req);
 /* What eng_get_start() is to call: wakes the request; arg is the request. */
 void gw_stream_wake(void *arg);
 /* Content reader of the library over req->get. */
+#define GW_CRC_TAIL 4u /* bytes of the CRC32C, most significant first, that follow the object's where the client asked for it */
 ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max);
 
 /*

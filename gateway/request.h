@@ -85,6 +85,8 @@ struct gw_request {
         struct eng_get *get;            /* closed with the request */
         const uint8_t *span;            /* of it, not copied out yet (stream.c) */
         size_t span_left;
+        bool crc_follows;               /* a streamed answer ends in the CRC32C of its bytes (stream.c) */
+        unsigned crc_sent;              /* bytes of it */
         struct eng_put *put;            /* aborted with the request, unless committed */
         void *work;                     /* the operation's own, in the arena */
         void (*release)(struct gw_request *req); /* frees what the operation holds outside the arena */

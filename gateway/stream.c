@@ -2,7 +2,8 @@
  * stream.c - the bytes of a large answer, from the engine's spans into the library's blocks.
  *
  * Called by libmicrohttpd on the loop's thread whenever it wants more to send. No span yet: the connection is suspended until the engine wakes it. An
- * error in the middle cuts the connection, since the status has left: never a wrong byte (I5).
+ * error in the middle cuts the connection, since the status has left: never a wrong byte (I5). The CRC32C of a large answer is not known before its
+ * last byte: a client that asked for it gets it behind that.
  */
 #include "ops.h"
 
@@ -39,6 +40,17 @@ static size_t take(struct gw_request *req, char *buf, size_t max, int *rv)
         return done;
 }
 
+/* What is left of the CRC, at most max bytes. */
+static size_t take_crc(struct gw_request *req, char *buf, size_t max)
+{
+        uint32_t crc = eng_get_crc32c(req->get);
+        size_t done = 0;
+
+        while (done < max && req->crc_sent < GW_CRC_TAIL)
+                buf[done++] = (char)(crc >> (24 - 8 * req->crc_sent++));
+        return done;
+}
+
 ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max)
 {
         struct gw_request *req = cls;
@@ -48,6 +60,8 @@ ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max)
         if (req->peer_gone || req->get == NULL)
                 return MHD_CONTENT_READER_END_WITH_ERROR;
         n = take(req, buf, max, &rv);
+        if (rv == -ENODATA && req->crc_follows)
+                n += take_crc(req, buf + n, max - n);
         req->bytes_out += n;
         if (n > 0)
                 return (ssize_t)n;

@@ -1,54 +1,30 @@
 /*
- * client.h - libmillrace: a client of S3 endpoints, millrace's and others'.
+ * client.h - what the program `millrace` takes from the client library beside millrace.h, whose rules hold here, too: settings from a file,
+ * transfers between objects and descriptors, uploads left behind, the admin listener. Linked statically; not installed.
  *
- * Every call blocks until it is done, and any thread may make it. A client bounds what all its callers do at once: at
- * most `parallel` requests are under way, others wait for their turn. Results are 0 or a negative errno; struct
- * mr_error, where one is taken (NULL is allowed), says more. Failures that may pass (connections, 5xx, SlowDown) have
- * been retried before they are reported.
- *
- * -ENOENT no such key, bucket or upload      -EACCES refused, wrong credentials    -EEXIST bucket exists, condition
- * failed -ENOTEMPTY bucket not empty                -EBUSY 503 to the last attempt        -ENOSPC 507 -EBADMSG bytes
- * do not match their checksum -EINVAL the request is malformed      -ECONNREFUSED endpoint not reached -EREMOTEIO any
- * other answer of failure     -EPROTO an answer that is not S3      -ECANCELED mr_client_cancel() -ESTALE object or
- * file changed meanwhile   -ETIMEDOUT no answer in time          -EIO the connection broke others: those of files,
- * and -ENOMEM
+ * Every call blocks until it is done, and any thread may make it.
  */
 #ifndef MILLRACE_CLIENT_H
 #define MILLRACE_CLIENT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "millrace.h"
 
 /* ---- settings ------------------------------------------------------------------------------------ */
-
-/* What a body is signed with. AUTO: its SHA-256 on http://, UNSIGNED-PAYLOAD on https:// (TLS covers it). */
-enum mr_sign_body { MR_SIGN_AUTO, MR_SIGN_ALWAYS, MR_SIGN_NEVER };
-
-/* The checksum computed for, sent with, and stored by an upload. */
-enum mr_checksum { MR_CRC64NVME, MR_CRC32C, MR_CRC32, MR_CHECKSUM_NONE };
 
 struct mr_settings {
         char endpoint[512]; /* http[s]://host[:port], no path */
         char admin[512];    /* the daemon's admin listener, as above */
         char region[64];
-        char access_key[129], secret_key[129], session_token[2049];
+        char access_key[129], secret_key[129], session_token[8193];
         char ca_file[1024]; /* PEM bundle that TLS trusts; "": the system's */
         enum mr_sign_body sign_body;
         enum mr_checksum checksum;
+        enum mr_transport transport;
         unsigned parallel;          /* requests at once, 1..64 */
         unsigned attempts;          /* per request, 1..20 */
         unsigned connect_timeout_s; /* 1..300 */
         unsigned stall_timeout_s;   /* no byte moves for this long: the attempt has failed; 1..3,600 */
         uint64_t part_size;         /* bytes, 5 MiB..5 GiB; 0: chosen by the object's size, 8-64 MiB */
-};
-
-struct mr_error {
-        int code;         /* the result of the call */
-        int http_status;  /* 0: there was no answer */
-        char s3_code[64]; /* "NoSuchKey"; "" where the answer had none */
-        char request_id[64];
-        char message[512]; /* one line for a person */
 };
 
 void mr_settings_default(struct mr_settings *settings);
@@ -75,43 +51,15 @@ const struct mr_setting_info *mr_setting_info(unsigned index);
 
 /* ---- a client ------------------------------------------------------------------------------------ */
 
-struct mr_client;
-
 /* Copies settings. -EINVAL where endpoint or admin is not a URL of the form above, or a number is out of its range. */
 int mr_client_new(const struct mr_settings *settings, struct mr_client **out);
-/* No call may be under way. NULL is allowed. */
-void mr_client_free(struct mr_client *client);
-/* Any thread, and signal handlers: calls under way, and later ones, end soon with -ECANCELED. Uploads in parts are
- * still aborted. */
-void mr_client_cancel(struct mr_client *client);
-bool mr_client_canceled(const struct mr_client *client);
-
 /* Progress of a transfer: delta bytes more, or, when an attempt is repeated, less. Called by any thread, several at
  * once. */
 typedef void (*mr_progress_fn)(void *arg, int64_t delta);
 
 /* ---- objects ------------------------------------------------------------------------------------- */
 
-struct mr_header {
-        char *name, *value;
-};
-
-struct mr_object_info {
-        uint64_t size;
-        int64_t mtime_s;         /* seconds since 1970 */
-        char etag[96];           /* without quotes */
-        char checksum_kind[16];  /* "CRC64NVME", "SHA256" …; "" where the endpoint named none */
-        char checksum[96];       /* base64, as answered */
-        bool checksum_composite; /* of the parts' checksums, not of the bytes */
-        unsigned header_count;
-        struct mr_header *headers; /* all headers of the answer; owner: this struct, see mr_object_info_free() */
-};
-
-int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
-            struct mr_error *err);
-void mr_object_info_free(struct mr_object_info *info);
-
-struct mr_put {
+struct mr_put_fd {
         const char *bucket, *key;
         int fd;                           /* a regular file is read by offset, in parallel; anything else as a stream */
         const char *content_type;         /* NULL: not sent */
@@ -122,7 +70,7 @@ struct mr_put {
         void *progress_arg;
 };
 
-struct mr_put_result {
+struct mr_put_fd_result {
         uint64_t size;
         unsigned parts; /* 0: one PUT */
         char etag[96];
@@ -133,9 +81,10 @@ struct mr_put_result {
  * aborted. A regular file that changes meanwhile is refused by its checksum (-EBADMSG) or, when it shrinks, with
  * -ESTALE. Buffers: none for a regular file; for a stream at most 128 MiB or one part, whichever is more.
  */
-int mr_put(struct mr_client *client, const struct mr_put *put, struct mr_put_result *out, struct mr_error *err);
+int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_fd_result *out,
+              struct mr_error *err);
 
-struct mr_get {
+struct mr_get_fd {
         const char *bucket, *key;
         int64_t size;     /* known from a listing, with etag; -1: asked for first */
         const char *etag; /* NULL: not known */
@@ -143,7 +92,7 @@ struct mr_get {
         void *progress_arg;
 };
 
-struct mr_get_result {
+struct mr_get_fd_result {
         uint64_t size;
         int64_t mtime_s;
         bool verified; /* the object had a checksum of its bytes, and it was compared */
@@ -151,49 +100,20 @@ struct mr_get_result {
 
 /* Into a regular file, by ranges in parallel, from its offset 0; the file must be empty. What a failure leaves in it
  * is not to be used. */
-int mr_get_file(struct mr_client *client, const struct mr_get *get, int fd, struct mr_get_result *out,
+int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
                 struct mr_error *err);
 /*
  * Into a stream, in order, by ranges in parallel (at most 64 MiB of them buffered). Bytes are written as they come; a
  * checksum that turns out wrong at the end is -EBADMSG after they were written.
  */
-int mr_get_stream(struct mr_client *client, const struct mr_get *get, int fd, struct mr_get_result *out,
+int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
                   struct mr_error *err);
-
-int mr_delete(struct mr_client *client, const char *bucket, const char *key, struct mr_error *err);
-
-/* failed: called for each key that was not deleted. Any count; 1,000 a request. 0 if each request was answered. */
-typedef void (*mr_delete_failed_fn)(void *arg, const char *key, const char *code, const char *message);
-int mr_delete_many(struct mr_client *client, const char *bucket, const char *const keys[], size_t count,
-                   mr_delete_failed_fn failed, void *arg, struct mr_error *err);
 
 /* ---- listings ------------------------------------------------------------------------------------ */
 
 /* Strings are valid during the call. A result other than 0 ends the listing, and is its result. */
-struct mr_entry {
-        const char *key;
-        bool is_prefix; /* a common prefix: nothing but key is set */
-        uint64_t size;
-        int64_t mtime_s;
-        const char *etag;
-};
 typedef int (*mr_entry_fn)(void *arg, const struct mr_entry *entry);
-
-struct mr_list {
-        const char *bucket, *prefix, *delimiter, *start_after; /* all but bucket may be NULL */
-        unsigned page;                                         /* max-keys; 0: 1,000 */
-};
 int mr_list(struct mr_client *client, const struct mr_list *list, mr_entry_fn entry, void *arg, struct mr_error *err);
-
-struct mr_bucket {
-        const char *name;
-        int64_t created_s;
-};
-typedef int (*mr_bucket_fn)(void *arg, const struct mr_bucket *bucket);
-int mr_buckets(struct mr_client *client, mr_bucket_fn bucket, void *arg, struct mr_error *err);
-int mr_bucket_create(struct mr_client *client, const char *bucket, struct mr_error *err);
-int mr_bucket_delete(struct mr_client *client, const char *bucket, struct mr_error *err);
-int mr_bucket_head(struct mr_client *client, const char *bucket, struct mr_error *err);
 
 struct mr_upload {
         const char *key, *upload_id;
@@ -220,8 +140,8 @@ void mr_reply_free(struct mr_reply *reply);
  * by a NULL; NULL: none. 0 for any answer, whatever its status.
  */
 #define MR_ADMIN_QUERY_MAX 4
-int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[], struct mr_reply *out,
-             struct mr_error *err);
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
+             struct mr_reply *out, struct mr_error *err);
 /* One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for any answer. */
 int mr_probe_endpoint(struct mr_client *client, struct mr_reply *out, struct mr_error *err);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);

@@ -124,7 +124,12 @@ stage_layers() {
         pytests none scripts 0 tests/tools
 }
 stage_unit() { unit release; }
-stage_integration() { pytests release integration $((JOBS + 1)) tests/integration; }
+# The Python package is the release build's whatever the daemon is.
+python_package() { build release python; }
+stage_integration() {
+        python_package || return
+        pytests release integration $((JOBS + 1)) tests/integration
+}
 stage_crash() {
         CRASH_SECONDS=$CRASH_SECONDS pytests release crash 0 tests/crash
 }
@@ -134,10 +139,12 @@ stage_power() {
 }
 stage_asan() {
         unit asan
+        python_package || return
         pytests asan integration $((JOBS + 1)) tests/integration -m "not slow"
 }
 stage_tsan() {
         unit tsan
+        python_package || return
         pytests tsan smoke 0 tests/integration -m "smoke"
 }
 stage_tidy() {

@@ -34,8 +34,9 @@ def house_of(path):
 
 
 def owner(header):
-    """The house of a public header: include/s3.h and include/s3_uri.h are s3's."""
-    return Path(header).stem.split("_")[0]
+    """The house of a public header: include/s3.h and include/s3_uri.h are s3's; libmillrace's has the library's name."""
+    house = Path(header).stem.split("_")[0]
+    return "client" if house == "millrace" else house
 
 
 def resolve(source, name):

@@ -44,6 +44,16 @@ def test_put_get_ls_cat_stat_rm(cli, s3, bucket, tmp_path, rng):
     assert not (tmp_path / "none").exists()
 
 
+def test_the_transport_asked_for_is_the_one_used(cli, bucket, tmp_path):
+    (tmp_path / "one").write_bytes(b"x")
+    cli("put", "--transport", "tcp", tmp_path / "one", f"s3://{bucket}/one")
+    cli("put", "--transport", "rdma", tmp_path / "one", f"s3://{bucket}/two", status=1)
+    cli("get", "--transport", "auto", f"s3://{bucket}/one", tmp_path / "back")
+    cli("get", "--transport", "rdma", f"s3://{bucket}/one", tmp_path / "none", status=1)
+    cli("cat", "--transport", "rdma", f"s3://{bucket}/one", status=1)
+    assert (tmp_path / "back").read_bytes() == b"x" and not (tmp_path / "none").exists()
+
+
 def test_large_files_go_in_parts(cli, s3, bucket, tmp_path, rng):
     large = tmp_path / "large"
     large.write_bytes(rng.randbytes(40 * MIB + 5))

@@ -1,4 +1,6 @@
 """Answers of GET and HEAD that no other suite looks at: If-Range, storage classes, empty parts."""
+import base64
+
 import pytest
 
 from tests.support.expect import headers_of, refused, status_of
@@ -37,6 +39,21 @@ def test_part_without_bytes(s3, bucket, rng):
         got = s3.get_object(Bucket=bucket, Key=key, PartNumber=number)
         assert status_of(got) == 200 and got["ContentLength"] == 0 and "ContentRange" not in got
         assert got["Body"].read() == b""
+
+
+@pytest.mark.parametrize("status", [200, 206])
+def test_crc_of_large_answers_follows_them(s3, raw, bucket, rng, status):
+    from tests.support.checksums import checksum
+    data = rng.randbytes(5_000_000)
+    s3.put_object(Bucket=bucket, Key="k", Body=data)
+    headers, sent = ({}, data) if status == 200 else ({"Range": "bytes=7-4500000"}, data[7:4500001])
+    answer = raw.request("GET", f"/{bucket}/k", headers=headers)
+    assert (answer.status, answer.body) == (status, sent) and "x-millrace-crc32c" not in answer.headers
+    answer = raw.request("GET", f"/{bucket}/k", headers={**headers, "x-millrace-crc32c": "follows"})
+    assert (answer.status, answer.body[:-4]) == (status, sent) and answer.headers["x-millrace-crc32c"] == "follows"
+    assert base64.b64encode(answer.body[-4:]).decode() == checksum("CRC32C", sent)
+    small = raw.request("GET", f"/{bucket}/k", headers={"Range": "bytes=0-9", "x-millrace-crc32c": "follows"})
+    assert small.body == data[:10] and small.headers["x-millrace-crc32c"] == checksum("CRC32C", data[:10])
 
 
 @pytest.mark.parametrize("status", [200, 206])

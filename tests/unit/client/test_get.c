@@ -75,6 +75,9 @@ static void serve_object(void *arg, const struct fake_request *request, struct f
                  sscanf(fake_header(request, "Range", range), "bytes=%llu-%llu", &first, &last) == 2;
         reply->status = ranged ? 206 : 200;
         object_headers(object, !ranged, reply);
+        if (ranged)
+                snprintf(reply->headers + strlen(reply->headers), sizeof(reply->headers) - strlen(reply->headers),
+                         "Content-Range: bytes %llu-%llu/%zu\r\n", first, last, object->len);
         fake_body(reply, object->data + first, object->len == 0 ? 0 : last + 1 - first);
         if (object->answer_sum != 0) {
                 uint8_t value[S3_CHECKSUM_MAX];
@@ -97,7 +100,7 @@ static void serve_object(void *arg, const struct fake_request *request, struct f
 
 struct outcome {
         int rv;
-        struct mr_get_result result;
+        struct mr_get_fd_result result;
         struct mr_error err;
         int64_t progress;
         bool equal;
@@ -113,7 +116,7 @@ static struct outcome fetch(struct object *object, bool stream, bool known, unsi
 {
         struct outcome outcome = {0};
         _Atomic int64_t progress = 0;
-        struct mr_get get = {
+        struct mr_get_fd get = {
                 .bucket = "bkt",
                 .key = "k",
                 .size = known ? (int64_t)object->len : -1,
@@ -331,8 +334,8 @@ static void a_changed_object_is_noticed(void **state)
 static void a_target_that_takes_no_bytes(void **state)
 {
         struct object object;
-        struct mr_get get = {.bucket = "bkt", .key = "k", .size = -1};
-        struct mr_get_result result;
+        struct mr_get_fd get = {.bucket = "bkt", .key = "k", .size = -1};
+        struct mr_get_fd_result result;
         struct mr_client *client;
         struct mr_error err;
         struct fake_s3 fake;

@@ -131,7 +131,8 @@ static void a_listing_ends_when_told_to(void **state)
 {
         struct pages pages = {
                 .text = {"<ListBucketResult><IsTruncated>true</IsTruncated>" ENTRY("a", "1")
-                                 ENTRY("b", "1") "<NextContinuationToken>t</NextContinuationToken></ListBucketResult>"},
+                                 ENTRY("b", "1") "<NextContinuationToken>t</NextContinuationToken></ListBucketResult>",
+                         "<ListBucketResult></ListBucketResult>"}, /* asked for ahead, perhaps */
         };
         struct found found = {.stop_after = 1};
         struct mr_error err;

@@ -136,7 +136,7 @@ static void count(void *arg, int64_t delta)
 
 struct outcome {
         int rv;
-        struct mr_put_result result;
+        struct mr_put_fd_result result;
         struct mr_error err;
         int64_t progress;
         char sum[S3_CHECKSUM_TEXT]; /* CRC64NVME of the bytes */
@@ -172,7 +172,7 @@ static struct outcome upload(struct store *store, size_t len, bool pipe_in, bool
         _Atomic int64_t progress = 0;
         char *data = content(len);
         struct feeding feeding = {.data = data, .len = len};
-        struct mr_put put = {
+        struct mr_put_fd put = {
                 .bucket = "bkt",
                 .key = "k",
                 .content_type = "text/plain",
@@ -208,7 +208,7 @@ static struct outcome upload(struct store *store, size_t len, bool pipe_in, bool
                 if (store->truncate_fd == 0)
                         store->truncate_fd = put.fd;
         }
-        outcome.rv = mr_put(client, &put, &outcome.result, &outcome.err);
+        outcome.rv = mr_put_fd(client, &put, &outcome.result, &outcome.err);
         outcome.progress = progress;
         if (pipe_in) {
                 close(ends[0]);
@@ -356,8 +356,8 @@ static void bytes_damaged_on_the_way_are_sent_again(void **state)
 static void what_cannot_be_read_is_refused(void **state)
 {
         struct store store = {.truncate_fd = -1};
-        struct mr_put put = {.bucket = "bkt", .key = "k", .fd = -1};
-        struct mr_put_result result;
+        struct mr_put_fd put = {.bucket = "bkt", .key = "k", .fd = -1};
+        struct mr_put_fd_result result;
         struct mr_client *client;
         struct mr_error err;
         struct fake_s3 fake;
@@ -365,9 +365,9 @@ static void what_cannot_be_read_is_refused(void **state)
 
         fake_start(&fake, serve_store, &store);
         client = fake_client(&fake, 1);
-        assert_int_equal(mr_put(client, &put, &result, &err), -EBADF);
+        assert_int_equal(mr_put_fd(client, &put, &result, &err), -EBADF);
         put.fd = fileno(folder);
-        assert_int_equal(mr_put(client, &put, &result, &err), -EISDIR);
+        assert_int_equal(mr_put_fd(client, &put, &result, &err), -EISDIR);
         assert_int_equal(fake.requests, 0);
         mr_client_free(client);
         fake_stop(&fake);

@@ -164,6 +164,7 @@ static void nobody_there(void **state)
 
         mr_settings_default(&settings);
         snprintf(settings.endpoint, sizeof(settings.endpoint), "http://127.0.0.1:1");
+        snprintf(settings.access_key, sizeof(settings.access_key), "AKID");
         settings.attempts = 2;
         assert_int_equal(mr_client_new(&settings, &client), 0);
         assert_int_equal(mr_delete(client, "bkt", "k", &err), -ECONNREFUSED);
@@ -189,6 +190,7 @@ static void a_silent_endpoint_is_given_up(void **state)
         fake_start(&fake, serve_late, NULL);
         mr_settings_default(&settings);
         snprintf(settings.endpoint, sizeof(settings.endpoint), "%s", fake.url);
+        snprintf(settings.access_key, sizeof(settings.access_key), "AKID");
         settings.stall_timeout_s = 1;
         settings.attempts = 1;
         assert_int_equal(mr_client_new(&settings, &client), 0);

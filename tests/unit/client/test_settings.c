@@ -125,6 +125,9 @@ static void single_values(void **state)
         assert_int_equal(mr_settings_set(&s, "checksum", "crc32c", NULL, 0), 0);
         assert_int_equal(s.checksum, MR_CRC32C);
         assert_int_equal(mr_settings_set(&s, "checksum", "md5", NULL, 0), -EINVAL);
+        assert_int_equal(mr_settings_set(&s, "transport", "rdma", NULL, 0), 0);
+        assert_int_equal(s.transport, MR_TRANSPORT_RDMA);
+        assert_int_equal(mr_settings_set(&s, "transport", "pigeon", NULL, 0), -EINVAL);
         assert_int_equal(mr_settings_set(&s, "sign_body", "never", NULL, 0), 0);
         assert_int_equal(s.sign_body, MR_SIGN_NEVER);
         assert_int_equal(mr_settings_set(&s, "sign_body", "perhaps", NULL, 0), -EINVAL);

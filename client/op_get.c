@@ -1,0 +1,352 @@
+/*
+ * op_get.c - mr_get() and mr_get_batch(): downloads into the program's memory. A batch has a window of downloads under way at once (I9) and gives each entry
+ * its own result. The program's thread begins, the client's threads end.
+ */
+#include "download.h"
+#include "op.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESTARTS 3u
+
+/* -EINVAL. */
+static int check(const struct mr_get *get)
+{
+        if (get->bucket == NULL || get->bucket[0] == '\0' || get->key == NULL || get->key[0] == '\0')
+                return -EINVAL;
+        if (get->last != 0 && (get->offset != 0 || get->len != 0))
+                return -EINVAL;
+        if (get->len > get->place.len || get->last > get->place.len ||
+            get->len > INT64_MAX - (get->offset & INT64_MAX) || get->offset > INT64_MAX)
+                return -EINVAL;
+        if (get->transport > MR_TRANSPORT_RDMA || get->flags != 0)
+                return -EINVAL;
+        for (size_t i = 0; i < sizeof(get->reserved) / sizeof(get->reserved[0]); i++)
+                if (get->reserved[i] != 0)
+                        return -EINVAL;
+        return 0;
+}
+
+static void download_of(struct mr_op *op, const struct mr_get *get, char *memory, struct mr_download *out)
+{
+        memset(out, 0, sizeof(*out));
+        out->client = op->client;
+        out->canceled = &op->canceled;
+        out->bucket = get->bucket;
+        out->key = get->key;
+        out->version_id = get->version_id;
+        out->etag = get->if_match;
+        out->offset = get->offset;
+        out->len = get->len;
+        out->last = get->last;
+        out->size = -1;
+        out->restarts_max = RESTARTS;
+        out->transport = get->transport != MR_TRANSPORT_AUTO ? get->transport : op->client->settings.transport;
+        out->memory = memory;
+        out->room = get->place.len;
+}
+
+/* ---- one ----------------------------------------------------------------------------------------- */
+
+struct get_op {
+        struct mr_op op;
+        struct mr_download download;
+};
+
+static void get_ended(void *arg, struct mr_download *download, int rv)
+{
+        struct get_op *get = arg;
+        struct mr_result *result = &get->op.result;
+
+        result->transport = rv == 0 ? download->carried : MR_TRANSPORT_AUTO;
+        result->bytes = rv == 0 ? download->got : 0;
+        result->wire_verified = rv == 0 && download->wire_verified;
+        result->object_verified = rv == 0 && download->object_verified;
+        result->restarts = download->restarts;
+        result->object = download->info;
+        result->error = download->error;
+        mr_op_end(&get->op, rv);
+}
+
+static int get_begin(struct mr_client *client, const void *what, const struct mr_target *target)
+{
+        struct mr_get copy = *(const struct mr_get *)what;
+        struct get_op *get;
+        struct mr_op *op;
+        char *memory;
+        int rv = check(&copy);
+
+        if (rv != 0)
+                return rv;
+        rv = mr_op_new(client, sizeof(*get), 1, target, &op);
+        if (rv != 0)
+                return rv;
+        get = (struct get_op *)op;
+        copy.bucket = mr_op_text(op, copy.bucket);
+        copy.key = mr_op_text(op, copy.key);
+        copy.version_id = mr_op_text(op, copy.version_id);
+        copy.if_match = mr_op_text(op, copy.if_match);
+        rv = op->no_memory ? -ENOMEM : mr_place_take(client, &copy.place, &op->buffer, &memory);
+        if (rv == -ENOMEM || rv == -EINVAL) {
+                mr_op_abandon(op, 1);
+                return rv;
+        }
+        if (rv == 0) {
+                download_of(op, &copy, memory, &get->download);
+                get->download.done = get_ended;
+                get->download.done_arg = get;
+                rv = mr_download_start(&get->download);
+                if (rv != 0)
+                        op->result.error = get->download.error;
+        }
+        if (rv != 0)
+                mr_op_end(op, rv);
+        return 0;
+}
+
+int mr_get_start(struct mr_client *client, const struct mr_get *get, struct mr_queue *queue, void *tag, uint64_t *op)
+{
+        return get_begin(client, get, &(struct mr_target){.queue = queue, .tag = tag, .op = op});
+}
+
+int mr_get(struct mr_client *client, const struct mr_get *get, struct mr_result *out)
+{
+        return mr_op_await(client, get_begin, get, out);
+}
+
+/* ---- many ---------------------------------------------------------------------------------------- */
+
+struct batch_op;
+
+/* owner: the batch */
+struct entry {
+        struct mr_node node;
+        struct batch_op *batch;
+        struct mr_get get; /* its strings are the operation's */
+};
+
+/* A download of an entry. owner: the batch */
+struct slot {
+        struct batch_op *batch;
+        struct mr_download download;
+        struct mr_buffer *buffer;
+        size_t index;
+};
+
+struct batch_op {
+        struct mr_op op;
+        struct mr_got *got; /* the program's */
+        struct entry *entry;
+        size_t count;
+        bool each;
+
+        /* guarded by lock */
+        pthread_mutex_t lock;
+        struct slot *slot;
+        unsigned slots, flying;
+        size_t next;
+        uint64_t bytes, failed;
+        size_t first_failed;
+        enum mr_transport carried;
+        bool wire_verified, object_verified;
+};
+
+static void batch_free(struct mr_op *op)
+{
+        struct batch_op *batch = (struct batch_op *)op;
+
+        free(batch->entry);
+        free(batch->slot);
+        pthread_mutex_destroy(&batch->lock);
+}
+
+static void take_entry(struct mr_node *node, struct mr_result *out)
+{
+        struct entry *entry = (struct entry *)((char *)node - offsetof(struct entry, node));
+        struct batch_op *batch = entry->batch;
+        size_t index = (size_t)(entry - batch->entry);
+        const struct mr_got *got = &batch->got[index];
+
+        memset(out, 0, sizeof(*out));
+        out->op = batch->op.result.op;
+        out->tag = batch->op.result.tag;
+        out->entry = index;
+        out->code = got->code;
+        out->transport = got->transport;
+        out->bytes = got->bytes;
+        out->wire_verified = got->wire_verified;
+        out->object_verified = got->object_verified;
+        out->object.size = got->size;
+        memcpy(out->object.etag, got->etag, sizeof(out->object.etag));
+        out->error = got->error;
+}
+
+/* With lock: what came of an entry. */
+static void note(struct batch_op *batch, size_t index, int rv, const struct mr_download *download)
+{
+        struct mr_got *got = &batch->got[index];
+
+        memset(got, 0, sizeof(*got));
+        got->size = download->info.size;
+        memcpy(got->etag, download->info.etag, sizeof(got->etag));
+        if (rv != 0) {
+                got->error = download->error;
+                if (got->error.code == 0)
+                        mr_failure_errno(&got->error, rv);
+                if (batch->failed++ == 0 || index < batch->first_failed)
+                        batch->first_failed = index;
+        } else {
+                got->transport = download->carried;
+                got->bytes = download->got;
+                got->wire_verified = download->wire_verified;
+                got->object_verified = download->object_verified;
+                batch->bytes += download->got;
+                batch->carried = download->carried;
+                batch->wire_verified = batch->wire_verified && download->wire_verified;
+                batch->object_verified = batch->object_verified && download->object_verified;
+        }
+        got->code = rv;
+        if (batch->each)
+                mr_queue_push(batch->op.queue, &batch->entry[index].node);
+}
+
+static void entry_ended(void *arg, struct mr_download *download, int rv);
+
+/* With lock: begins the next entry in slot, or notes why it cannot be, and goes on to the one after it. */
+static void fill(struct batch_op *batch, struct slot *slot)
+{
+        while (batch->next < batch->count) {
+                size_t index = batch->next++;
+                const struct mr_get *get = &batch->entry[index].get;
+                char *memory = NULL;
+                int rv = atomic_load(&batch->op.canceled) ? -ECANCELED : check(get);
+
+                slot->batch = batch;
+                slot->index = index;
+                slot->buffer = NULL;
+                if (rv == 0)
+                        rv = mr_place_take(batch->op.client, &get->place, &slot->buffer, &memory);
+                download_of(&batch->op, get, memory, &slot->download);
+                slot->download.done = entry_ended;
+                slot->download.done_arg = slot;
+                if (rv == 0)
+                        rv = mr_download_start(&slot->download);
+                if (rv == 0) {
+                        batch->flying++;
+                        return;
+                }
+                mr_buffer_put(slot->buffer);
+                note(batch, index, rv, &slot->download);
+        }
+}
+
+static void batch_end(struct batch_op *batch)
+{
+        struct mr_result *result = &batch->op.result;
+        int rv = batch->failed == 0 ? 0 : batch->got[batch->first_failed].code;
+
+        result->bytes = batch->bytes;
+        result->failed = batch->failed;
+        result->transport = batch->carried;
+        result->wire_verified = batch->bytes > 0 && batch->wire_verified;
+        result->object_verified = batch->bytes > 0 && batch->object_verified;
+        if (rv != 0)
+                result->error = batch->got[batch->first_failed].error;
+        mr_op_end(&batch->op, rv);
+}
+
+static void entry_ended(void *arg, struct mr_download *download, int rv)
+{
+        struct slot *slot = arg;
+        struct batch_op *batch = slot->batch;
+        bool last;
+
+        pthread_mutex_lock(&batch->lock);
+        mr_buffer_put(slot->buffer);
+        note(batch, slot->index, rv, download);
+        batch->flying--;
+        fill(batch, slot);
+        last = batch->flying == 0;
+        pthread_mutex_unlock(&batch->lock);
+        if (last)
+                batch_end(batch);
+}
+
+static int batch_copy(struct batch_op *batch, const struct mr_batch *from)
+{
+        batch->entry = calloc(from->count, sizeof(*batch->entry));
+        batch->slots = batch->op.client->settings.parallel * 2;
+        if (batch->slots > from->count)
+                batch->slots = (unsigned)from->count;
+        batch->slot = calloc(batch->slots, sizeof(*batch->slot));
+        if (batch->entry == NULL || batch->slot == NULL)
+                return -ENOMEM;
+        for (size_t i = 0; i < from->count; i++) {
+                struct mr_get *get = &batch->entry[i].get;
+                const char *bucket = from->gets[i].bucket;
+
+                *get = from->gets[i];
+                batch->entry[i].batch = batch;
+                batch->entry[i].node.take = take_entry;
+                get->bucket = i > 0 && bucket == from->gets[i - 1].bucket ? batch->entry[i - 1].get.bucket
+                                                                          : mr_op_text(&batch->op, bucket);
+                get->key = mr_op_text(&batch->op, get->key);
+                get->version_id = mr_op_text(&batch->op, get->version_id);
+                get->if_match = mr_op_text(&batch->op, get->if_match);
+                from->got[i].code = 1;
+        }
+        return batch->op.no_memory ? -ENOMEM : 0;
+}
+
+static int batch_begin(struct mr_client *client, const void *what, const struct mr_target *target)
+{
+        const struct mr_batch *from = what;
+        struct batch_op *batch;
+        struct mr_op *op;
+        unsigned results;
+        bool none;
+        int rv;
+
+        if (from->count == 0 || from->count > MR_BATCH_MAX || from->gets == NULL || from->got == NULL)
+                return -EINVAL;
+        results = 1 + (from->each && target->queue != NULL ? (unsigned)from->count : 0);
+        rv = mr_op_new(client, sizeof(*batch), results, target, &op);
+        if (rv != 0)
+                return rv;
+        batch = (struct batch_op *)op;
+        pthread_mutex_init(&batch->lock, NULL);
+        op->free = batch_free;
+        batch->got = from->got;
+        batch->count = from->count;
+        batch->each = results > 1;
+        batch->wire_verified = true;
+        batch->object_verified = true;
+        rv = batch_copy(batch, from);
+        if (rv != 0) {
+                mr_op_abandon(op, results);
+                return rv;
+        }
+        pthread_mutex_lock(&batch->lock);
+        batch->flying = 1; /* this function, so that none is the last before all are begun */
+        for (unsigned i = 0; i < batch->slots; i++)
+                fill(batch, &batch->slot[i]);
+        batch->flying--;
+        none = batch->flying == 0;
+        pthread_mutex_unlock(&batch->lock);
+        if (none)
+                batch_end(batch);
+        return 0;
+}
+
+int mr_get_batch_start(struct mr_client *client, const struct mr_batch *batch, struct mr_queue *queue, void *tag,
+                       uint64_t *op)
+{
+        return batch_begin(client, batch, &(struct mr_target){.queue = queue, .tag = tag, .op = op});
+}
+
+int mr_get_batch(struct mr_client *client, const struct mr_batch *batch, struct mr_result *out)
+{
+        return mr_op_await(client, batch_begin, batch, out);
+}

@@ -1,0 +1,43 @@
+/* put.h - one object stored from bytes at hand: one PUT, or parts in parallel. Private to this folder. */
+#ifndef CLIENT_PUT_H
+#define CLIENT_PUT_H
+
+#include "plan.h"
+#include "upload.h"
+
+struct mr_putting_part;
+
+/* owner: the caller until mr_putting_start(), and again from done() on. Zeroed by the caller. Strings are referenced until done(). */
+struct mr_putting {
+        struct mr_client *client;
+        const struct mr_put_head *head;
+        const char *data; /* size bytes, or, where it is NULL, those of fd from base */
+        int fd;
+        uint64_t base, size;
+        mr_progress_fn progress;
+        void *progress_arg;
+        const atomic_bool *canceled;                                 /* as in struct mr_request */
+        void (*done)(void *arg, struct mr_putting *putting, int rv); /* on a loop or worker; must not wait */
+        void *done_arg;
+
+        /* what came of it */
+        struct mr_put_done result;
+        struct mr_error error;
+
+        /* private to put.c */
+        struct mr_request whole;
+        char *names, if_match[100];
+        struct mr_upload_run run;
+        struct mr_plan plan;
+        /* guarded by lock */
+        pthread_mutex_t lock;
+        struct mr_putting_part *part;
+        uint32_t next;
+        unsigned flying;
+        int rv; /* the first failure */
+};
+
+/* 0: done() will be called, perhaps before this returns; else nothing was begun and error is filled. */
+int mr_putting_start(struct mr_putting *putting);
+
+#endif

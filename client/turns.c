@@ -1,0 +1,184 @@
+/*
+ * turns.c - who may send, and on which loop; who works. At most `parallel` requests of a client have a turn at once (I9), the others wait in
+ * order, the urgent before the rest. Workers read and hash bodies and fetch credentials: what would hold a loop up. Any thread calls; the lock
+ * is held for no longer than a list takes.
+ */
+#include "core.h"
+
+#include "loop.h"
+#include "request.h"
+
+#define LOOP_FULL 8u /* requests that a loop should have before another one is started */
+
+static _Thread_local bool is_worker;
+
+/* ---- turns --------------------------------------------------------------------------------------- */
+
+/* With lock. There is one: mr_turn_prepare() was asked. */
+static struct mr_loop *choose(struct mr_client *client)
+{
+        struct mr_loop *best = NULL, *loop;
+
+        for (unsigned i = 0; i < client->loops; i++) {
+                loop = atomic_load(&client->loop[i]);
+                if (i == 0 || mr_loop_load(loop) < mr_loop_load(best))
+                        best = loop;
+        }
+        if (mr_loop_load(best) >= LOOP_FULL && client->loops < client->threads && mr_loop_new(client, &loop) == 0) {
+                atomic_store(&client->loop[client->loops++], loop);
+                best = loop;
+        }
+        return best;
+}
+
+int mr_turn_prepare(struct mr_client *client)
+{
+        struct mr_loop *loop;
+        int rv = 0;
+
+        pthread_mutex_lock(&client->lock);
+        if (client->loops == 0) {
+                rv = mr_loop_new(client, &loop);
+                if (rv == 0)
+                        atomic_store(&client->loop[client->loops++], loop);
+        }
+        pthread_mutex_unlock(&client->lock);
+        return rv;
+}
+
+static void wait_first(struct mr_request_list *list, struct mr_request *request)
+{
+        request->next = list->first;
+        list->first = request;
+        if (list->last == NULL)
+                list->last = request;
+}
+
+void mr_turn_wait(struct mr_client *client, struct mr_request *request)
+{
+        struct mr_loop *loop = NULL;
+
+        pthread_mutex_lock(&client->lock);
+        if (client->active < client->settings.parallel) {
+                loop = choose(client);
+                client->active++;
+        } else if (request->urgent) {
+                wait_first(&client->waiting, request);
+        } else {
+                mr_list_push(&client->waiting, request);
+        }
+        pthread_mutex_unlock(&client->lock);
+        if (loop != NULL)
+                mr_loop_send(loop, request);
+}
+
+void mr_turn_end(struct mr_client *client)
+{
+        struct mr_request *next;
+        struct mr_loop *loop = NULL;
+
+        pthread_mutex_lock(&client->lock);
+        next = mr_list_pop(&client->waiting);
+        if (next != NULL)
+                loop = choose(client);
+        else
+                client->active--;
+        pthread_mutex_unlock(&client->lock);
+        if (next != NULL)
+                mr_loop_send(loop, next);
+}
+
+void mr_turn_sweep(struct mr_client *client, struct mr_request_list *stopped)
+{
+        struct mr_request_list kept = {0};
+        struct mr_request *request;
+
+        pthread_mutex_lock(&client->lock);
+        while ((request = mr_list_pop(&client->waiting)) != NULL)
+                mr_list_push(mr_request_stopped(request) ? stopped : &kept, request);
+        client->waiting = kept;
+        pthread_mutex_unlock(&client->lock);
+}
+
+/* ---- workers ------------------------------------------------------------------------------------- */
+
+bool mr_work_here(void)
+{
+        return is_worker;
+}
+
+static struct mr_job *job_take(struct mr_client *client)
+{
+        struct mr_job *job = client->job_first;
+
+        if (job != NULL) {
+                client->job_first = job->next;
+                if (client->job_first == NULL)
+                        client->job_last = NULL;
+        }
+        return job;
+}
+
+static void *worker_main(void *arg)
+{
+        struct mr_client *client = arg;
+        struct mr_job *job;
+
+        is_worker = true;
+        pthread_mutex_lock(&client->lock);
+        for (;;) {
+                job = job_take(client);
+                if (job != NULL) {
+                        pthread_mutex_unlock(&client->lock);
+                        job->run(job->arg);
+                        pthread_mutex_lock(&client->lock);
+                        continue;
+                }
+                if (client->ending)
+                        break;
+                client->workers_idle++;
+                pthread_cond_wait(&client->work, &client->lock);
+                client->workers_idle--;
+        }
+        pthread_mutex_unlock(&client->lock);
+        return NULL;
+}
+
+/* With lock. */
+static void worker_start(struct mr_client *client)
+{
+        if (mr_core_thread(&client->worker[client->workers], worker_main, client) == 0)
+                client->workers++;
+}
+
+void mr_work(struct mr_client *client, struct mr_job *job)
+{
+        bool here;
+
+        job->next = NULL;
+        pthread_mutex_lock(&client->lock);
+        if ((client->workers_idle == 0 || client->job_first != NULL) && client->workers < client->threads)
+                worker_start(client);
+        here = client->workers == 0;
+        if (!here) {
+                if (client->job_last != NULL)
+                        client->job_last->next = job;
+                else
+                        client->job_first = job;
+                client->job_last = job;
+                pthread_cond_signal(&client->work);
+        }
+        pthread_mutex_unlock(&client->lock);
+        if (here)
+                job->run(job->arg);
+}
+
+void mr_work_end(struct mr_client *client)
+{
+        pthread_mutex_lock(&client->lock);
+        client->ending = true;
+        pthread_cond_broadcast(&client->work);
+        pthread_mutex_unlock(&client->lock);
+        for (unsigned i = 0; i < client->workers; i++)
+                pthread_join(client->worker[i], NULL);
+}
