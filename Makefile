@@ -15,11 +15,12 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder is a house; a house may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-HOUSES := ec loop s3 engine gateway server client cli
-LIBS_IN_LINK_ORDER := server gateway engine cli client s3 loop ec
+HOUSES := ec loop s3 rdma engine gateway server client cli
+LIBS_IN_LINK_ORDER := server gateway engine cli client s3 rdma loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
+SRC_rdma := $(wildcard rdma/*.c)
 SRC_engine := $(wildcard engine/*.c engine/drive/*.c)
 SRC_gateway := $(wildcard gateway/*.c)
 SRC_server := $(filter-out server/main.c,$(wildcard server/*.c))

@@ -17,10 +17,11 @@ MAY_INCLUDE = {
     "ec": set(),
     "loop": set(),
     "s3": {"ec"},
+    "rdma": {"loop"},
     "engine": {"ec", "loop"},
-    "gateway": {"engine", "ec", "loop", "s3"},
-    "server": {"gateway", "engine", "ec", "loop", "s3"},
-    "client": {"s3", "ec", "loop"},
+    "gateway": {"engine", "rdma", "ec", "loop", "s3"},
+    "server": {"gateway", "engine", "rdma", "ec", "loop", "s3"},
+    "client": {"s3", "rdma", "ec", "loop"},
     "cli": {"client", "ec", "loop", "s3"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
