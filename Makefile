@@ -27,6 +27,7 @@ SRC_server := $(filter-out server/main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*.c)
 SRC_cli := $(filter-out cli/main.c,$(wildcard cli/*.c))
 SRC_testlib := $(wildcard tests/lib/*.c)
+SRC_fakerdma := $(wildcard tests/fakerdma/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c)
@@ -61,8 +62,9 @@ PROGRAMS := $(if $(wildcard server/main.c),$(O)/millraced) $(if $(wildcard cli/m
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
-TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a)
-ALL_OBJ := $(foreach h,$(HOUSES) testlib,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
+TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
+FAKE_RDMA := $(O)/libfakerdma.so
+ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
 	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC))
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
@@ -98,7 +100,7 @@ $(O)/lib/lib$(1).a: $(call obj,$(SRC_$(1))) $(O)/lib/lib$(1).sources
 	@rm -f $$@
 	ar rcs $$@ $$(filter %.o,$$^)
 endef
-$(foreach h,$(HOUSES) testlib,$(eval $(call house_lib,$(h))))
+$(foreach h,$(HOUSES) testlib fakerdma,$(eval $(call house_lib,$(h))))
 
 # $(call link,EXTRA): the object that the rule names first, with the houses' libraries and EXTRA before the system's
 link = $(LINK) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(1) $(LIBRARIES) $(LDLIBS)
@@ -127,6 +129,10 @@ $(O)/sim: $(call obj,$(SRC_sim)) $(O)/sim.sources $(O)/lib/libsimengine.a $(O)/l
 $(eval $(call remember,$(O)/simdrive.sources,SRC_simdrive))
 $(O)/simdrive: $(call obj,$(SRC_simdrive)) $(O)/simdrive.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(TESTLIB) $(LINKED_WITH)
 	$(LINK) -o $@ $(filter %.o,$^) $(TESTLIB) $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -llmdb -lcrypto $(LDLIBS)
+# The RDMA transport of tests and measurements, as a driver that daemon and client load at a word; the product is not linked with it.
+$(FAKE_RDMA): $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma_transport.h include/rdma_wire.h $(COMPILED_WITH)
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC -shared -o $@ $(SRC_fakerdma)
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter %.o,$^) -lfuse3 $(LDLIBS)
@@ -135,9 +141,10 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d)
 
-.PHONY: sim simdrive sweep sim-bin unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
+.PHONY: sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
 unit-bin: $(UNIT_BIN) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator and the programs of bench/limits/
+fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, for tests
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
 # print-VARIABLE shows one, for the scripts of tools/
 print-%:
