@@ -118,7 +118,7 @@ struct rdx_opened {
         struct rdx_limits limits; /* as they are, no zeros */
 };
 
-/* Any thread. -EBUSY: too many sessions; -EDQUOT: of this owner; -ENOTSUP: no scheme in common; -EINVAL; -ENODEV: every device is gone. */
+/* On one of the server's loops. -EBUSY: too many sessions; -EDQUOT: of this owner; -ENOTSUP: no scheme in common; -EINVAL; -ENODEV: every device is gone. */
 int rdx_session_open(struct rdx_server *server, const struct rdx_open *open, struct rdx_opened *out);
 
 struct rdx_session_info {

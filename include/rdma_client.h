@@ -21,9 +21,12 @@ struct rdx_client;
 
 /* ---- the way to a server, and memory --------------------------------------------------------------- */
 
-/* Blocking. The device through which address is reached, and a protection domain of its own on it. Outlives sessions. */
-int rdx_link_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned timeout_ms,
-                  struct rdx_link **out, char *why, size_t why_len);
+/*
+ * Blocking. The device through which address is reached, and a protection domain of its own on it, for one session at a time. Outlives sessions.
+ * rights: mask of enum rdx_rights that may be used; 0: windows where the device has them, else regions. Memory is registered for these only.
+ */
+int rdx_link_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
+                  unsigned timeout_ms, struct rdx_link **out, char *why, size_t why_len);
 void rdx_link_close(struct rdx_link *link); /* after its clients and memory. NULL is allowed */
 /* Mask of enum rdx_rights, for the request that opens a session. */
 unsigned rdx_link_rights(const struct rdx_link *link);
@@ -59,6 +62,8 @@ struct rdx_client_events {
         /* A notice, or a RESULT message, has come. From inside rdx_client_poll(). */
         void (*noticed)(void *arg, uint64_t number);
         void (*result)(void *arg, const struct rdx_client_result *result);
+        /* How to wait until fd is readable, in milliseconds: 1, or 0 when the time is over. NULL: poll(2). */
+        int (*wait)(void *arg, int fd, unsigned timeout_ms);
         void *arg;
 };
 
@@ -93,7 +98,7 @@ struct rdx_grip {
         struct rdx_client *client;
         struct rdx_window *window;
         struct rdx_memory *memory;
-        unsigned receives; /* spoken for */
+        unsigned receives, replies; /* receives that are spoken for */
         bool bound, noticed;
         struct rdx_grip *next;
 };
