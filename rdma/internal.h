@@ -19,8 +19,9 @@
 #include "rdma.h"
 
 #define RDX_NS_PER_MS    1000000ull
-#define RDX_PAIR_SENDS   64u /* work requests posted on a pair at a time; a power of two */
-#define RDX_TURN_JOBS    8u  /* posted at one turn of a session, of which the last is signalled */
+#define RDX_PAIR_SENDS   64u                  /* work requests posted on a pair at a time; a power of two */
+#define RDX_RING_MOST    (RDX_PAIR_SENDS - 1) /* of them by jobs: one is left for the marker */
+#define RDX_TURN_JOBS    8u                   /* posted at one turn of a session, of which the last is signalled */
 #define RDX_TURN_BYTES   (1u << 20)
 #define RDX_MESSAGES_MAX 64u
 #define RDX_DRAIN_NS     (2000 * RDX_NS_PER_MS) /* flushed completions that have not come by then never will */
@@ -221,6 +222,7 @@ void rdx_job_give(struct rdx_session *session, struct rdx_job *job);
 void rdx_jobs_drop(struct rdx_session *session, const struct rdx_flow *flow, int result);
 /* All that is in the ring, with this result: when its device is gone for certain. */
 void rdx_ring_drop(struct rdx_session *session, int result);
+void rdx_post_marker(struct rdx_session *session);
 void rdx_pump(struct rdx_lane *lane);
 void rdx_lane_poll(struct rdx_lane *lane);
 void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since);

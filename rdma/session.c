@@ -224,6 +224,7 @@ static void drain(struct rdx_session *session)
         session->state = RDX_DRAINING;
         session->drain_by = lp_now(home->loop) + RDX_DRAIN_NS;
         home->server->transport->pair_fail(session->pair);
+        rdx_post_marker(session);
         leave_turn(session);
         rdx_jobs_drop(session, NULL, -ECONNRESET);
         rdx_session_check(session, atomic_load(&home->server->stopped));

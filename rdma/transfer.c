@@ -90,7 +90,7 @@ static void take_turn(struct rdx_session *session)
         struct rdx_lane *lane = &session->home->lane[session->endpoint];
 
         if (session->in_turn || session->first == NULL || session->state != RDX_LIVE ||
-            session->posted - session->over >= RDX_PAIR_SENDS)
+            session->posted - session->over >= RDX_RING_MOST)
                 return;
         session->in_turn = true;
         session->next_turn = NULL;
@@ -225,7 +225,7 @@ static void post_turn(struct rdx_lane *lane, struct rdx_session *session)
         int rv;
 
         while (count < RDX_TURN_JOBS && bytes < RDX_TURN_BYTES && session->first != NULL &&
-               lane->in_flight + count < home->share && session->posted - session->over < RDX_PAIR_SENDS) {
+               lane->in_flight + count < home->share && session->posted - session->over < RDX_RING_MOST) {
                 into_ring(session, &work[count]);
                 bytes += work[count++].len;
         }
@@ -241,6 +241,19 @@ static void post_turn(struct rdx_lane *lane, struct rdx_session *session)
                 job_over(job, -ECONNRESET);
         }
         rdx_session_fail(session, RDX_END_DEVICE);
+}
+
+/* The pair is in the error state: what is posted now is flushed behind all that was before, signalled or not. */
+void rdx_post_marker(struct rdx_session *session)
+{
+        struct rdx_work work = {.op = RDX_OP_SEND, .signalled = true, .tag = send_tag(session, session->posted)};
+        unsigned taken;
+
+        if (session->posted == session->over ||
+            session->home->server->transport->post(session->pair, &work, 1, &taken) != 0)
+                return;
+        session->ring[session->posted++ % RDX_PAIR_SENDS] = (struct rdx_posted){.job = NULL};
+        in_flight(&session->home->lane[session->endpoint], 1);
 }
 
 void rdx_pump(struct rdx_lane *lane)
@@ -270,6 +283,8 @@ static void pop_ring(struct rdx_session *session, int result)
         struct rdx_posted *posted = &session->ring[session->over++ % RDX_PAIR_SENDS];
 
         in_flight(&session->home->lane[session->endpoint], -1);
+        if (posted->job == NULL)
+                return;
         if (result == 0)
                 rdx_latency(session->home, RDX_STAGE_WIRE, posted->at);
         job_over(posted->job, result);

@@ -389,13 +389,21 @@ void fake_cut(bool device_gone)
         fake_unlock();
 }
 
-void fake_kill(struct rdx_channel *channel)
+void fake_kill(const void *memory, size_t len)
 {
+        const struct rdx_region *region = NULL;
         struct rdx_pair *pair;
+        uint32_t i;
 
         fake_lock();
+        for (i = 0; i < fake.key_count && region == NULL; i++) {
+                if (fake.keys[i].kind == KEY_REGION)
+                        region = fake.keys[i].object;
+                if (region != NULL && (region->base != memory || region->len != len))
+                        region = NULL;
+        }
         for (pair = fake.pairs; pair != NULL; pair = pair->next)
-                if (pair->channel == channel)
+                if (region != NULL && pair->domain == region->domain)
                         pair->cut = true;
         fake_unlock();
 }

@@ -46,7 +46,7 @@ bool fake_step(void);
 void fake_counts_read(struct fake_counts *out);
 /* The cable is pulled: no pair reaches its peer any more; the device reports itself gone if told so. */
 void fake_cut(bool device_gone);
-/* How a process dies: its pairs (those whose channel it is) are gone, and the peers are not told. */
-void fake_kill(struct rdx_channel *channel);
+/* How a process dies: the pairs of the domain in which this memory is registered reach nobody any more, and the peers are not told. */
+void fake_kill(const void *memory, size_t len);
 
 #endif

@@ -324,7 +324,7 @@ void fake_window_close(struct rdx_window *window)
         fake_lock();
         for (pair = fake.pairs; pair != NULL; pair = pair->next)
                 if (pair->domain == window->domain)
-                        fake_settle(pair, false);
+                        fake_settle(pair, pair->state == PAIR_READY);
         unbind(window);
         fake.keys[window->index].kind = KEY_FREE;
         window->domain->users--;
@@ -345,7 +345,7 @@ int fake_bind(struct rdx_pair *pair, const struct rdx_work *work)
 
         if (window->domain != pair->domain || (window->type == 2 && window->key != 0))
                 return -EIO;
-        fake_settle(pair, false);
+        fake_settle(pair, true); /* nothing of before appears after */
         unbind(window);
         if (work->bind_len == 0)
                 return 0;

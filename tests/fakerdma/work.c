@@ -31,7 +31,7 @@ static void stage(struct rdx_pair *pair, char *to, char *bytes, uint32_t len)
         *link = staged;
 }
 
-/* all: a message came behind them, in order of arrival. Else the right or the pair is over: any of them. */
+/* all: a message came behind them, or the right ends: nothing appears later. Else the pair is over: any of them appear. */
 void fake_settle(struct rdx_pair *pair, bool all)
 {
         struct fake_staged *staged;
@@ -354,7 +354,7 @@ static int execute_local(struct rdx_pair *pair, const struct rdx_work *work)
 {
         if (work->op == RDX_OP_BIND)
                 return fake_bind(pair, work);
-        fake_settle(pair, false); /* what came before the right ends may be seen, nothing later */
+        fake_settle(pair, true);
         return fake_invalidate(pair, work->rkey);
 }
 

@@ -31,7 +31,7 @@ static uint64_t step_now = 1000000000;
 static uint64_t step_state;
 
 /* splitmix64 */
-static uint64_t step_random(uint64_t below)
+static inline uint64_t step_random(uint64_t below)
 {
         uint64_t z = (step_state += 0x9e3779b97f4a7c15u);
 
@@ -40,7 +40,7 @@ static uint64_t step_random(uint64_t below)
         return (z ^ (z >> 31)) % below;
 }
 
-static void step_start(uint64_t seed)
+static inline void step_start(uint64_t seed)
 {
         unsigned i;
 
@@ -112,7 +112,7 @@ void lp_hook_add(struct lp_loop *loop, struct lp_hook *hook)
 
 /* ---- steps ---------------------------------------------------------------------------------------- */
 
-static void run_hooks(struct lp_loop *loop)
+static inline void run_hooks(struct lp_loop *loop)
 {
         struct lp_hook *hook;
 
@@ -120,7 +120,7 @@ static void run_hooks(struct lp_loop *loop)
                 hook->before_sleep(hook);
 }
 
-static bool run_message(struct lp_loop *loop)
+static inline bool run_message(struct lp_loop *loop)
 {
         struct lp_msg *msg = loop->first;
 
@@ -133,7 +133,7 @@ static bool run_message(struct lp_loop *loop)
         return true;
 }
 
-static bool run_watch(struct lp_loop *loop)
+static inline bool run_watch(struct lp_loop *loop)
 {
         unsigned i, at = loop->watches > 0 ? (unsigned)step_random(loop->watches) : 0;
 
@@ -150,7 +150,7 @@ static bool run_watch(struct lp_loop *loop)
 }
 
 /* A round of one loop, or part of one. */
-static bool loop_step(struct lp_loop *loop)
+static inline bool loop_step(struct lp_loop *loop)
 {
         struct lp_loop *outer = step_self;
         bool any;
@@ -164,7 +164,7 @@ static bool loop_step(struct lp_loop *loop)
 }
 
 /* One thing happens somewhere; false: nothing can, at this time. */
-static bool step(void)
+static inline bool step(void)
 {
         unsigned first = (unsigned)step_random(STEP_LOOPS + 2), i;
 
@@ -183,7 +183,7 @@ static bool step(void)
         return fake_step();
 }
 
-static void step_all(void)
+static inline void step_all(void)
 {
         unsigned bound = 1000000;
 
@@ -192,7 +192,7 @@ static void step_all(void)
 }
 
 /* Time passes; timers run. */
-static void step_time(uint64_t ns)
+static inline void step_time(uint64_t ns)
 {
         unsigned i, t;
 

@@ -12,7 +12,7 @@
 #include "rdma.h"
 #include "rdma_client.h"
 
-#define ARENA_SIZE  (256u << 10)
+#define ARENA_SIZE  (8u << 20)
 #define MEMORY_SIZE (64u << 10)
 #define UNIT        (4u << 10)
 #define UNITS_MOST  16u
@@ -22,7 +22,7 @@ static struct rdx_server *server;
 static char *arena;
 static unsigned arena_next;
 
-static uint8_t object_byte(unsigned object, uint64_t i)
+static inline uint8_t object_byte(unsigned object, uint64_t i)
 {
         return (uint8_t)(object * 131 + i * 7 + (i >> 8) * 13 + 1);
 }
@@ -43,17 +43,17 @@ struct get {
 };
 
 /* A piece of the arena, spoilt when it is given back, so that a device that reads it later is noticed (I7). */
-static char *slot_get(void)
+static inline char *slot_get(void)
 {
         return arena + (size_t)(arena_next++ % (ARENA_SIZE / UNIT)) * UNIT;
 }
 
-static struct get *get_of(struct rdx_write *write)
+static inline struct get *get_of(struct rdx_write *write)
 {
         return (struct get *)((char *)write->request - offsetof(struct get, request));
 }
 
-static void get_write_done(struct rdx_write *write, int result)
+static inline void get_write_done(struct rdx_write *write, int result)
 {
         struct get *get = get_of(write);
 
@@ -63,7 +63,7 @@ static void get_write_done(struct rdx_write *write, int result)
         get->done++;
 }
 
-static void get_give(struct get *get)
+static inline void get_give(struct get *get)
 {
         unsigned i, at;
 
@@ -88,7 +88,7 @@ static void get_give(struct get *get)
                 rdx_request_finish(&get->request);
 }
 
-static void get_begun(struct rdx_request *request, int result)
+static inline void get_begun(struct rdx_request *request, int result)
 {
         struct get *get = (struct get *)((char *)request - offsetof(struct get, request));
 
@@ -102,7 +102,7 @@ static void get_begun(struct rdx_request *request, int result)
                 get_give(get);
 }
 
-static void get_ended(struct rdx_request *request, int result)
+static inline void get_ended(struct rdx_request *request, int result)
 {
         struct get *get = (struct get *)((char *)request - offsetof(struct get, request));
 
@@ -111,7 +111,7 @@ static void get_ended(struct rdx_request *request, int result)
         assert_int_equal(get->done, get->given); /* nothing is the device's any more */
 }
 
-static void get_run(struct lp_msg *msg)
+static inline void get_run(struct lp_msg *msg)
 {
         struct get *get = (struct get *)((char *)msg - offsetof(struct get, start));
 
@@ -119,8 +119,8 @@ static void get_run(struct lp_msg *msg)
 }
 
 /* The HTTP request has come, on some loop. */
-static void get_start(struct get *get, const uint8_t session[RDX_ID_LEN], uint64_t number,
-                      const struct rdx_place *place, unsigned object, unsigned len, enum get_plan plan)
+static inline void get_start(struct get *get, const uint8_t session[RDX_ID_LEN], uint64_t number,
+                             const struct rdx_place *place, unsigned object, unsigned len, enum get_plan plan)
 {
         *get = (struct get){.plan = plan, .object = object, .len = len, .units = (len + UNIT - 1) / UNIT};
         memcpy(get->request.session, session, RDX_ID_LEN);
@@ -133,7 +133,7 @@ static void get_start(struct get *get, const uint8_t session[RDX_ID_LEN], uint64
         lp_post(&step_loop[step_random(STEP_LOOPS)], &get->start);
 }
 
-static bool get_over(const struct get *get)
+static inline bool get_over(const struct get *get)
 {
         return get->begun == 1 && (get->begin_result != 0 || get->ended == 1);
 }
@@ -148,14 +148,14 @@ struct batch_write {
         struct rdx_write write;
 };
 
-static void batch_write_done(struct rdx_write *write, int result)
+static inline void batch_write_done(struct rdx_write *write, int result)
 {
         batch_writes_done++;
         memset(write->buf, 0xdb, write->len);
         free(write);
 }
 
-static void batch_entry(struct rdx_batch *batch, unsigned i)
+static inline void batch_entry(struct rdx_batch *batch, unsigned i)
 {
         const struct rdx_entry *entry = rdx_batch_entry(batch, i);
         struct rdx_result result = {.status = 200, .etag = BYTES("etag")};
@@ -189,7 +189,7 @@ static void batch_entry(struct rdx_batch *batch, unsigned i)
         rdx_batch_result(batch, i, &result);
 }
 
-static void on_batch(void *arg, struct rdx_batch *batch)
+static inline void on_batch(void *arg, struct rdx_batch *batch)
 {
         unsigned i, count = rdx_batch_message(batch)->count;
 
@@ -201,7 +201,7 @@ static void on_batch(void *arg, struct rdx_batch *batch)
 
 /* ---- the server ----------------------------------------------------------------------------------- */
 
-static int world_open(uint64_t seed, const struct fake_options *fake, const struct rdx_limits *limits)
+static inline int world_open(uint64_t seed, const struct fake_options *fake, const struct rdx_limits *limits)
 {
         struct lp_loop *loops[STEP_LOOPS] = {&step_loop[0], &step_loop[1]};
         struct rdx_endpoint_options endpoint = {.address = "10.0.0.1"};
@@ -229,7 +229,7 @@ static int world_open(uint64_t seed, const struct fake_options *fake, const stru
 }
 
 /* As the daemon ends: loops have stopped, what is owed is told, nothing is left. */
-static void world_close(void)
+static inline void world_close(void)
 {
         struct fake_counts counts;
         unsigned i;
@@ -266,7 +266,7 @@ struct client {
 };
 
 /* What a thread would do while it waits: the world goes on. */
-static int client_wait(void *arg, int fd, unsigned timeout_ms)
+static inline int client_wait(void *arg, int fd, unsigned timeout_ms)
 {
         struct pollfd item = {.fd = fd, .events = POLLIN};
 
@@ -276,12 +276,12 @@ static int client_wait(void *arg, int fd, unsigned timeout_ms)
         return 1;
 }
 
-static void client_noticed(void *arg, uint64_t number)
+static inline void client_noticed(void *arg, uint64_t number)
 {
         ((struct client *)arg)->notices++;
 }
 
-static void client_result(void *arg, const struct rdx_client_result *result)
+static inline void client_result(void *arg, const struct rdx_client_result *result)
 {
         struct client *client = arg;
         struct rdx_reader reader = result->reader;
@@ -291,11 +291,11 @@ static void client_result(void *arg, const struct rdx_client_result *result)
         client->last += result->last;
         while (rdx_reader_result(&reader, &one) == 1) {
                 client->result[one.index] = one;
-                client->order[client->entries++] = one.index;
+                client->order[client->entries++ % RDX_BATCH_ENTRIES] = one.index;
         }
 }
 
-static int client_open(struct client *client, unsigned rights)
+static inline int client_open(struct client *client, unsigned rights)
 {
         struct rdx_open open = {.owner = OWNER, .queue_pairs = 1, .receives = 128};
         struct rdx_grant *grant = &client->grant;
@@ -322,7 +322,7 @@ static int client_open(struct client *client, unsigned rights)
         return 0;
 }
 
-static int client_connect(struct client *client)
+static inline int client_connect(struct client *client)
 {
         struct rdx_client_events events = {
                 .noticed = client_noticed, .result = client_result, .wait = client_wait, .arg = client};
@@ -331,7 +331,7 @@ static int client_connect(struct client *client)
 }
 
 /* The way, memory, a session, and its queue pair. What was made before a failure is there for client_end(). */
-static int client_begin(struct client *client, unsigned rights)
+static inline int client_begin(struct client *client, unsigned rights)
 {
         char why[200];
         int rv;
@@ -350,11 +350,12 @@ static int client_begin(struct client *client, unsigned rights)
         return rv == 0 ? client_connect(client) : rv;
 }
 
-static void client_end(struct client *client)
+static inline void client_end(struct client *client)
 {
         if (client->client != NULL)
                 rdx_client_fence(client->client);
         rdx_client_close(client->client);
+        client->client = NULL;
         rdx_memory_close(client->memory);
         rdx_link_close(client->link);
         assert_memory_equal(client->bytes, client->shadow, MEMORY_SIZE);
@@ -363,19 +364,19 @@ static void client_end(struct client *client)
 }
 
 /* Nothing but [from, from + len) may differ from what it was. */
-static void client_check_outside(const struct client *client, unsigned from, unsigned len)
+static inline void client_check_outside(const struct client *client, unsigned from, unsigned len)
 {
         assert_memory_equal(client->bytes, client->shadow, from);
         assert_memory_equal(client->bytes + from + len, client->shadow + from + len, MEMORY_SIZE - from - len);
 }
 
 /* The window is over: what is there now stays. */
-static void client_keep(struct client *client, unsigned from, unsigned len)
+static inline void client_keep(struct client *client, unsigned from, unsigned len)
 {
         memcpy(client->shadow + from, client->bytes + from, len);
 }
 
-static void assert_object(const uint8_t *bytes, unsigned object, unsigned len)
+static inline void assert_object(const uint8_t *bytes, unsigned object, unsigned len)
 {
         unsigned i;
 
