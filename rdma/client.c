@@ -97,6 +97,7 @@ static int take_message(struct rdx_client *client, const struct rdx_done *done)
 
 static void take_done(struct rdx_client *client, const struct rdx_done *done)
 {
+        client->taken++;
         if ((done->tag & TAG_RECEIVE) == 0) {
                 client->completed++;
                 if (done->result != 0 && client->failed == 0)
@@ -150,10 +151,12 @@ int rdx_client_fd(const struct rdx_client *client)
 
 int rdx_client_wait(struct rdx_client *client, unsigned timeout_ms)
 {
+        uint64_t before = client->taken;
         int rv = rdx_client_poll(client);
 
-        if (rv == 0)
-                rv = rdx_client_pause(client, rdx_client_fd(client), rdx_client_now_ms() + timeout_ms);
+        if (rv != 0 || client->taken != before)
+                return rv;
+        rv = rdx_client_pause(client, rdx_client_fd(client), rdx_client_now_ms() + timeout_ms);
         return rv == 0 ? rdx_client_poll(client) : rv;
 }
 

@@ -209,9 +209,23 @@ static void *device_main(void *arg)
         return NULL;
 }
 
+/* A process that was forked has neither the thread nor, as with devices, any use for what its parent had open. */
+static void after_fork(void)
+{
+        struct fake_world fresh = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_port = 40000};
+
+        fake = fresh;
+        close(epoll_fd);
+}
+
 void fake_wire_start(void)
 {
+        static bool forks;
         pthread_t thread;
+
+        if (!forks)
+                FAKE_MUST(pthread_atfork(NULL, NULL, after_fork) == 0);
+        forks = true;
 
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* so that the other end's device reaches this memory */
         epoll_fd = epoll_create1(EPOLL_CLOEXEC);
