@@ -214,6 +214,7 @@ static void after_fork(void)
 {
         struct fake_world fresh = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_port = 40000};
 
+        free(fake.keys);
         fake = fresh;
         close(epoll_fd);
 }
