@@ -162,6 +162,15 @@ static int take_back(struct rdx_grip *grip)
         return rv == 0 ? rdx_client_settle(client, RDX_LOCAL_MS) : rv;
 }
 
+/* The notice has come, and the device did not say that it invalidated the window with it (Soft-RoCE never does). To invalidate it again would be wrong if it
+ * was; without the window there is no right, whoever is right. */
+static void drop_window(struct rdx_grip *grip)
+{
+        grip->client->transport->window_close(grip->window);
+        grip->window = NULL;
+        grip->bound = false;
+}
+
 int rdx_grip_close(struct rdx_grip *grip, bool no_notice)
 {
         struct rdx_client *client = grip->client;
@@ -169,7 +178,9 @@ int rdx_grip_close(struct rdx_grip *grip, bool no_notice)
 
         if (rv == 0 && !no_notice && !grip->noticed && grip->receives > 0)
                 rv = -EPROTO; /* not over: it may still be written to */
-        if (rv == 0 && grip->bound)
+        if (rv == 0 && grip->bound && grip->noticed && client->rights == RDX_RIGHTS_WINDOW2)
+                drop_window(grip);
+        else if (rv == 0 && grip->bound)
                 rv = take_back(grip);
         if (rv != 0)
                 rdx_client_fence(client);

@@ -115,7 +115,7 @@ int rdx_verbs_queue_poll(struct rdx_queue *queue, struct rdx_done *out, unsigned
 
 static void set_bind(const struct rdx_work *work, struct ibv_mw_bind_info *info)
 {
-        info->mr = work->bind_len > 0 ? work->region->mr : NULL;
+        info->mr = work->region->mr; /* also of a window that is unbound: some libraries look at it */
         info->addr = work->bind_len > 0 ? (uint64_t)(uintptr_t)work->address : 0;
         info->length = work->bind_len;
         info->mw_access_flags = (work->access & RDX_REMOTE_WRITE) != 0 ? IBV_ACCESS_REMOTE_WRITE : 0;
@@ -164,7 +164,6 @@ static void make(const struct rdx_work *work, struct ibv_send_wr *wr, struct ibv
                 wr->bind_mw.mw = work->window->mw;
                 wr->bind_mw.rkey = ibv_inc_rkey(work->window->mw->rkey);
                 set_bind(work, &wr->bind_mw.bind_info);
-                work->window->mw->rkey = wr->bind_mw.rkey; /* type 2: chosen here */
         } else {
                 wr->invalidate_rkey = work->rkey;
         }
@@ -184,6 +183,9 @@ static int post_chain(struct rdx_pair *pair, const struct rdx_work *work, unsign
         }
         rv = ibv_post_send(pair->id->qp, wr, &bad);
         *posted = rv == 0 ? count : (unsigned)(bad - wr);
+        for (i = 0; i < *posted; i++) /* the library looks at the old one until it is posted */
+                if (work[i].op == RDX_OP_BIND)
+                        work[i].window->mw->rkey = wr[i].bind_mw.rkey;
         return -rv;
 }
 

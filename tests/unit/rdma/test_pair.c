@@ -3,11 +3,13 @@
  *
  *   test_pair [--verbs ADDRESS]
  *
+ * Each process is a program of its own (--serve, --die), since verbs that were used do not survive a fork.
  * A socket stands in for HTTP. The server's process makes up objects; object n's byte i is object_byte(n, i).
  */
 #include "tests/unit/rdma/fixture.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -262,7 +264,7 @@ static void serve(int fd)
 /* ---- the client's process ------------------------------------------------------------------------- */
 
 static int http = -1; /* what stands in for it */
-static pid_t server_pid, test_pid;
+static pid_t server_pid;
 
 struct session {
         struct rdx_grant grant;
@@ -284,16 +286,27 @@ static struct answer request(const struct ask *what)
         return reply;
 }
 
+/* This program again, in another part, with the socket that stands in for HTTP. */
+static pid_t start_part(const char *part, int fd)
+{
+        char number[12];
+        pid_t pid = fork();
+
+        if (pid != 0)
+                return pid;
+        snprintf(number, sizeof(number), "%d", fd);
+        execl("/proc/self/exe", "test_pair", part, number, transport == rdx_verbs() ? "--verbs" : "--fake", address,
+              NULL);
+        _exit(127);
+}
+
 static void start_server(void)
 {
         int pair[2];
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-        server_pid = fork();
-        if (server_pid == 0) {
-                close(pair[0]);
-                serve(pair[1]);
-        }
+        assert_int_equal(fcntl(pair[0], F_SETFD, FD_CLOEXEC), 0);
+        server_pid = start_part("--serve", pair[1]);
         close(pair[1]);
         http = pair[0];
 }
@@ -438,8 +451,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-        if (getpid() != test_pid)
-                _exit(1); /* a client's process in which something failed */
         return stop_server() == 0 ? 0 : -1;
 }
 
@@ -580,20 +591,26 @@ static void test_the_session_is_ended(void **state)
         end(&one);
 }
 
+/* The part of a client that dies: after a GET that went well, with its session open. */
+static void die(int fd)
+{
+        http = fd;
+        begin(&one, RDX_RIGHTS_WINDOW2);
+        get(&one, 2, 0, 100000);
+        kill(getpid(), SIGKILL);
+}
+
 /* A client that dies is noticed, and its session's end is the end of what it held. */
 static void test_the_client_is_killed(void **state)
 {
         struct ask ask = {.kind = ASK_STATS};
         unsigned tries = 0;
-        int status;
+        int status, fd;
         pid_t pid;
 
-        pid = fork();
-        if (pid == 0) {
-                begin(&one, RDX_RIGHTS_WINDOW2);
-                get(&one, 2, 0, 100000);
-                kill(getpid(), SIGKILL);
-        }
+        fd = dup(http);
+        pid = start_part("--die", fd);
+        close(fd);
         waitpid(pid, &status, 0);
         assert_true(WIFSIGNALED(status));
         while (request(&ask).stats.sessions > 0 && tries++ < 3000)
@@ -650,7 +667,13 @@ int main(int argc, char **argv)
         };
         int failed;
 
-        test_pid = getpid();
+        if (argc == 5) { /* another part: part, socket, transport, address */
+                transport = strcmp(argv[3], "--verbs") == 0 ? rdx_verbs() : fake_transport();
+                address = argv[4];
+                if (strcmp(argv[1], "--serve") == 0)
+                        serve(atoi(argv[2]));
+                die(atoi(argv[2]));
+        }
         if (argc == 3 && strcmp(argv[1], "--verbs") == 0) {
                 transport = rdx_verbs();
                 address = argv[2];
