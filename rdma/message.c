@@ -219,7 +219,7 @@ int rdx_reader_check(const struct rdx_reader *from)
 {
         struct rdx_reader reader = *from;
         struct rdx_result result;
-        struct rdx_entry entry;
+        struct rdx_entry entry = {.length = 0};
         int rv;
 
         do {

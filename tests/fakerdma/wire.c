@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -81,10 +82,10 @@ static void name_socket(struct sockaddr_un *name, const char *address, uint16_t 
 static int copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch)
 {
         struct iovec here = {own, len}, there = {other, len};
-        ssize_t n = fetch ? process_vm_readv(pair->pid, &here, 1, &there, 1, 0)
-                          : process_vm_writev(pair->pid, &here, 1, &there, 1, 0);
+        /* By the system call: a device's DMA is nothing that a sanitizer would see. */
+        long n = syscall(fetch ? SYS_process_vm_readv : SYS_process_vm_writev, pair->pid, &here, 1ul, &there, 1ul, 0ul);
 
-        return n == (ssize_t)len ? 0 : -ETIMEDOUT;
+        return n == (long)len ? 0 : -ETIMEDOUT;
 }
 
 static void arrive(struct rdx_listener *listener, int fd, const struct message *message)
