@@ -142,7 +142,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 -include $(ALL_OBJ:.o=.d)
 
 .PHONY: sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh format format-check tidy cov fuzz docs install help bench bench-full performance
-unit-bin: $(UNIT_BIN) ## builds the unit tests
+unit-bin: $(UNIT_BIN) $(FAKE_RDMA) ## builds the unit tests
 bench-bin: $(BENCH_BIN) ## builds the load generator and the programs of bench/limits/
 fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, for tests
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests

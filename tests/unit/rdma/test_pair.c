@@ -640,6 +640,52 @@ static void test_the_server_is_killed(void **state)
         end(&one);
 }
 
+static void set_link(const char *state)
+{
+        char command[64];
+
+        snprintf(command, sizeof(command), "ip link set v0 %s", state);
+        assert_int_equal(system(command), 0);
+}
+
+/* In the midst of GETs: each ends, and if one ended by an error, the session does, with nothing in flight. */
+static void test_the_link_goes_down(void **state)
+{
+        struct ask ask = {.kind = ASK_GET, .object = 3, .len = AREA}, stats = {.kind = ASK_STATS};
+        struct rdx_grip grip[3];
+        struct answer reply;
+        unsigned i, failed = 0, tries = 0;
+
+        if (transport != rdx_verbs()) {
+                skip();
+                return;
+        }
+        assert_true(begin(&one, RDX_RIGHTS_WINDOW2));
+        memcpy(ask.session, one.grant.session, RDX_ID_LEN);
+        for (i = 0; i < 3; i++) {
+                assert_int_equal(rdx_grip_open(one.client, one.memory, 0, AREA, false, 0, &grip[i]), 0);
+                ask.number = grip[i].number;
+                ask.place = grip[i].place;
+                assert_int_equal(send(http, &ask, sizeof(ask), 0), sizeof(ask));
+        }
+        set_link("down");
+        for (i = 0; i < 3; i++) {
+                assert_int_equal(recv(http, &reply, sizeof(reply), 0), sizeof(reply));
+                failed += reply.begin_result != 0 || reply.result != 0;
+        }
+        set_link("up");
+        printf("%u of 3 ended by an error\n", failed);
+        while (failed > 0 && request(&stats).stats.sessions > 0 && tries++ < 500)
+                usleep(10000);
+        reply = request(&stats);
+        assert_true(failed == 0 || reply.stats.sessions == 0);
+        assert_int_equal(reply.stats.in_flight, 0);
+        rdx_client_fence(one.client);
+        for (i = 0; i < 3; i++)
+                rdx_grip_close(&grip[i], false);
+        end(&one);
+}
+
 /* A server that was killed leaves its socket. */
 static void remove_directory(const char *path)
 {
@@ -664,6 +710,7 @@ int main(int argc, char **argv)
                 TEST(test_a_whole_batch),        TEST(test_forged_and_replayed),
                 TEST(test_a_wrong_rkey),         TEST(test_the_session_is_ended),
                 TEST(test_the_client_is_killed), TEST(test_the_server_is_killed),
+                TEST(test_the_link_goes_down), /* last: afterwards rdma_cm on Soft-RoCE connects no more */
         };
         int failed;
 
