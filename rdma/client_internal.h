@@ -54,7 +54,7 @@ struct rdx_client {
         int refused;
         uint8_t *memory; /* receives, then messages */
         struct rdx_region *region;
-        uint64_t taken;                /* completions */
+        uint64_t taken;             /* completions */
         uint32_t posted, completed; /* of the send queue; all are signalled */
         int failed;                 /* the first completion that was not success */
         struct rdx_grip *grips;
