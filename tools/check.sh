@@ -8,6 +8,7 @@
 #   unit          unit tests, release build              integration   pytest against the release daemon
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
 #   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
+#   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
 #   asan          unit and a fast part of integration, ASan and UBSan
 #   tidy          cppcheck and clang-tidy                tsan          unit tests and a smoke test, TSan
 #   fuzz          each fuzz target for a few seconds
@@ -137,6 +138,21 @@ stage_power() {
         build release power-bin || return
         POWER_POINTS=$POWER_POINTS pytests release power 0 tests/power
 }
+# Real verbs in a guest: what can't boot has failed.
+stage_rdma() {
+        time_for 300 rdma || return
+        if $deps && ! tools/deps.sh --qemu; then
+                failed_one "rdma: deps"
+                return
+        fi
+        build release unit-bin || return
+        if MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py >"$WORK/rdma.log" 2>&1; then
+                awk '/^\[       OK \]/ {n++} END {print n + 0, 0, 0, "rdma"}' "$WORK/rdma.log" >>"$COUNTS"
+        else
+                tail -60 "$WORK/rdma.log"
+                failed_one rdma
+        fi
+}
 stage_asan() {
         unit asan
         python_package || return
@@ -185,11 +201,11 @@ stages=()
 for arg in "$@"; do
         case "$arg" in
         --no-deps) deps=false ;;
-        layers | unit | sim | integration | crash | power | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
+        layers | unit | sim | integration | crash | power | rdma | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
         *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
         esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash power sim asan tidy tsan fuzz)
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash power rdma sim asan tidy tsan fuzz)
 
 if $deps; then
         say deps

@@ -5,7 +5,7 @@
 #   tools/deps.sh [--build] [--test] [--tools] [--qemu] [--list]
 #     --build   compiler and libraries                 --test    what `make demo` and the tests run
 #     --tools   clang, cppcheck and the like            --list    print the packages of the groups named, install nothing
-#     --qemu    what `make qemu` runs
+#     --qemu    what `make qemu` and `make check-rdma` run
 #   No group named: the first three.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev liblmdb
         uthash-dev ca-certificates"
 TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl rclone s3cmd util-linux procps libfuse3-dev fuse3"
 TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck gcovr"
-QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux"
+QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux iproute2 ibverbs-providers"
 VENV=build/venv
 
 groups=()

@@ -30,6 +30,7 @@ from tests.power.cutfs import roomy  # noqa: E402
 from tests.power.history import SETTINGS  # noqa: E402
 from tests.power.judge import Cut, Judge  # noqa: E402
 from tests.power.qemu import blocklog  # noqa: E402
+from tests.support import guest  # noqa: E402
 from tests.support.daemon import Daemon  # noqa: E402
 
 KINDS = ["ext4", "ext4", "xfs", "xfs"]
@@ -39,51 +40,7 @@ STARTS = [MIB + n * FS_BYTES for n in range(4)]  # of the partitions
 MARKS_AT = MIB + len(KINDS) * FS_BYTES           # the markers stand behind them
 DISK_BYTES = MARKS_AT + MIB
 LOG_BYTES = 4096 * MIB                           # sparse
-MODULES = ["virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "overlay", "crc32c_generic", "ext4", "xfs"]
-INIT = """#!/bin/busybox sh
-B=/bin/busybox
-$B mkdir -p /proc /sys /dev /ro /rw /newroot
-$B mount -t proc p /proc; $B mount -t sysfs s /sys; $B mount -t devtmpfs d /dev
-for m in /mods/*; do $B insmod $m || echo "insmod $m failed"; done
-$B mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose hostroot /ro
-$B mount -t tmpfs t /rw; $B mkdir -p /rw/u /rw/w
-$B mount -t overlay -o lowerdir=/ro,upperdir=/rw/u,workdir=/rw/w o /newroot
-for d in proc sys dev; do $B mount --move /$d /newroot/$d; done
-$B ip link set lo up
-exec $B switch_root /newroot /bin/bash -c 'cd @ROOT@; @COMMAND@; echo "GUEST RC $?"; echo o >/proc/sysrq-trigger; sleep 100'
-"""
-
-
-def kernel(work):
-    """Folder of Debian's kernel, unpacked, not installed; and its version."""
-    folder = work / "kernel"
-    if not (folder / "boot").is_dir():
-        depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=True).stdout
-        package = next(word for word in depends.split() if word.startswith("linux-image-6"))
-        subprocess.run(f"apt-get -q download {package}-unsigned || apt-get -q download {package}", shell=True, cwd=work, check=True)
-        subprocess.run(["dpkg", "-x", next(work.glob("linux-image*.deb")), folder], check=True)
-    version = next((folder / "lib/modules").iterdir()).name
-    subprocess.run(["depmod", "-b", folder, version], check=True)
-    return folder, version
-
-
-def initrd(work, folder, version, command):
-    tree = work / "initrd"
-    shutil.rmtree(tree, ignore_errors=True)
-    (tree / "bin").mkdir(parents=True)
-    (tree / "mods").mkdir()
-    shutil.copy(shutil.which("busybox"), tree / "bin/busybox")
-    wanted = []
-    for module in MODULES:
-        shown = subprocess.run(["modprobe", "-d", folder, "-S", version, "--show-depends", module], capture_output=True, text=True, check=True).stdout
-        wanted += [line.split()[1] for line in shown.splitlines() if line.startswith("insmod")]
-    for number, path in enumerate(dict.fromkeys(wanted)):
-        shutil.copy(path, tree / "mods" / f"{number:03}-{Path(path).name}")
-    init = tree / "init"
-    init.write_text(INIT.replace("@ROOT@", str(ROOT)).replace("@COMMAND@", command))
-    init.chmod(0o755)
-    subprocess.run("find . | cpio -o -H newc 2>/dev/null | gzip -1 >../initrd.gz", shell=True, cwd=tree, check=True)
-    return work / "initrd.gz"
+MODULES = ["virtio_blk", "crc32c_generic", "ext4", "xfs"]
 
 
 def sparse(path, size):
@@ -114,24 +71,12 @@ def make_disk(folder):
 
 
 def run_guest(work, folder, steps, seed, seconds=1500):
-    where, version = kernel(work)
     arguments = f"{','.join(KINDS)} {MARKS_AT} {seed} {steps}"
     build = os.environ["MILLRACE_BUILD"]
-    ram = initrd(work, where, version, f"MILLRACE_BUILD={build} build/venv/bin/python tests/power/qemu/guest.py {arguments}")
-    command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "3072", "-nographic", "-no-reboot", "-net", "none",
-               "-kernel", where / f"boot/vmlinuz-{version}", "-initrd", ram, "-append", "console=ttyS0 quiet panic=-1",
-               "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap,readonly=on"]
-    command += ["-blockdev", f"driver=blklogwrites,node-name=disk,file.driver=file,file.filename={folder}/disk,"
-                             f"log.driver=file,log.filename={folder}/log", "-device", "virtio-blk-pci,drive=disk",
-                "-blockdev", f"driver=file,node-name=notes,filename={folder}/notes", "-device", "virtio-blk-pci,drive=notes"]
-    with open(folder / "console", "wb") as console:
-        try:
-            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, timeout=seconds, check=False)
-        except subprocess.TimeoutExpired:
-            pass
-    text = (folder / "console").read_text(errors="replace")
-    if "GUEST RC 0" not in text:
-        raise SystemExit(f"the guest failed:\n{text[-3000:]}")
+    devices = ["-blockdev", f"driver=blklogwrites,node-name=disk,file.driver=file,file.filename={folder}/disk,"
+                            f"log.driver=file,log.filename={folder}/log", "-device", "virtio-blk-pci,drive=disk",
+               "-blockdev", f"driver=file,node-name=notes,filename={folder}/notes", "-device", "virtio-blk-pci,drive=notes"]
+    guest.run(work, f"MILLRACE_BUILD={build} build/venv/bin/python tests/power/qemu/guest.py {arguments}", MODULES, devices, seconds)
     raw = (folder / "notes").read_bytes()
     return pickle.loads(raw[8:8 + int.from_bytes(raw[:8], "little")])
 
@@ -204,7 +149,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true")
     arguments = parser.parse_args()
-    missing = [tool for tool in ("qemu-system-x86_64", "busybox", "depmod", "modprobe", "cpio", "mkfs.xfs", "mkfs.ext4") if shutil.which(tool) is None]
+    missing = guest.missing(["mkfs.xfs", "mkfs.ext4"])
     if missing or os.getuid() != 0:
         print(f"left out: {'needs root' if os.getuid() != 0 else 'missing: ' + ' '.join(missing) + ' (tools/deps.sh --qemu)'}")
         return 0

@@ -1,0 +1,91 @@
+/*
+ * token.c - the de-facto header protocol's x-amz-rdma-token, in both forms that are about. Outside data; pure. What is not exactly one
+ * of the forms is malformed: a token says where to write.
+ */
+#include "rdma_wire.h"
+
+#include "rdma/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define TOKEN_LEN   81u  /* ADDRESS(16):SIZE(8):RKEY(8):LID(4):DCTN(6):HAS_GID(1):GID(32) */
+#define LONG_LEN    115u /* the same and :ADDRESS(16):SIZE(16) */
+#define SUFFIX_MOST 256u /* of what may stand behind a semicolon */
+
+/* Takes a field of so many digits; a colon must come before it unless it is the first. */
+static bool take(const char **at, const char *begin, unsigned digits, uint64_t *out)
+{
+        if (*at != begin && *(*at)++ != ':')
+                return false;
+        if (!rdx_hex_number(*at, digits, out))
+                return false;
+        *at += digits;
+        return true;
+}
+
+static bool is_printable(const char *text, size_t len)
+{
+        size_t i;
+
+        for (i = 0; i < len; i++)
+                if (text[i] < 0x20 || text[i] > 0x7e)
+                        return false;
+        return true;
+}
+
+static int parse_first(const char *text, struct rdx_token *out)
+{
+        static const uint8_t none[RDX_GID_LEN];
+        uint64_t rkey, lid, dct, has_gid;
+        const char *at = text;
+
+        if (!take(&at, text, 16, &out->address) || !take(&at, text, 8, &out->size) || !take(&at, text, 8, &rkey) ||
+            !take(&at, text, 4, &lid) || !take(&at, text, 6, &dct) || !take(&at, text, 1, &has_gid))
+                return -EBADMSG;
+        if (has_gid > 1 || *at != ':' || !rdx_unhex(at + 1, 2 * RDX_GID_LEN, out->gid, RDX_GID_LEN))
+                return -EBADMSG;
+        if (has_gid == 0 && memcmp(out->gid, none, RDX_GID_LEN) != 0)
+                return -EBADMSG;
+        out->rkey = (uint32_t)rkey;
+        out->lid = (uint16_t)lid;
+        out->dct = (uint32_t)dct;
+        out->has_gid = has_gid == 1;
+        return 0;
+}
+
+/* The appended address and size, of which the first form has the size's low half only. */
+static int parse_appended(const char *text, struct rdx_token *out)
+{
+        uint64_t address, size;
+
+        if (text[0] != ':' || !rdx_hex_number(text + 1, 16, &address) || text[17] != ':' ||
+            !rdx_hex_number(text + 18, 16, &size))
+                return -EBADMSG;
+        if (address != out->address || (uint32_t)size != out->size)
+                return -EBADMSG;
+        out->size = size;
+        return 0;
+}
+
+int rdx_token_parse(const char *text, size_t len, struct rdx_token *out)
+{
+        int rv;
+
+        memset(out, 0, sizeof(*out));
+        if (len < TOKEN_LEN)
+                return -EBADMSG;
+        rv = parse_first(text, out);
+        if (rv != 0)
+                return rv;
+        if (len == LONG_LEN && text[TOKEN_LEN] == ':')
+                rv = parse_appended(text + TOKEN_LEN, out);
+        else if (len > TOKEN_LEN && text[TOKEN_LEN] == ';')
+                rv = len - TOKEN_LEN - 1 <= SUFFIX_MOST && is_printable(text + TOKEN_LEN, len - TOKEN_LEN) ? 0
+                                                                                                           : -EBADMSG;
+        else if (len != TOKEN_LEN)
+                rv = -EBADMSG;
+        if (rv == 0 && (out->size == 0 || out->size > UINT64_MAX - out->address))
+                rv = -EBADMSG;
+        return rv;
+}

@@ -1,0 +1,52 @@
+/*
+ * fake.h - an RDMA transport without hardware, for tests and measurements.
+ *
+ * It enforces what devices enforce, and some do not: bounds, rights, domains, the end of windows, order within a queue pair, no receive no message; and that
+ * written bytes are visible only behind a notice. Two ways to use it:
+ *  - stepped: all ends in one process, one thread; nothing happens until fake_step(), which does one thing chosen by the seed. Failures are
+ *    put at any point by number.
+ *  - live: between processes. Environment MILLRACE_FAKE_RDMA names a folder for sockets; a thread per process is the device, and copies
+ *    from the other process's memory. Loaded into daemon and client as a driver (libfakerdma.so); the product does not contain it.
+ */
+#ifndef FAKERDMA_FAKE_H
+#define FAKERDMA_FAKE_H
+
+#include "rdma_transport.h"
+
+#define FAKE_DIRECTORY "MILLRACE_FAKE_RDMA"        /* environment: live, sockets here */
+#define FAKE_STRICT    "MILLRACE_FAKE_RDMA_STRICT" /* environment: live, bytes become visible with the notice only */
+
+struct fake_options {
+        uint64_t seed;
+        uint64_t fail_at;     /* this point fails, counted from 1; 0: none */
+        uint64_t fail_from;   /* the first point that may fail at random, see fail_one_in */
+        unsigned fail_one_in; /* 0: none */
+        unsigned rights;      /* mask of what the device has; 0: all */
+        unsigned queue_pairs; /* that can exist at a time; 0: no bound */
+};
+
+/* Points: every call that can fail, every post, every work request's way there and its way back. */
+struct fake_counts {
+        uint64_t points, failed;
+        uint64_t
+                objects; /* that are open: devices, domains, regions, windows, queues, channels, listeners, pairs, arrivals */
+        uint64_t rnr;     /* messages for which no receive was posted */
+        uint64_t refused; /* by rights */
+        uint64_t late;    /* refused because the right had ended */
+        uint64_t writes, written, reads, messages;
+        uint64_t most_writes; /* posted and not completed at a time, of all pairs of the process */
+};
+
+const struct rdx_transport *fake_transport(void);
+
+/* Stepped. All objects must be gone. */
+void fake_start(const struct fake_options *options);
+/* One thing happens; false: there is nothing that could. */
+bool fake_step(void);
+void fake_counts_read(struct fake_counts *out);
+/* The cable is pulled: no pair reaches its peer any more; the device reports itself gone if told so. */
+void fake_cut(bool device_gone);
+/* How a process dies: the pairs of the domain in which this memory is registered reach nobody any more, and the peers are not told. */
+void fake_kill(const void *memory, size_t len);
+
+#endif

@@ -1,0 +1,327 @@
+/*
+ * wire.c - the fake between processes: a sequenced-packet socket per connection, and a thread that is the device.
+ *
+ * Requests and answers go over the socket; the bytes of a WRITE or READ are copied once by the responder's device, from or to the other process's memory
+ * (process_vm_readv), as a device's DMA does. The thread is called fake-nic, so that measurements can leave its time out.
+ */
+#include "tests/fakerdma/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKET_BUFFER (4 << 20)
+
+enum message_type { MESSAGE_CONNECT = 1, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_WORK, MESSAGE_DONE };
+
+struct message {
+        uint32_t type, seq;
+        int32_t result;
+        uint32_t op, rkey, len, imm, answer;
+        uint64_t remote, local;
+        int32_t pid;
+        struct rdx_party party;
+        uint32_t data_len;
+        char data[FAKE_SEND_MOST];
+};
+#define MESSAGE_HEAD (offsetof(struct message, data))
+
+static int epoll_fd = -1;
+
+static bool send_message(int fd, const struct message *message, const void *data)
+{
+        struct iovec iov[2] = {{(void *)(uintptr_t)message, MESSAGE_HEAD},
+                               {(void *)(uintptr_t)data, message->data_len}};
+        struct msghdr head = {.msg_iov = iov, .msg_iovlen = message->data_len > 0 ? 2 : 1};
+        ssize_t n = sendmsg(fd, &head, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        FAKE_MUST(n >= 0 || errno != EAGAIN); /* as many as can be outstanding fit into the socket */
+        return n >= 0;
+}
+
+static bool read_message(int fd, struct message *message, int flags)
+{
+        ssize_t n = recv(fd, message, sizeof(*message), flags);
+
+        return n >= (ssize_t)MESSAGE_HEAD && (size_t)n == MESSAGE_HEAD + message->data_len;
+}
+
+static void watch(int fd)
+{
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+        FAKE_MUST(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+static int new_socket(void)
+{
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), size = SOCKET_BUFFER;
+
+        FAKE_MUST(fd >= 0);
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
+        return fd;
+}
+
+static void name_socket(struct sockaddr_un *name, const char *address, uint16_t port)
+{
+        *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+        FAKE_MUST(snprintf(name->sun_path, sizeof(name->sun_path), "%s/%s-%u", getenv(FAKE_DIRECTORY), address, port) <
+                  (int)sizeof(name->sun_path));
+}
+
+/* ---- what comes ----------------------------------------------------------------------------------- */
+
+static int copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch)
+{
+        struct iovec here = {own, len}, there = {other, len};
+        /* By the system call: a device's DMA is nothing that a sanitizer would see. */
+        long n = syscall(fetch ? SYS_process_vm_readv : SYS_process_vm_writev, pair->pid, &here, 1ul, &there, 1ul, 0ul);
+
+        return n == (long)len ? 0 : -ETIMEDOUT;
+}
+
+static void arrive(struct rdx_listener *listener, int fd, const struct message *message)
+{
+        struct rdx_arrival *arrival = calloc(1, sizeof(*arrival));
+        int size = SOCKET_BUFFER;
+
+        FAKE_MUST(arrival != NULL);
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
+        arrival->fd = fd;
+        arrival->peer = message->party;
+        arrival->pid = message->pid;
+        fake_arrive(listener, arrival, message->data, message->data_len);
+}
+
+static void accept_one(struct rdx_listener *listener)
+{
+        struct timeval patience = {.tv_sec = 2};
+        static struct message message; /* under the lock */
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd < 0)
+                return;
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        if (read_message(fd, &message, 0) && message.type == MESSAGE_CONNECT && message.data_len <= RDX_PRIVATE_MOST)
+                arrive(listener, fd, &message);
+        else
+                close(fd);
+}
+
+static void execute(struct rdx_pair *pair, struct message *message)
+{
+        bool carried = message->op != RDX_OP_WRITE && message->op != RDX_OP_READ;
+        struct rdx_work work = {.op = message->op,
+                                .len = message->len,
+                                .remote = message->remote,
+                                .rkey = message->rkey,
+                                .imm = message->imm,
+                                .address = carried ? message->data : (void *)(uintptr_t)message->local};
+        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
+        int fd = dup(pair->fd); /* a refusal closes the pair's own, and is told yet */
+
+        answer.result = fake_execute(pair, &work, carried ? fake_copy_here : copy_between);
+        if (message->answer != 0 || answer.result != 0)
+                send_message(fd, &answer, NULL);
+        close(fd);
+}
+
+static void lost(struct rdx_pair *pair)
+{
+        enum fake_state before = pair->state;
+
+        fake_wire_close(pair);
+        fake_to_error(pair, -ETIMEDOUT);
+        if (before == PAIR_CONNECTING)
+                fake_event(pair->channel, RDX_EVENT_REJECTED, pair, -ECONNREFUSED, NULL, 0, NULL);
+        else
+                fake_event(pair->channel, RDX_EVENT_DOWN, pair, -ECONNRESET, NULL, 0, NULL);
+}
+
+static void take_message(struct rdx_pair *pair, struct message *message)
+{
+        switch (message->type) {
+        case MESSAGE_ACCEPT:
+                pair->peer = message->party;
+                pair->pid = message->pid;
+                pair->state = PAIR_READY;
+                fake_event(pair->channel, RDX_EVENT_UP, pair, 0, message->data, message->data_len, NULL);
+                break;
+        case MESSAGE_REJECT:
+                pair->state = PAIR_ERROR;
+                fake_event(pair->channel, RDX_EVENT_REJECTED, pair, -ECONNREFUSED, message->data, message->data_len,
+                           NULL);
+                break;
+        case MESSAGE_WORK:
+                execute(pair, message);
+                break;
+        case MESSAGE_DONE:
+                fake_executed(pair, message->seq, message->result);
+                while (fake_complete(pair))
+                        ;
+                break;
+        default:
+                lost(pair);
+        }
+}
+
+/* Whose descriptor it was when the event was made may be gone by now. */
+static void ready(int fd)
+{
+        static struct message message; /* under the lock */
+        struct rdx_listener *listener;
+        struct rdx_pair *pair;
+
+        for (listener = fake.listeners; listener != NULL; listener = listener->next)
+                if (listener->fd == fd)
+                        accept_one(listener);
+        for (pair = fake.pairs; pair != NULL; pair = pair->next)
+                if (pair->fd == fd && pair->state != PAIR_NEW)
+                        break;
+        if (pair == NULL)
+                return;
+        if (read_message(fd, &message, MSG_DONTWAIT))
+                take_message(pair, &message);
+        else if (errno != EAGAIN || recv(fd, &message, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+                lost(pair);
+}
+
+static void *device_main(void *arg)
+{
+        struct epoll_event events[16];
+        int n, i;
+
+        prctl(PR_SET_NAME, "fake-nic");
+        for (;;) {
+                n = epoll_wait(epoll_fd, events, 16, -1);
+                fake_lock();
+                for (i = 0; i < n; i++)
+                        ready(events[i].data.fd);
+                fake_unlock();
+        }
+        return NULL;
+}
+
+/* A process that was forked has neither the thread nor, as with devices, any use for what its parent had open. */
+static void after_fork(void)
+{
+        struct fake_world fresh = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_port = 40000};
+
+        free(fake.keys);
+        fake = fresh;
+        close(epoll_fd);
+}
+
+void fake_wire_start(void)
+{
+        static bool forks;
+        pthread_t thread;
+
+        if (!forks)
+                FAKE_MUST(pthread_atfork(NULL, NULL, after_fork) == 0);
+        forks = true;
+
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* so that the other end's device reaches this memory */
+        epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        FAKE_MUST(epoll_fd >= 0 && pthread_create(&thread, NULL, device_main, NULL) == 0);
+        pthread_detach(thread);
+}
+
+/* ---- connecting ----------------------------------------------------------------------------------- */
+
+int fake_wire_listen(struct rdx_listener *listener)
+{
+        struct sockaddr_un name;
+        unsigned tries;
+        int fd = new_socket();
+
+        for (tries = 0; tries < 1000; tries++) {
+                name_socket(&name, listener->address, listener->port);
+                if (bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(fd, 64) == 0) {
+                        listener->fd = fd;
+                        watch(fd);
+                        return 0;
+                }
+                listener->port++;
+        }
+        close(fd);
+        return -EADDRINUSE;
+}
+
+void fake_wire_unlisten(struct rdx_listener *listener)
+{
+        struct sockaddr_un name;
+
+        name_socket(&name, listener->address, listener->port);
+        unlink(name.sun_path);
+        close(listener->fd);
+}
+
+int fake_wire_connect(struct rdx_pair *pair, const void *data, size_t len)
+{
+        struct message message = {
+                .type = MESSAGE_CONNECT, .pid = getpid(), .party = pair->own, .data_len = (uint32_t)len};
+        struct sockaddr_un name;
+
+        name_socket(&name, pair->address, pair->port);
+        pair->fd = new_socket();
+        if (connect(pair->fd, (struct sockaddr *)&name, sizeof(name)) != 0 || !send_message(pair->fd, &message, data)) {
+                close(pair->fd);
+                pair->fd = -1;
+                return -ECONNREFUSED;
+        }
+        watch(pair->fd);
+        return 0;
+}
+
+int fake_wire_accept(struct rdx_pair *pair, const void *data, size_t len)
+{
+        struct message message = {
+                .type = MESSAGE_ACCEPT, .pid = getpid(), .party = pair->own, .data_len = (uint32_t)len};
+
+        if (!send_message(pair->fd, &message, data))
+                return -ECONNRESET;
+        watch(pair->fd);
+        return 0;
+}
+
+void fake_wire_reject(struct rdx_arrival *arrival, const void *data, size_t len)
+{
+        struct message message = {.type = MESSAGE_REJECT, .data_len = (uint32_t)len};
+
+        send_message(arrival->fd, &message, data);
+        close(arrival->fd);
+}
+
+void fake_wire_send(struct rdx_pair *pair, const struct fake_work *item)
+{
+        const struct rdx_work *work = &item->work;
+        bool carried = work->op != RDX_OP_WRITE && work->op != RDX_OP_READ;
+        struct message message = {.type = MESSAGE_WORK,
+                                  .seq = item->seq,
+                                  .op = work->op,
+                                  .rkey = work->rkey,
+                                  .len = work->len,
+                                  .imm = work->imm,
+                                  .remote = work->remote,
+                                  .answer = work->signalled,
+                                  .local = (uint64_t)(uintptr_t)work->address,
+                                  .data_len = carried ? work->len : 0};
+
+        send_message(pair->fd, &message, work->address); /* where it fails, the device's thread finds out */
+}
+
+void fake_wire_close(struct rdx_pair *pair)
+{
+        if (pair->fd >= 0)
+                close(pair->fd); /* leaves the epoll set by that */
+        pair->fd = -1;
+}

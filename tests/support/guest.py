@@ -1,0 +1,83 @@
+"""A guest without KVM: Debian's kernel under QEMU's emulation, over this machine's own root (9p, read-only, a tmpfs above it), with its own programs.
+
+Needs root, and what `tools/deps.sh --qemu` installs.
+"""
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ["qemu-system-x86_64", "busybox", "depmod", "modprobe", "cpio"]
+MODULES = ["virtio_pci", "9p", "9pnet_virtio", "overlay"]  # of every guest
+INIT = """#!/bin/busybox sh
+B=/bin/busybox
+$B mkdir -p /proc /sys /dev /ro /rw /newroot
+$B mount -t proc p /proc; $B mount -t sysfs s /sys; $B mount -t devtmpfs d /dev
+for m in /mods/*; do $B insmod $m || echo "insmod $m failed"; done
+$B mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose hostroot /ro
+$B mount -t tmpfs t /rw; $B mkdir -p /rw/u /rw/w
+$B mount -t overlay -o lowerdir=/ro,upperdir=/rw/u,workdir=/rw/w o /newroot
+for d in proc sys dev; do $B mount --move /$d /newroot/$d; done
+$B ip link set lo up
+exec $B switch_root /newroot /bin/bash -c 'cd @ROOT@; @COMMAND@; echo "GUEST RC $?"; echo o >/proc/sysrq-trigger; sleep 100'
+"""
+
+
+def missing(tools=()):
+    """Of the programs it takes, those that are not installed."""
+    return [tool for tool in [*TOOLS, *tools] if shutil.which(tool) is None]
+
+
+def kernel(work):
+    """Folder of Debian's kernel, unpacked, not installed; and its version."""
+    folder = work / "kernel"
+    if not (folder / "boot").is_dir():
+        depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=True).stdout
+        package = next(word for word in depends.split() if word.startswith("linux-image-6"))
+        subprocess.run(f"apt-get -q download {package}-unsigned || apt-get -q download {package}", shell=True, cwd=work, check=True)
+        subprocess.run(["dpkg", "-x", next(work.glob("linux-image*.deb")), folder], check=True)
+    version = next((folder / "lib/modules").iterdir()).name
+    subprocess.run(["depmod", "-b", folder, version], check=True)
+    return folder, version
+
+
+def initrd(work, folder, version, modules, command):
+    tree = work / "initrd"
+    shutil.rmtree(tree, ignore_errors=True)
+    (tree / "bin").mkdir(parents=True)
+    (tree / "mods").mkdir()
+    shutil.copy(shutil.which("busybox"), tree / "bin/busybox")
+    wanted = []
+    for module in [*MODULES, *modules]:
+        shown = subprocess.run(["modprobe", "-d", folder, "-S", version, "--show-depends", module], capture_output=True, text=True, check=True).stdout
+        wanted += [line.split()[1] for line in shown.splitlines() if line.startswith("insmod")]
+    for number, path in enumerate(dict.fromkeys(wanted)):
+        shutil.copy(path, tree / "mods" / f"{number:03}-{Path(path).name}")
+    init = tree / "init"
+    init.write_text(INIT.replace("@ROOT@", str(ROOT)).replace("@COMMAND@", command))
+    init.chmod(0o755)
+    subprocess.run("find . | cpio -o -H newc 2>/dev/null | gzip -1 >../initrd.gz", shell=True, cwd=tree, check=True)
+    return work / "initrd.gz"
+
+
+def run(work, command, modules=(), devices=(), seconds=1500, memory=3072, show=False):
+    """Runs a shell command in the project's folder, as root; its console. Whatever is not its success ends the program."""
+    work.mkdir(parents=True, exist_ok=True)
+    folder, version = kernel(work)
+    ram = initrd(work, folder, version, modules, command)
+    qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(memory), "-nographic", "-no-reboot", "-net", "none",
+            "-kernel", folder / f"boot/vmlinuz-{version}", "-initrd", ram, "-append", "console=ttyS0 quiet panic=-1",
+            "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap,readonly=on", *devices]
+    console = work / "console"
+    with open(console, "wb") as out:
+        try:
+            subprocess.run(qemu, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            out.write(b"\nthe guest's time is over\n")
+    text = console.read_text(errors="replace")
+    if show:
+        sys.stdout.write(text.replace("\r", ""))
+    if "GUEST RC 0" not in text:
+        raise SystemExit("the guest failed" if show else f"the guest failed:\n{text[-3000:]}")
+    return text
