@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define DEFAULT_ENTRIES 512u
+#define WAIT_AT_MOST    8u /* operations that wait for the end of a round, so that a long round does not leave the drives idle */
 
 /* lp_io.op */
 enum { OP_READ, OP_WRITE, OP_FDATASYNC };
@@ -95,6 +96,8 @@ int lp_ring_enable(struct lp_ring *ring)
 
 /* ---- starting ------------------------------------------------------------------------------------- */
 
+static void hand_over(struct lp_loop *loop);
+
 static void start(struct lp_loop *loop, struct lp_io *io)
 {
         struct lp_ring *ring = &loop->ring;
@@ -105,7 +108,8 @@ static void start(struct lp_loop *loop, struct lp_io *io)
         else
                 ring->last->next = io;
         ring->last = io;
-        ring->waiting++;
+        if (++ring->waiting >= WAIT_AT_MOST && loop->running)
+                hand_over(loop);
 }
 
 static struct lp_io *take_first(struct lp_ring *ring)
@@ -187,6 +191,14 @@ static void fill(struct lp_loop *loop)
                 ring->in_flight++;
                 lp_counter_add(&loop->figures.io_submitted, 1);
         }
+}
+
+/* In the middle of a round. Whatever the kernel does not take now, or says is wrong, is met again at the round's end. */
+static void hand_over(struct lp_loop *loop)
+{
+        fill(loop);
+        if (io_uring_sq_ready(&loop->ring.uring) > 0)
+                io_uring_submit(&loop->ring.uring);
 }
 
 /* The kernel is short of something for the moment, or a signal came; the entries stay in the ring. */

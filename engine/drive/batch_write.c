@@ -219,6 +219,26 @@ static int keep_row(void *arg, const struct fmt_index_log *row)
         return 0;
 }
 
+/*
+ * LMDB uses pages again that a transaction freed once another one has been committed after it. Names in no order touch most pages of an index, so
+ * without a small transaction between two batches there would be room for three of each page, not for two. The batch is durable already: that
+ * there is no room or memory for this one is no harm.
+ */
+static int let_pages_go(struct eng_index *index, const struct eng_batch *batch)
+{
+        struct eng_index_txn *txn;
+        int rv = eng_index_write_begin(index, &txn);
+
+        if (rv == 0) {
+                rv = eng_index_meta_put(txn, ENG_INDEX_COVERED, &batch->covered, sizeof(batch->covered));
+                if (rv == 0)
+                        rv = eng_index_write_commit(txn);
+                else
+                        eng_index_write_abort(txn);
+        }
+        return rv == -EIO || rv == -EBADMSG ? rv : 0; /* I8 */
+}
+
 int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
 {
         struct eng_index_txn *txn;
@@ -243,5 +263,6 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
                 eng_index_write_abort(txn);
                 return rv;
         }
-        return eng_index_write_commit(txn);
+        rv = eng_index_write_commit(txn);
+        return rv == 0 ? let_pages_go(index, batch) : rv;
 }

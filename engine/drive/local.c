@@ -228,6 +228,7 @@ static void free_state(struct eng_local *l)
         eng_buf_unref(l->epochs.newest);
         eng_cache_free(l->cache);
         eng_read_free(l);
+        eng_rec_read_free(l);
         eng_index_reader_free(l->reader);
         eng_index_close(l->index);
         eng_segments_close(l->segments);

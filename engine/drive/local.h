@@ -24,6 +24,7 @@
 #include "engine/drive/cache.h"
 #include "engine/drive/index.h"
 #include "engine/drive/logfile.h"
+#include "engine/drive/marks.h"
 #include "engine/drive/pgs.h"
 #include "engine/drive/rec.h"
 #include "engine/drive/segment.h"
@@ -43,6 +44,9 @@
 #define ENG_TICK_NS             1000000000ull
 #define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a read, write or flush that takes longer fails the drive */
 #define ENG_SYNC_SEGMENTS       16u                  /* flushed at the same time */
+#define ENG_MARKS_MAX           (1u << 20)           /* of what was read not long ago; four bytes each */
+#define ENG_UNIT_MEMORY         (4ull << 20)         /* of memory for one mark: a unit on each of four drives */
+#define ENG_RECORD_MEMORY       (64ull << 10)        /* some blocks on each of four drives, and as much again for what else fills memory */
 #define ENG_DEAD_REPLAYED_MAX   65536u               /* superseded values remembered from a replay */
 
 struct eng_local;
@@ -216,6 +220,15 @@ void eng_write_fail(struct eng_local *l);
 bool eng_write_refuse(struct eng_local *l);
 void eng_write_drop_waiting(struct eng_local *l);
 
+/* ---- recread.c ------------------------------------------------------------------------------------- */
+
+struct eng_rec_reading;
+/* Memory of reads of records that have ended, for those to come. */
+struct eng_rec_spares {
+        struct eng_rec_reading *first;
+        unsigned count;
+};
+
 /* ---- the drive ------------------------------------------------------------------------------------- */
 
 struct eng_local {
@@ -263,7 +276,8 @@ struct eng_local {
         uint64_t *logs_gone, *segments_gone; /* rows to be deleted by the next batch */
         unsigned log_gone_count, log_gone_size, segment_gone_count, segment_gone_size;
         struct eng_read_headers *headers; /* read.c: verified frame headers */
-        struct eng_read_marks *read_marks; /* read.c: what was read not long ago */
+        struct eng_marks unit_marks, record_marks; /* read.c, recread.c: what was read not long ago */
+        struct eng_rec_spares spares;              /* recread.c */
         struct eng_watch_list watches;
         struct lp_timer tick;
         struct lp_msg start_msg, fail_msg;
@@ -342,6 +356,8 @@ int eng_lookup_value(struct eng_local *l, const uint8_t *name, size_t len, struc
 /* Reads a record's bytes back on the op's home loop and answers the op: LOOKUP (its value is set) gets its inline bytes, RECORD its body. expect:
  * bytes of the record, as far as is known. */
 void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_t position, size_t expect);
+/* Memory of reads to come. */
+void eng_rec_read_free(struct eng_local *l);
 void eng_scan_op(struct eng_local *l, struct eng_op *op);
 void eng_read_op(struct eng_local *l, struct eng_op *op);
 /* Where a shard stands: newest of tail and index. -ENOENT, -EBADMSG, -EIO. */

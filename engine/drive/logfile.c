@@ -191,7 +191,7 @@ struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t num
                 return NULL;
         file->number = number;
         file->generation = generation;
-        file->read_fd = -1;
+        file->read_fd = file->direct_fd = -1;
         TAILQ_FOREACH_REVERSE(before, &files->list, eng_log_file_list, order)
         {
                 if (before->number < number)
@@ -219,7 +219,9 @@ static void close_read(struct eng_log_files *files, struct eng_log_file *file)
         if (file->read_fd < 0)
                 return;
         close(file->read_fd);
-        file->read_fd = -1;
+        if (file->direct_fd >= 0)
+                close(file->direct_fd);
+        file->read_fd = file->direct_fd = -1;
         TAILQ_REMOVE(&files->open, file, opened);
         files->open_count--;
 }
@@ -246,7 +248,7 @@ static void make_room(struct eng_log_files *files)
         }
 }
 
-int eng_log_file_read_fd(struct eng_log_files *files, struct eng_log_file *file)
+int eng_log_file_open(struct eng_log_files *files, struct eng_log_file *file)
 {
         char name[ENG_LOGFILE_NAME_MAX];
         int fd;
@@ -254,7 +256,7 @@ int eng_log_file_read_fd(struct eng_log_files *files, struct eng_log_file *file)
         if (file->read_fd >= 0) {
                 TAILQ_REMOVE(&files->open, file, opened);
                 TAILQ_INSERT_TAIL(&files->open, file, opened);
-                return file->read_fd;
+                return 0;
         }
         make_room(files);
         eng_logfile_name(name, file->number);
@@ -264,9 +266,10 @@ int eng_log_file_read_fd(struct eng_log_files *files, struct eng_log_file *file)
         /* Small reads here and there; and reading ahead of an append would only fetch zeroes. */
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         file->read_fd = fd;
+        file->direct_fd = openat(files->dir_fd, name, O_RDONLY | O_DIRECT | O_CLOEXEC); /* without it, the page cache does */
         TAILQ_INSERT_TAIL(&files->open, file, opened);
         files->open_count++;
-        return fd;
+        return 0;
 }
 
 void eng_log_files_close(struct eng_log_files *files)

@@ -17,7 +17,7 @@
 #define ENG_LOGFILE_NAME_MAX   32u
 #define ENG_LOG_BYTES_DEFAULT  (64ull << 20)
 #define ENG_LOG_BYTES_MIN      (4ull << 20) /* a batch always fits */
-#define ENG_LOG_OPEN_MAX       256u         /* read descriptors kept open */
+#define ENG_LOG_OPEN_MAX       256u         /* files kept open for reading, by two descriptors each */
 
 /* One file of the log that has been begun. owner: the loop */
 struct eng_log_file {
@@ -29,6 +29,7 @@ struct eng_log_file {
         unsigned epochs;     /* EPOCH records that the history needs */
         unsigned pins;       /* reads under way */
         int read_fd;         /* -1: not open */
+        int direct_fd;       /* open when read_fd is: O_DIRECT, for reading; -1 where the file system has none */
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
         bool moving;         /* its EPOCH records are being copied */
@@ -48,6 +49,7 @@ struct eng_log_files {
         struct eng_log_file_list list; /* ascending */
         struct eng_log_file_list open; /* least recently used first */
         unsigned count, open_count;
+        bool no_direct; /* the file system refuses direct reads of whole blocks */
         struct eng_log_file *by_number; /* uthash */
         uint64_t bytes;
 };
@@ -74,8 +76,9 @@ struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t num
 struct eng_log_file *eng_log_files_find(struct eng_log_files *files, uint64_t number);
 /* Forgets it; closes its descriptor. */
 void eng_log_files_remove(struct eng_log_files *files, struct eng_log_file *file);
-/* A descriptor for reading, opened if need be (a path lookup in a folder that is in memory: short). Negative errno: -EMFILE, -ENOENT ... */
-int eng_log_file_read_fd(struct eng_log_files *files, struct eng_log_file *file);
+/* Opens it for reading, if need be (a path lookup in a folder that is in memory: short): read_fd and direct_fd are then good while it is pinned.
+ * 0 or -EMFILE, -ENOENT ... */
+int eng_log_file_open(struct eng_log_files *files, struct eng_log_file *file);
 void eng_log_files_close(struct eng_log_files *files);
 
 #endif

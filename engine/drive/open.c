@@ -457,6 +457,8 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         memcpy(l->files.drive_id, options->identity.drive_id, FMT_ID);
         TAILQ_INIT(&l->files.list);
         TAILQ_INIT(&l->files.open);
+        l->unit_marks = (struct eng_marks){.memory_each = ENG_UNIT_MEMORY, .most = ENG_MARKS_MAX};
+        l->record_marks = (struct eng_marks){.memory_each = ENG_RECORD_MEMORY, .most = ENG_MARKS_MAX};
         TAILQ_INIT(&l->watches);
         TAILQ_INIT(&l->log.queue);
         TAILQ_INIT(&l->log.batch);

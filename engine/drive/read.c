@@ -16,29 +16,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/drive/frame.h"
 
 #define HEADERS          2048u /* frames whose headers are remembered */
 #define HEADER_BYTES     offsetof(struct fmt_frame, rest)
 #define READ_WITH_HEADER (64u << 10) /* a range that begins up to here is read together with the header */
-#define MARKS            8u    /* in a set */
-#define MARK_SETS_MIN    128u
-#define MARK_SETS_MAX    8192u
-#define MEMORY_PER_MARK  (4ull << 20) /* a unit on each of four drives: what was read longer ago is not in memory any more */
 
 struct eng_read_headers {
         struct {
                 uint64_t segment, generation, position; /* 0: free (frames never stand at 0) */
                 uint8_t bytes[HEADER_BYTES];
         } at[HEADERS];
-};
-
-/* What was read not long ago: a mark of each range in the set that its hash says, the last one first. */
-struct eng_read_marks {
-        unsigned sets;
-        uint32_t at[][MARKS]; /* 0: none */
 };
 
 /* One READ under way; as many as there are ops. */
@@ -108,44 +97,8 @@ static void remember(struct eng_local *l, const struct reading *r)
 void eng_read_free(struct eng_local *l)
 {
         free(l->headers);
-        free(l->read_marks);
         l->headers = NULL;
-        l->read_marks = NULL;
-}
-
-/* ---- marks ----------------------------------------------------------------------------------------- */
-
-static struct eng_read_marks *marks_new(void)
-{
-        uint64_t sets = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / MEMORY_PER_MARK / MARKS;
-        struct eng_read_marks *marks;
-
-        sets = sets < MARK_SETS_MIN ? MARK_SETS_MIN : sets > MARK_SETS_MAX ? MARK_SETS_MAX : sets;
-        marks = calloc(1, sizeof(*marks) + sets * sizeof(marks->at[0]));
-        if (marks != NULL)
-                marks->sets = (unsigned)sets;
-        return marks;
-}
-
-/* Whether it was marked; it is afterwards. */
-static bool mark(struct eng_local *l, const struct eng_frame_where *where, uint32_t first)
-{
-        uint64_t hash = (where->generation ^ (where->position + first) * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
-        uint32_t value = (uint32_t)hash | 1, *set;
-        unsigned i = 0;
-        bool was;
-
-        if (l->read_marks == NULL)
-                l->read_marks = marks_new();
-        if (l->read_marks == NULL)
-                return false;
-        set = l->read_marks->at[(hash >> 32) % l->read_marks->sets];
-        while (i < MARKS - 1 && set[i] != value)
-                i++;
-        was = set[i] == value;
-        memmove(set + 1, set, i * sizeof(*set));
-        set[0] = value;
-        return was;
+        eng_marks_clear(&l->unit_marks);
 }
 
 /* ---- owner, afterwards ----------------------------------------------------------------------------- */
@@ -301,7 +254,7 @@ static void start(struct eng_local *l, struct reading *r, struct eng_segment *se
         r->where.generation = segment->generation;
         r->where.position = place->offset;
         r->cover = eng_frame_cover(op->read.payload_len, op->read.offset, op->read.len, &r->first);
-        r->direct = !mark(l, &r->where, r->first) && segment->direct_fd >= 0;
+        r->direct = !eng_marks_touch(&l->unit_marks, segment->generation, place->offset + r->first) && segment->direct_fd >= 0;
         r->known = recall(l, &r->where, op->read.slot);
         r->msg.run = on_home;
         if (r->home == l->drive.owner)

@@ -3,7 +3,10 @@
  *
  * The owner loop knows the file and pins it; the op's home loop reads and verifies (header, place, body CRC, and that it is the record
  * meant), so that the bytes are checked where they are used (I5); the owner takes the pin back and keeps the bytes in its cache.
- * One eng_rec_reading exists per op under way, so their number is bounded by the ops.
+ * One eng_rec_reading exists per op under way, so their number is bounded by the ops. Some stay, with their blocks, for ops to come.
+ *
+ * As in read.c, what is read for the first time is read past the page cache: whole blocks of the file around the record, of which a batch in the log
+ * is made. What was read before, no longer ago than memory reaches, is read through the page cache and stays there.
  */
 #include "engine/drive/local.h"
 
@@ -13,32 +16,91 @@
 
 #include "ec.h"
 
-#define READ_MAX (sizeof(struct fmt_record) + FMT_BODY_MAX)
+#define READ_MAX    (sizeof(struct fmt_record) + FMT_BODY_MAX)
+#define SPARE_BLOCK (16u << 10) /* an object of 4 KiB with all that comes before it, in any place, and then some */
+#define SPARES_MAX  64u
 
 struct eng_rec_reading {
+        uint8_t *spare; /* SPARE_BLOCK bytes, as aligned as direct reads need */
+        struct eng_rec_reading *next;
+
         /* set by the owner before it goes to the home loop */
         struct eng_local *l;
         struct eng_op *op;
         struct eng_log_file *file; /* pinned */
         struct eng_log_ident ident;
         uint64_t position;
-        int fd;
-        uint32_t want; /* bytes being read */
+        uint32_t want; /* bytes of the record being read */
+        bool direct;   /* past the page cache */
         struct eng_watch watch;
 
         /* home, until it goes back */
         struct lp_loop *home;
         struct lp_io io;
-        struct eng_buf *buf;
+        uint8_t *large;         /* instead of spare, for a record that does not fit there */
+        const uint8_t *record;  /* where it begins in what is read */
         struct eng_buf *cached; /* for the owner's cache */
         uint8_t id[FMT_ID];
-        int failed; /* errno of a failed read */
+        bool refused; /* direct reads are nothing for this file system */
+        int failed;   /* errno of a failed read */
         struct lp_msg msg;
 };
 
 static struct eng_rec_reading *of_msg(struct lp_msg *msg)
 {
         return (struct eng_rec_reading *)((char *)msg - offsetof(struct eng_rec_reading, msg));
+}
+
+/* ---- owner: memory --------------------------------------------------------------------------------- */
+
+static void destroy(struct eng_rec_reading *r)
+{
+        free(r->spare);
+        free(r);
+}
+
+static struct eng_rec_reading *take_spare(struct eng_local *l)
+{
+        struct eng_rec_reading *r = l->spares.first;
+
+        if (r != NULL) {
+                l->spares.first = r->next;
+                l->spares.count--;
+                *r = (struct eng_rec_reading){.spare = r->spare};
+                return r;
+        }
+        r = calloc(1, sizeof(*r));
+        if (r == NULL)
+                return NULL;
+        r->spare = aligned_alloc(FMT_BLOCK, SPARE_BLOCK);
+        if (r->spare == NULL) {
+                free(r);
+                return NULL;
+        }
+        return r;
+}
+
+static void give_spare(struct eng_local *l, struct eng_rec_reading *r)
+{
+        if (l->spares.count == SPARES_MAX) {
+                destroy(r);
+                return;
+        }
+        r->next = l->spares.first;
+        l->spares.first = r;
+        l->spares.count++;
+}
+
+void eng_rec_read_free(struct eng_local *l)
+{
+        struct eng_rec_reading *r;
+
+        while ((r = l->spares.first) != NULL) {
+                l->spares.first = r->next;
+                destroy(r);
+        }
+        l->spares.count = 0;
+        eng_marks_clear(&l->record_marks);
 }
 
 /* ---- owner, afterwards ----------------------------------------------------------------------------- */
@@ -48,36 +110,52 @@ static void back_on_owner(struct lp_msg *msg)
         struct eng_rec_reading *r = of_msg(msg);
         struct eng_local *l = r->l;
 
-        if (eng_local_release(l)) {
-                eng_watch_end(l, &r->watch);
-                r->file->pins--;
-                if (r->cached != NULL)
-                        eng_cache_put(l->cache, r->id, r->cached);
-                atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
-                if (r->failed != 0)
-                        eng_local_fail(l, r->failed, "reading log file %llu", (unsigned long long)r->ident.file);
+        if (!eng_local_release(l)) {
+                eng_buf_unref(r->cached);
+                destroy(r);
+                return;
         }
+        eng_watch_end(l, &r->watch);
+        r->file->pins--;
+        if (r->refused)
+                l->files.no_direct = true;
+        if (r->cached != NULL)
+                eng_cache_put(l->cache, r->id, r->cached);
+        atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
+        if (r->failed != 0)
+                eng_local_fail(l, r->failed, "reading log file %llu", (unsigned long long)r->ident.file);
         eng_buf_unref(r->cached);
-        free(r);
+        give_spare(l, r);
 }
 
 /* ---- home ------------------------------------------------------------------------------------------ */
 
 static void finish(struct eng_rec_reading *r, int rv)
 {
-        eng_buf_unref(r->buf);
-        r->buf = NULL;
+        free(r->large);
+        r->large = NULL;
         r->failed = rv == -EIO ? rv : 0;
         eng_local_answer(r->op, rv);
         r->msg.run = back_on_owner;
         lp_post(r->l->drive.owner, &r->msg);
 }
 
-/* The inline bytes that the op's value speaks of, moved to the front of the buffer. */
+static int copy(const uint8_t *bytes, size_t len, struct eng_buf **out)
+{
+        struct eng_buf *buf = eng_buf_new(len);
+
+        if (buf == NULL)
+                return -EAGAIN;
+        memcpy(buf->data, bytes, len);
+        *out = buf;
+        return 0;
+}
+
+/* The inline bytes that the op's value speaks of. */
 static int take_inline(struct eng_rec_reading *r, const struct fmt_record *rec)
 {
         const struct fmt_value *wanted = (const struct fmt_value *)r->op->lookup.value->data;
-        const uint8_t *body = r->buf->data + sizeof(*rec);
+        const uint8_t *body = r->record + sizeof(*rec);
         struct fmt_value value;
         struct eng_mut mut;
         size_t pos = 0;
@@ -89,70 +167,83 @@ static int take_inline(struct eng_rec_reading *r, const struct fmt_record *rec)
                 memcpy(&value, mut.value, sizeof(value));
                 if (memcmp(value.id, wanted->id, FMT_ID) != 0 || mut.inline_len != wanted->inline_len)
                         return -EBADMSG;
-                memmove(r->buf->data, mut.inline_bytes, mut.inline_len);
-                r->buf->len = mut.inline_len;
                 memcpy(r->id, value.id, FMT_ID);
-                return 0;
+                return copy(mut.inline_bytes, mut.inline_len, &r->op->lookup.bytes);
         }
         return -EBADMSG;
 }
 
-/* The whole record is in the buffer and verified. */
+/* The whole record is there and verified. */
 static void use(struct eng_rec_reading *r, const struct fmt_record *rec)
 {
-        int rv = 0;
+        int rv;
 
         eng_count(&r->l->figures.read_bytes, sizeof(*rec) + rec->body_len);
         if (r->op->kind == ENG_OP_LOOKUP) {
                 rv = take_inline(r, rec);
-                if (rv == 0) {
-                        r->cached = eng_buf_ref(r->buf);
-                        r->op->lookup.bytes = r->buf;
-                        r->buf = NULL;
-                }
+                if (rv == 0)
+                        r->cached = eng_buf_ref(r->op->lookup.bytes);
         } else {
-                memmove(r->buf->data, r->buf->data + sizeof(*rec), rec->body_len);
-                r->buf->len = rec->body_len;
-                r->op->append.body = r->buf;
-                r->buf = NULL;
+                rv = copy(r->record + sizeof(*rec), rec->body_len, &r->op->append.body);
         }
         finish(r, rv);
 }
 
 static void read_bytes(struct eng_rec_reading *r, uint32_t want);
 
-static void have_read(struct lp_io *io, int res)
+/* The bytes of the record, or as many of them as were wanted, are there. */
+static void look(struct eng_rec_reading *r, uint32_t got)
 {
-        struct eng_rec_reading *r = (struct eng_rec_reading *)((char *)io - offsetof(struct eng_rec_reading, io));
         struct fmt_record rec;
         uint32_t need;
 
-        if (res < (int)sizeof(rec)) {
-                finish(r, res < 0 ? -EIO : -EBADMSG);
-                return;
-        }
-        memcpy(&rec, r->buf->data, sizeof(rec));
+        memcpy(&rec, r->record, sizeof(rec));
         need = eng_rec_ok(&rec, &r->ident, r->position) ? (uint32_t)sizeof(rec) + rec.body_len : UINT32_MAX;
         if (need != UINT32_MAX && need > r->want)
                 read_bytes(r, need);
-        else if (need > (uint32_t)res || era_crc32c(0, r->buf->data + sizeof(rec), rec.body_len) != rec.body_crc)
+        else if (need > got || era_crc32c(0, r->record + sizeof(rec), rec.body_len) != rec.body_crc)
                 finish(r, -EBADMSG);
         else
                 use(r, &rec);
 }
 
+static void have_read(struct lp_io *io, int res)
+{
+        struct eng_rec_reading *r = (struct eng_rec_reading *)((char *)io - offsetof(struct eng_rec_reading, io));
+        uint32_t before = (uint32_t)(r->position - io->offset); /* bytes read before the record */
+
+        if (res == -EINVAL && r->direct) { /* the file system wants larger blocks than the log has */
+                r->direct = false;
+                r->refused = true;
+                read_bytes(r, r->want);
+        } else if (res < 0) {
+                finish(r, -EIO);
+        } else if ((uint32_t)res < before + sizeof(struct fmt_record)) {
+                finish(r, -EBADMSG);
+        } else {
+                look(r, (uint32_t)res - before);
+        }
+}
+
 static void read_bytes(struct eng_rec_reading *r, uint32_t want)
 {
-        eng_buf_unref(r->buf);
-        r->buf = eng_buf_new(want);
-        if (r->buf == NULL) {
+        uint64_t from = r->direct ? r->position / FMT_BLOCK * FMT_BLOCK : r->position;
+        uint64_t end = r->direct ? eng_round_up(r->position + want, FMT_BLOCK) : r->position + want;
+        uint8_t *to = r->spare;
+
+        free(r->large);
+        r->large = NULL;
+        if (end - from > SPARE_BLOCK)
+                to = r->large = aligned_alloc(FMT_BLOCK, eng_round_up(end - from, FMT_BLOCK));
+        if (to == NULL) {
                 finish(r, -EAGAIN);
                 return;
         }
         r->want = want;
+        r->record = to + (r->position - from);
         memset(&r->io, 0, sizeof(r->io));
         r->io.done = have_read;
-        lp_read(r->home, &r->io, r->fd, r->buf->data, want, r->position);
+        lp_read(r->home, &r->io, r->direct ? r->file->direct_fd : r->file->read_fd, to, (uint32_t)(end - from), from);
 }
 
 static void on_home(struct lp_msg *msg)
@@ -167,14 +258,14 @@ static void on_home(struct lp_msg *msg)
 void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_t position, size_t expect)
 {
         struct eng_log_file *f = eng_log_files_find(&l->files, file);
-        int fd = f != NULL ? eng_log_file_read_fd(&l->files, f) : -EBADMSG;
+        int rv = f != NULL ? eng_log_file_open(&l->files, f) : -EBADMSG;
         struct eng_rec_reading *r;
 
-        if (fd < 0) { /* a file that should be there is not: what it held is damage, the drive may be sound */
-                eng_local_answer(op, fd == -EMFILE || fd == -ENFILE ? -EAGAIN : -EBADMSG);
+        if (rv != 0) { /* a file that should be there is not: what it held is damage, the drive may be sound */
+                eng_local_answer(op, rv == -EMFILE || rv == -ENFILE ? -EAGAIN : -EBADMSG);
                 return;
         }
-        r = calloc(1, sizeof(*r));
+        r = take_spare(l);
         if (r == NULL) {
                 eng_local_answer(op, -EAGAIN);
                 return;
@@ -189,7 +280,8 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
         r->ident.file = file;
         r->ident.generation = f->generation;
         r->position = position;
-        r->fd = fd;
+        r->direct =
+                !eng_marks_touch(&l->record_marks, f->generation, position) && f->direct_fd >= 0 && !l->files.no_direct;
         r->home = op->home;
         r->want = (uint32_t)(expect < READ_MAX ? expect : READ_MAX);
         r->msg.run = on_home;
