@@ -168,8 +168,11 @@ def arguments():
         parser.add_argument("--" + peer.key, type=Path, help=f"the program of {peer.name}")
     parser.add_argument("--out", type=Path, help="write a page here, and its plots into a folder of its name")
     parser.add_argument("--json", type=Path, help="write all figures here")
+    parser.add_argument("--add", action="store_true", help="add to the figures that --json has already, of the same scale")
     parser.add_argument("--render", type=Path, metavar="JSON", help="measure nothing: show these figures of --json")
     options = parser.parse_args()
+    if options.add and (options.json is None or not options.json.is_file()):
+        parser.error("--add: --json names no file to add to")
     if options.restart:
         options.only = "restart"
     choose(options, parser)
@@ -187,9 +190,12 @@ def measure(options):
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millrace-bench-", dir=options.folder))).resolve()
         results = Results.empty(describe(folder), {"rounds": options.rounds, "seconds": options.seconds, "scale": options.scale_name,
                                                     "only": options.only or ""})
-        results.data["skipped"] += [f"{peer.name} was not measured: it is not installed" for peer in options.missing]
+        if options.add:
+            results = Results.read(options.json).continued(options)
+        for peer in options.missing:
+            note(results, "skipped", f"{peer.name} was not measured: it is not installed")
         if "disk" in options.experiments and shutil.which("fio") is None:
-            results.data["skipped"].append("fio was not run: it is not installed")
+            note(results, "skipped", "fio was not run: it is not installed")
         options.scale.cold = cold_bytes(options.scale, folder)
         compare(options, folder, results)
     return results

@@ -33,6 +33,15 @@ class Results:
     def read(cls, path):
         return cls(json.loads(Path(path).read_text(encoding="utf-8")))
 
+    def continued(self, options):
+        """These, for more rounds to be added. RuntimeError where those would not mean the same."""
+        settings = self.data["settings"]
+        if (settings["scale"], settings["seconds"]) != (options.scale_name, options.seconds):
+            raise RuntimeError(f"--add: those figures are of --scale {settings['scale']} with {settings['seconds']} s a phase")
+        settings["rounds"] = max(settings["rounds"], *(len(runs) + options.rounds for runs in self.data["rounds"].values()), 0)
+        settings["only"] = ",".join(dict.fromkeys(filter(None, [settings["only"], options.only])))
+        return self
+
     def write(self, path):
         Path(path).write_text(json.dumps(self.data, indent=1) + "\n", encoding="utf-8")
 
