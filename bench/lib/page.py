@@ -15,7 +15,7 @@ MADE = "<!-- Made by bench/compare.py from the figures of a run; change that, no
 def opening(results):
     machine, settings = results.data["machine"], results.data["settings"]
     lines = [f"{machine['processor']}: {machine['topology']}; {machine['memory_gib']:g} GiB of memory, {machine['kernel']}, "
-             f"{machine['file_system']}. One server at a time, load and server on the same processors. Medians of {settings['rounds']} round(s), "
+             f"{machine['file_system']}. One server at a time, load and server on the same processors. Medians of up to {results.rounds()} round(s), "
              f"{settings['seconds']:g} s a phase (`--scale {settings['scale']}`). millrace and MinIO: four folders, two data and two parity; "
              "versitygw: one folder, without flushes; Garage: one copy, with flushes. All requests are signed (presigned URLs); status and length of every "
              "answer are checked."]

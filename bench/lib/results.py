@@ -38,7 +38,6 @@ class Results:
         settings = self.data["settings"]
         if (settings["scale"], settings["seconds"]) != (options.scale_name, options.seconds):
             raise RuntimeError(f"--add: those figures are of --scale {settings['scale']} with {settings['seconds']} s a phase")
-        settings["rounds"] = max(settings["rounds"], *(len(runs) + options.rounds for runs in self.data["rounds"].values()), 0)
         settings["only"] = ",".join(dict.fromkeys(filter(None, [settings["only"], options.only])))
         return self
 
@@ -56,6 +55,11 @@ class Results:
         """Figures of an experiment's rounds on a server, with what follows from them."""
         found = [figures[name] for figures in self.data["rounds"].get(server, []) if figures.get(name)]
         return [dict(derived(figures), **figures) if "ops" in figures else figures for figures in found]
+
+    def rounds(self):
+        """How often what was measured most often was."""
+        names = {(server, name) for server, rounds in self.data["rounds"].items() for one in rounds for name in one}
+        return max([len(self.runs(*name)) for name in names] + [len(runs) for runs in self.data["alone"].values()], default=0)
 
     def median(self, server, name, figure):
         return middle(self.runs(server, name), figure)
