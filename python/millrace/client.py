@@ -226,6 +226,10 @@ class Client:
                 room = max(error.size - offset, 1)
         raise error_of(-116, message="the object grew each time it was read", where=f"{bucket}/{key}")
 
+    def buffer(self, size: int) -> Any:
+        """Writable memory of that many bytes from the pool of registered memory, with the buffer protocol; it goes back when nobody holds it."""
+        return self._handle().pool.take(size)
+
     def get_batch(self, gets: Iterable[Get], *, transport: Optional[str] = None) -> List[GetResult]:
         """Many reads at once, results in their order. What one of them fails of is in its result's error; nothing is raised for it."""
         wanted = _ops.with_memory(gets, self._handle().pool.take)
