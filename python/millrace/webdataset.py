@@ -12,7 +12,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
 try:
     import webdataset
-    from webdataset import cache, gopen
+    from webdataset import cache
+    from webdataset.gopen import gopen, gopen_schemes
 except ImportError as missing:
     raise ImportError("millrace.webdataset needs webdataset, which cannot be imported: pip install 'millrace[webdataset]'") from missing
 
@@ -36,7 +37,7 @@ class Opener:
             url = shard["url"] if isinstance(shard, dict) else shard
             try:
                 ours = url.startswith(f"{_SCHEME}://")
-                stream = self.client.open(url, "rb", **self.options) if ours else gopen.gopen(url)
+                stream = self.client.open(url, "rb", **self.options) if ours else gopen(url)
                 yield {**(shard if isinstance(shard, dict) else {}), "url": url, "stream": stream}
             except Exception as error:  # pylint: disable=broad-except  # the handler decides
                 if not self.handler(error):
@@ -60,4 +61,4 @@ def register(client: Optional[Client] = None) -> None:
 
     def opened(url: str, mode: str = "rb", _bufsize: int = 8192, **_: Any) -> Any:
         return store.open(url, mode)
-    gopen.gopen_schemes[_SCHEME] = opened
+    gopen_schemes[_SCHEME] = opened

@@ -147,6 +147,8 @@ def test_expected_batches_are_read_ahead(client, records):
     sampler = list(BatchSampler(SequentialSampler(dataset), 9, False))
     dataset.expect(sampler)
     assert numbers(DataLoader(dataset, batch_sampler=sampler, num_workers=2)) == list(range(100))
+    with pytest.raises(ValueError):
+        dataset.expect([[0] * 65537])
     dataset.close()
 
 
@@ -262,6 +264,27 @@ def test_an_abandoned_iteration_leaves_nothing_under_way(client, records):
     before = len(client._handle().queues)
     samples.close()
     assert len(client._handle().queues) == before - 1
+    samples = iter(stream(client, records, batch_size=5))
+    next(samples)
+    client.close()
+    samples.close()  # its queue went with the client
+    assert list(stream(client, records))[0] == 0
+
+
+def test_an_object_that_grows_is_not_cut_off(client, bucket, rng, monkeypatch):
+    """Of an object whose length is not known, and for which there was too little room at first."""
+    client.put(bucket, "k", rng.randbytes(100_000))
+    read, calls = client.get_batch, []
+
+    def get_batch(gets, **rest):
+        calls.append(gets)
+        if len(calls) == 2:
+            client.put(bucket, "k", rng.randbytes(100_001))
+        return read(gets, **rest)
+    monkeypatch.setattr(client, "get_batch", get_batch)
+    with pytest.raises(millrace.ObjectChanged):
+        MapDataset([f"millrace://{bucket}/k"], client=client)[0]
+    assert len(calls) == 2
 
 
 @pytest.mark.slow

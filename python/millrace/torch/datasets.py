@@ -8,13 +8,12 @@ import torch.utils.data
 
 from ..client import Client
 from ..types import Get
-from .fetch import Ahead, Fetcher, samples_of
+from .fetch import MOST_OF_A_BATCH, Ahead, Fetcher, samples_of
 from .order import Deal, Tail, sequence, world_of
 from .samples import Sample, Samples, Source
 
 __all__ = ["MapDataset", "StreamDataset"]
 
-_MOST_OF_A_BATCH = 65536
 Transform = Callable[[Sample], Any]
 OnError = Callable[[Get, Exception], Any]
 
@@ -64,8 +63,13 @@ class MapDataset(_Reads, torch.utils.data.Dataset):
     def expect(self, batches: Iterable[Sequence[int]]) -> None:
         """Says which batches of indices will be asked for, in this order: list(batch_sampler), say, before the DataLoader is iterated. A worker of a
         DataLoader takes those that DataLoader gives it, every num_workers-th. It replaces what was said before; workers that are there already
-        (persistent_workers) do not hear of it. A batch that is not the next expected one is read when it is asked for, and those expected stay."""
-        self._expected = [list(batch) for batch in batches]
+        (persistent_workers) do not hear of it. A batch that is not the next expected one is read when it is asked for, and those expected stay.
+
+        ValueError: a batch of more than 65,536 samples."""
+        expected = [[int(index) for index in batch] for batch in batches]
+        if any(len(batch) > MOST_OF_A_BATCH for batch in expected):
+            raise ValueError(f"a batch that is read ahead has {MOST_OF_A_BATCH} samples at most")
+        self._expected = expected
         self._drop()
 
     def _drop(self) -> None:
@@ -122,8 +126,8 @@ class StreamDataset(_Reads, torch.utils.data.IterableDataset):
                  rank: Optional[int] = None, world_size: Optional[int] = None, client: Optional[Client] = None,
                  transform: Optional[Transform] = None, on_error: Optional[OnError] = None, batches_ahead: int = 4, bytes_ahead: int = 256 << 20,
                  transport: Optional[str] = None):
-        if not 0 < batch_size <= _MOST_OF_A_BATCH:
-            raise ValueError(f"batch_size is 1 to {_MOST_OF_A_BATCH}")
+        if not 0 < batch_size <= MOST_OF_A_BATCH:
+            raise ValueError(f"batch_size is 1 to {MOST_OF_A_BATCH}")
         super().__init__(source, client, transform, on_error, batches_ahead, bytes_ahead, transport)
         self.batch_size, self.shuffle, self.seed, self.tail = batch_size, shuffle, seed, Tail(tail)
         self._rank, self._world = rank, world_size

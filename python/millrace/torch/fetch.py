@@ -1,18 +1,21 @@
 """Reads of whole batches, begun before they are asked for, in bounded memory."""
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Optional, Sequence
 
 from .. import _ops
 from ..client import Client
-from ..errors import TooLarge
+from ..errors import TooLarge, error_of
 from ..io import Flights
 from ..types import Get, GetResult
 from .samples import Samples
 
-__all__ = ["Ahead", "Fetcher"]
+__all__ = ["Ahead", "Fetcher", "MOST_OF_A_BATCH", "samples_of"]
+
+MOST_OF_A_BATCH = 65536     # samples: what one batched read takes
 
 _GUESS, _MOST = 64 << 10, 8 << 20  # bytes that there is room for where a sample's length is not known: at first, and at most
 
@@ -51,6 +54,8 @@ class Fetcher:
             again = [Get(gets[i].bucket, gets[i].key, gets[i].offset, results[i].size - gets[i].offset, if_match=gets[i].if_match) for i in short]
             self._guess = max(self._guess, min(max(get.length or 0 for get in again), _MOST))
             for i, result in zip(short, self.client.get_batch(again, transport=self.transport)):
+                if result.error is None and result.size != results[i].size:
+                    result.error = error_of(-errno.ESTALE, message="the object was replaced", where=f"{gets[i].bucket}/{gets[i].key}")
                 results[i] = result
         return results
 
@@ -69,8 +74,8 @@ class _Begun(NamedTuple):
 
 
 class Ahead:
-    """Batches in a known order, of which the next are under way: batches_ahead of them and bytes_ahead at most (what is larger
-    alone), beside the one that is waited for.
+    """Batches in a known order, of which the next are under way: batches_ahead of them and bytes_ahead at most (what is larger alone), beside the
+    one that is waited for.
 
     owner: one thread of one process. After a fork the child makes its own."""
 

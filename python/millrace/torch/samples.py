@@ -51,7 +51,8 @@ class Samples:
     @classmethod
     def of(cls, source: Source, client: Client) -> "Samples":
         """Of a prefix "millrace://bucket/prefix" (its objects, listed now, in order of their keys; those that end with "/" and hold nothing are left
-        out), of URLs and Gets, or of what is such a table already. ValueError: an entry that is no range from a beginning."""
+        out), of URLs and Gets, or of what is such a table already. A range that goes beyond its object's end gives what there is.
+        ValueError: an entry that is no range from a beginning."""
         if isinstance(source, Samples):
             return source
         made = cls()
