@@ -259,7 +259,7 @@ docs: $(O)/millraced ## what is generated: conf/millrace.conf.sample, docs/confi
 	server/generate.sh $(O)/millraced
 
 # The Python package is built from a copy, so that the tree stays clean; the wheel holds the static library and what millrace.h declares.
-PYTHON_SRC := $(wildcard python/*.py python/*.toml python/millrace/*)
+PYTHON_SRC := $(wildcard python/*.py python/*.toml python/millrace/*.* python/millrace/torch/*.py)
 WHEEL := $(O)/python/wheel.made
 $(WHEEL): $(PYTHON_SRC) $(O)/lib/libmillrace.a include/millrace.h
 	@rm -rf $(@D) && mkdir -p $(@D)

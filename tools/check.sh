@@ -125,8 +125,14 @@ stage_layers() {
         pytests none scripts 0 tests/tools
 }
 stage_unit() { unit release; }
-# The Python package is the release build's whatever the daemon is.
-python_package() { build release python; }
+# The Python package is the release build's whatever the daemon is. Its tests need PyTorch.
+python_package() {
+        if $deps && ! tools/deps.sh --torch; then
+                failed_one "integration: deps"
+                return 1
+        fi
+        build release python
+}
 stage_integration() {
         python_package || return
         pytests release integration $((JOBS + 1)) tests/integration

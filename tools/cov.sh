@@ -3,7 +3,7 @@
 # are named and counted nowhere: what they ran is covered all the same. COV_SELECT chooses integration tests (pytest -m).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/deps.sh
+tools/deps.sh --build --test --tools --torch
 out=${BUILD_ROOT:-build}/cov
 make -s -j"$(nproc)" BUILD=cov O="$out" unit-bin programs
 find "$out" -name '*.gcda' -delete

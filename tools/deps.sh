@@ -2,10 +2,11 @@
 # Installs what millrace needs on Debian 12: packages by apt (only those that are missing; as root), and a virtual environment in
 # build/venv with the pinned versions of tools/requirements.txt. Quick when all is there.
 #
-#   tools/deps.sh [--build] [--test] [--tools] [--qemu] [--list]
+#   tools/deps.sh [--build] [--test] [--tools] [--torch] [--qemu] [--list]
 #     --build   compiler and libraries                 --test    what `make demo` and the tests run
 #     --tools   clang, cppcheck and the like            --list    print the packages of the groups named, install nothing
 #     --qemu    what `make qemu` and `make check-rdma` run
+#     --torch   PyTorch and what its tests store (tools/requirements-torch.txt), into build/venv: 3 GB from PyPI
 #   No group named: the first three.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,6 +27,7 @@ for arg in "$@"; do
         --test) groups+=(test) ;;
         --tools) groups+=(tools) ;;
         --qemu) groups+=(qemu) ;;
+        --torch) groups+=(torch) ;;
         --list) list=true ;;
         *) echo "deps.sh: unknown option '$arg'" >&2; exit 2 ;;
         esac
@@ -36,7 +38,7 @@ packages=""
 for group in "${groups[@]}"; do
         case "$group" in
         build) packages+=" $BUILD_PACKAGES" ;;
-        test) packages+=" $TEST_PACKAGES" ;;
+        test | torch) packages+=" $TEST_PACKAGES" ;;
         tools) packages+=" $TOOL_PACKAGES" ;;
         qemu) packages+=" $QEMU_PACKAGES" ;;
         esac
@@ -83,9 +85,24 @@ install_venv() {
         echo "$want" >$stamp
 }
 
+install_torch() {
+        local want stamp=$VENV/.millrace-stamp-torch
+        want=$(sha256sum tools/requirements-torch.txt | cut -d' ' -f1)
+        if [ "$(cat $stamp 2>/dev/null)" = "$want" ]; then
+                return 0
+        fi
+        echo "installing PyTorch into $VENV"
+        $VENV/bin/pip install -q --no-deps --disable-pip-version-check --only-binary :all: -r tools/requirements-torch.txt
+        echo "$want" >$stamp
+}
+
 install_packages
 for group in "${groups[@]}"; do
-        if [ "$group" = test ]; then
+        case "$group" in
+        test) install_venv ;;
+        torch)
                 install_venv
-        fi
+                install_torch
+                ;;
+        esac
 done

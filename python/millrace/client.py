@@ -78,8 +78,10 @@ class _Handle:
         return out[0]
 
     def drop_queue(self, queue: Any) -> None:
-        """Cancels what is bound for it, and waits."""
+        """Cancels what is bound for it, and waits. Nothing where the client was closed before: its queues went with it."""
         with self.lock:
+            if queue not in self.queues:
+                return
             self.queues.remove(queue)
         lib.mr_queue_free(queue)
 
@@ -97,7 +99,9 @@ class _Handle:
         if self.pid != os.getpid():
             return
         lib.mr_client_cancel(self.client)
-        for queue in self.queues:
+        with self.lock:
+            queues, self.queues = self.queues, []
+        for queue in queues:
             lib.mr_queue_free(queue)
         self.pool.close()
         lib.mr_client_free(self.client)
@@ -225,6 +229,10 @@ class Client:
                     raise
                 room = max(error.size - offset, 1)
         raise error_of(-116, message="the object grew each time it was read", where=f"{bucket}/{key}")
+
+    def buffer(self, size: int) -> Any:
+        """Writable memory of that many bytes from the pool of registered memory, with the buffer protocol; it goes back when nobody holds it."""
+        return self._handle().pool.take(size)
 
     def get_batch(self, gets: Iterable[Get], *, transport: Optional[str] = None) -> List[GetResult]:
         """Many reads at once, results in their order. What one of them fails of is in its result's error; nothing is raised for it."""

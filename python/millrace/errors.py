@@ -11,7 +11,9 @@ __all__ = ["MillraceError", "NotFound", "AccessDenied", "PreconditionFailed", "O
 class MillraceError(OSError):
     """A failed operation. errno, s3_code ("NoSuchKey"; "" where the endpoint gave none), http_status (0: no answer) and request_id say more."""
 
-    def __init__(self, code: int, message: str = "", *, s3_code: str = "", http_status: int = 0, request_id: str = "", where: str = ""):
+    def __init__(self, code: "int | str", message: str = "", *, s3_code: str = "", http_status: int = 0, request_id: str = "", where: str = ""):
+        if isinstance(code, str):  # made anew of its text alone, as PyTorch does with what a worker raised
+            code, message = next((known for known, kind in _KINDS.items() if kind is type(self)), errno.EIO), code
         text = message or os.strerror(code)
         super().__init__(code, f"{where}: {text}" if where else text)
         self.s3_code = s3_code

@@ -15,8 +15,8 @@ from .types import Get, PutResult
 __all__ = ["ObjectReader", "ObjectWriter"]
 
 
-class _Flights:
-    """Operations under way for one file: begun, and awaited by their tag. One thread at a time."""
+class Flights:
+    """Operations under way for one file or reader ahead: begun, and awaited by their tag (from 1 on). One thread at a time."""
 
     def __init__(self, handle: Any, capacity: int):
         self.handle = handle
@@ -77,7 +77,7 @@ class ObjectReader(io.RawIOBase):
         self.size, self.etag = size, etag
         self._block = block_size
         self._blocks = max(2, read_ahead // block_size)
-        self._flights: Optional[_Flights] = None
+        self._flights: Optional[Flights] = None
         self._kept: "OrderedDict[int, Any]" = OrderedDict()  # by number of the block: its memory, or None while it comes
         self._at = 0
         self._expected = 0  # where a read from front to back goes on
@@ -92,7 +92,7 @@ class ObjectReader(io.RawIOBase):
         if block in self._kept or block * self._block >= self.size:
             return
         if self._flights is None:
-            self._flights = _Flights(self._client._handle(), 2 * self._blocks + 2)  # pylint: disable=protected-access
+            self._flights = Flights(self._client._handle(), 2 * self._blocks + 2)  # pylint: disable=protected-access
         while len(self._kept) >= self._blocks:
             oldest = next((number for number, memory in self._kept.items() if memory is not None), None)
             if oldest is None:
@@ -203,7 +203,7 @@ class ObjectWriter(io.RawIOBase):
         self._buffer = bytearray()
         self._written = 0
         self._number = 0
-        self._flights: Optional[_Flights] = None
+        self._flights: Optional[Flights] = None
         self._strings: Optional[Tuple[Strings, Any]] = None
         self._free: Deque[bytearray] = deque()
         self._failed = False
@@ -222,7 +222,7 @@ class ObjectWriter(io.RawIOBase):
         if rv != 0:
             raise error_of(rv)
         self._upload = out[0]
-        self._flights = _Flights(handle, self._in_flight + 1)
+        self._flights = Flights(handle, self._in_flight + 1)
 
     def _settle(self) -> None:
         """Waits for one part; raises what it failed of."""
