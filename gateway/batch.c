@@ -5,8 +5,8 @@
  * is its result and nobody else's. Bytes are never copied here: what waits to be sent is the engine's, verified (I5).
  *
  * I9: at most GW_BATCH_AT_ONCE entries are under way. Those whose bytes live in their record are read at once, but no more are begun while
- * GW_BATCH_AHEAD bytes wait; for one that is being looked up the largest of late is assumed. Those of larger objects, which need buffers,
- * wait for their turn. A client that goes away frees all but what the engine still looks up, which comes back to a batch without request.
+ * GW_BATCH_AHEAD bytes wait; for one that is being looked up the largest of late is assumed. Of larger objects, which need buffers,
+ * GW_BATCH_READS are read ahead, if little of each is wanted; the others wait for their turn. A client that goes away frees all but what the engine still looks up, which comes back to a batch without request.
  */
 #include "batch.h"
 
@@ -60,17 +60,23 @@ static enum rdx_code code_of(enum s3_error error)
         }
 }
 
+/* Gives back what is read, too. */
 static void close_get(struct gw_batch_slot *slot)
 {
-        if (slot->get != NULL)
-                eng_get_close(slot->get);
+        struct gw_batch *batch = slot->batch;
+
+        if (slot->get == NULL)
+                return;
+        eng_get_close(slot->get);
         slot->get = NULL;
         slot->span_left = 0;
-}
-
-static uint64_t weight(const struct gw_batch_slot *slot)
-{
-        return slot->get != NULL && !slot->large ? slot->result.bytes : 0;
+        if (slot->started && slot->large)
+                batch->reads--;
+        else if (slot->started)
+                batch->ahead -= slot->result.bytes;
+        slot->started = false;
+        if (batch->req != NULL)
+                batch->req->buffers = batch->reads > 0;
 }
 
 /* Its result is known. */
@@ -83,11 +89,10 @@ static void ready(struct gw_batch_slot *slot)
                 gw_request_wake(batch->req);
 }
 
-static void fail(struct gw_batch_slot *slot, int rv, enum gw_about about)
+static void fail(struct gw_batch_slot *slot, int rv)
 {
-        slot->batch->ahead -= slot->state == GW_BATCH_READING ? weight(slot) : 0;
-        set_code(slot, code_of(gw_error_of(rv, about)));
         close_get(slot);
+        set_code(slot, code_of(gw_error_of(rv, GW_ABOUT_KEY)));
 }
 
 /* ---- what of an object --------------------------------------------------------------------------- */
@@ -150,57 +155,74 @@ static bool look_at(struct gw_batch_slot *slot)
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
-/* The engine has more of a record's bytes. */
+/* 0: the first bytes are here, or a failure is the result; -EAGAIN. */
+static int first_bytes(struct gw_batch_slot *slot)
+{
+        int rv = eng_get_next(slot->get, &slot->span, &slot->span_left);
+
+        if (rv != 0 && rv != -EAGAIN) {
+                fail(slot, rv);
+                rv = 0;
+        }
+        return rv;
+}
+
+/* The engine has more. */
 static void woken(void *arg)
 {
         struct gw_batch_slot *slot = arg;
-        int rv;
 
-        if (slot->state != GW_BATCH_READING) { /* being sent */
+        if (slot->state != GW_BATCH_READING) /* being sent */
                 gw_request_wake(slot->batch->req);
-                return;
-        }
-        rv = eng_get_next(slot->get, &slot->span, &slot->span_left);
-        if (rv == -EAGAIN)
-                return;
-        if (rv != 0)
-                fail(slot, rv, GW_ABOUT_KEY);
-        ready(slot);
+        else if (first_bytes(slot) == 0)
+                ready(slot);
 }
 
 static int start(struct gw_batch_slot *slot)
 {
+        struct gw_batch *batch = slot->batch;
+        int rv;
+
+        slot->started = true;
+        if (slot->large)
+                batch->reads++;
+        else
+                batch->ahead += slot->result.bytes;
+        batch->req->buffers = batch->reads > 0;
         eng_get_sum(slot->get);
-        return eng_get_start(slot->get, slot->offset, slot->result.bytes, woken, slot);
+        rv = eng_get_start(slot->get, slot->offset, slot->result.bytes, woken, slot);
+        if (rv == 0)
+                return first_bytes(slot);
+        fail(slot, rv);
+        return 0;
 }
 
-static void read_record(struct gw_batch_slot *slot)
+static void read_now(struct gw_batch_slot *slot)
 {
-        int rv = start(slot);
-
         slot->state = GW_BATCH_READING;
-        slot->batch->ahead += weight(slot);
-        if (rv == 0)
-                rv = eng_get_next(slot->get, &slot->span, &slot->span_left);
-        if (rv == -EAGAIN)
-                return;
-        if (rv != 0)
-                fail(slot, rv, GW_ABOUT_KEY);
-        ready(slot);
+        if (start(slot) == 0)
+                ready(slot);
+}
+
+/*
+ * Reads some of the large ones before their turn. Not where there is an order: buffers would be held by entries that wait for one that waits for buffers.
+ */
+static void read_ahead(struct gw_batch *batch)
+{
+        for (unsigned i = 0; i < GW_BATCH_AT_ONCE && !batch->ordered && batch->reads < GW_BATCH_READS; i++) {
+                struct gw_batch_slot *slot = &batch->slot[i];
+
+                if (slot->state == GW_BATCH_READY && slot->get != NULL && slot != batch->current && !slot->started &&
+                    slot->result.bytes <= GW_BATCH_READ_MOST)
+                        read_now(slot);
+        }
 }
 
 int gw_batch_first_bytes(struct gw_batch_slot *slot)
 {
-        int rv = slot->started ? 0 : start(slot);
-
-        slot->started = true;
-        if (rv == 0)
-                rv = eng_get_next(slot->get, &slot->span, &slot->span_left);
-        if (rv != 0 && rv != -EAGAIN) {
-                fail(slot, rv, GW_ABOUT_KEY);
-                rv = 0;
-        }
-        return rv;
+        if (slot->get == NULL || slot->span_left > 0)
+                return 0;
+        return slot->started ? first_bytes(slot) : start(slot);
 }
 
 /* ---- looking up ---------------------------------------------------------------------------------- */
@@ -235,11 +257,12 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 ready(slot);
         } else if (slot->large) {
                 ready(slot);
+                read_ahead(batch);
         } else {
                 batch->estimate -= batch->estimate / 4;
                 if (batch->estimate < slot->result.bytes)
                         batch->estimate = slot->result.bytes;
-                read_record(slot);
+                read_now(slot);
         }
 }
 
@@ -297,6 +320,7 @@ void gw_batch_begin(struct gw_batch *batch)
         struct rdx_entry entry;
         unsigned index;
 
+        read_ahead(batch);
         while (batch->begun < batch->count && batch->ahead + batch->opening * batch->estimate < GW_BATCH_AHEAD &&
                (slot = free_slot(batch)) != NULL && rdx_body_next(&batch->body, &entry, &index) == 1) {
                 batch->begun++;
@@ -306,6 +330,14 @@ void gw_batch_begin(struct gw_batch *batch)
 
 /* ---- handing out --------------------------------------------------------------------------------- */
 
+/* Whether a is to be sent before b: what needs no waiting first, then by order. */
+static bool is_before(const struct gw_batch_slot *a, const struct gw_batch_slot *b)
+{
+        bool a_waits = a->get != NULL && !a->started, b_waits = b->get != NULL && !b->started;
+
+        return a_waits != b_waits ? b_waits : a->result.index < b->result.index;
+}
+
 struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch)
 {
         struct gw_batch_slot *slot = &batch->slot[batch->sent % GW_BATCH_AT_ONCE], *found = NULL;
@@ -314,7 +346,7 @@ struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch)
                 return slot->state == GW_BATCH_READY ? slot : NULL;
         for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++) {
                 slot = &batch->slot[i];
-                if (slot->state == GW_BATCH_READY && (found == NULL || slot->result.index < found->result.index))
+                if (slot->state == GW_BATCH_READY && (found == NULL || is_before(slot, found)))
                         found = slot;
         }
         return found;
@@ -322,7 +354,6 @@ struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch)
 
 void gw_batch_sent(struct gw_batch_slot *slot)
 {
-        slot->batch->ahead -= weight(slot);
         close_get(slot);
         slot->state = GW_BATCH_FREE;
         slot->batch->sent++;

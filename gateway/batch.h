@@ -11,6 +11,9 @@
 #define GW_BATCH_AT_ONCE 32u        /* entries being looked up or waiting to be sent */
 #define GW_BATCH_AHEAD   (1u << 20) /* bytes of objects that wait to be sent: no more are looked up beyond */
 
+#define GW_BATCH_READS     8u           /* of those, objects not in a record whose bytes are read before their turn */
+#define GW_BATCH_READ_MOST (256u << 10) /* and what of each is wanted at the most */
+
 /*
  *   FREE -> OPENING -> READING -> READY -> (sent) FREE
  *              |____________________^
@@ -18,8 +21,8 @@
 enum gw_batch_state {
         GW_BATCH_FREE,
         GW_BATCH_OPENING, /* being looked up */
-        GW_BATCH_READING, /* its bytes live in its record: the first of them are awaited */
-        GW_BATCH_READY    /* result is known, and the first bytes are here unless it is large */
+        GW_BATCH_READING, /* the first of its bytes are awaited */
+        GW_BATCH_READY    /* result is known; the first bytes are here, unless it is not started */
 };
 
 /* One entry under way. owner: its batch */
@@ -33,8 +36,8 @@ struct gw_batch_slot {
         uint64_t range_first, range_length, room;
         bool suffix;
         uint64_t offset;     /* in the object, of the bytes wanted */
-        bool large;          /* its bytes are read only when it is its turn: they take buffers that others wait for */
-        bool started;        /* large: its reading */
+        bool large;          /* not in its record: reading it takes buffers that others wait for */
+        bool started;        /* its reading: counted in ahead or reads of the batch */
         const uint8_t *span; /* of get, not sent yet */
         size_t span_left;
 };
@@ -48,7 +51,8 @@ struct gw_batch {
         bool ordered;
         unsigned count, begun, sent; /* entries */
         unsigned opening;
-        uint64_t ahead;    /* bytes of those that are READING or READY, unless large */
+        uint64_t ahead;    /* bytes of those that are started, unless large */
+        unsigned reads;    /* of those that are started, large ones */
         uint64_t estimate; /* of those that are OPENING, each */
         struct gw_batch_slot slot[GW_BATCH_AT_ONCE];
 
@@ -68,7 +72,7 @@ struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, u
 void gw_batch_begin(struct gw_batch *batch);
 /* The entry whose turn it is, READY; NULL: none is. */
 struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch);
-/* Its first bytes: 0, or -EAGAIN (the request will be woken). A failure becomes its result. Only for those that are large. */
+/* Its first bytes: 0, or -EAGAIN (the request will be woken). A failure becomes its result. */
 int gw_batch_first_bytes(struct gw_batch_slot *slot);
 /* It was sent. */
 void gw_batch_sent(struct gw_batch_slot *slot);

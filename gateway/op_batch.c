@@ -33,7 +33,6 @@ static void small_is(struct gw_batch *batch, size_t len)
 /* The current entry has gone out whole. */
 static void frame_ends(struct gw_batch *batch)
 {
-        batch->req->buffers = false;
         gw_batch_sent(batch->current);
         batch->current = NULL;
         gw_batch_begin(batch);
@@ -53,8 +52,7 @@ static int frame_begins(struct gw_batch *batch)
                 return 0;
         }
         batch->current = slot;
-        batch->req->buffers = slot->large;
-        if (slot->large && slot->get != NULL && slot->span_left == 0 && gw_batch_first_bytes(slot) == -EAGAIN)
+        if (gw_batch_first_bytes(slot) == -EAGAIN)
                 return -EAGAIN;
         small_is(batch, rdx_frame_head(&slot->result, batch->small));
         batch->left = slot->result.bytes;
