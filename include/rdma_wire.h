@@ -248,8 +248,8 @@ size_t rdx_writer_finish(struct rdx_writer *writer);
  */
 struct rdx_body {
         const uint8_t *data;
-        size_t len, at;          /* at: behind the message being read */
-        unsigned next;           /* index of the next entry */
+        size_t len, at; /* at: behind the message being read */
+        unsigned next;  /* index of the next entry */
         struct rdx_reader reader;
 };
 /* 1: *out is the entry of that index; 0: there are no more; -EBADMSG. */
