@@ -115,7 +115,7 @@ LIBMILLRACE_HOUSES := client s3 ec
 LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
 LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
 pic = $(patsubst %.c,$(O)/pic/%.o,$(1))
-LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))))
+LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))) rdma/message.c rdma/frame.c rdma/text.c)
 $(eval $(call remember,$(O)/libmillrace.sources,LIBMILLRACE_OBJ))
 $(O)/pic/%.o: %.c $(COMPILED_WITH)
 	@mkdir -p $(@D)

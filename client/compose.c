@@ -80,6 +80,8 @@ static bool body_is_signed(const struct mr_client *client, const struct mr_reque
 {
         bool tls = request->admin_path != NULL ? client->admin_tls : client->endpoint_tls;
 
+        if (request->signed_body)
+                return true;
         if (client->settings.sign_body == MR_SIGN_AUTO)
                 return !tls;
         return client->settings.sign_body == MR_SIGN_ALWAYS;

@@ -39,6 +39,7 @@ struct mr_client {
         pid_t pid;
 
         atomic_bool canceled; /* any thread, signal handlers */
+        atomic_bool no_batch; /* any thread: the endpoint has refused GetBatch */
         _Atomic(struct mr_loop *)
                 loop[MR_THREADS_MAX]; /* written under lock, read by signal handlers; never taken away before the end */
 

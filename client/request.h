@@ -40,6 +40,7 @@ struct mr_request {
 
         const char *admin_path;      /* instead of bucket and key: a path of the admin listener */
         bool unsigned_request, once; /* no signature; no retries, and any answer will do */
+        bool signed_body;            /* whatever the settings say */
         bool urgent;                 /* also when the client was canceled */
         const atomic_bool *stop,
                 *canceled; /* set by others, who then call mr_core_wake(): end the request with -ECANCELED; may be NULL. stop: by

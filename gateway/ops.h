@@ -43,6 +43,9 @@ void gw_run_part_copy(struct gw_request *req);
 void gw_begin_complete(struct gw_request *req);
 void gw_run_complete(struct gw_request *req);
 
+void gw_begin_batch(struct gw_request *req);
+void gw_run_batch(struct gw_request *req);
+
 /* ---- shared ---- */
 
 /* First thing in every callback of the engine: false when the gateway is gone and nothing may be touched. */

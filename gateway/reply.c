@@ -108,6 +108,16 @@ void gw_reply_stream(struct gw_request *req, unsigned status, uint64_t size)
 {
         req->answer.body = GW_ANSWER_STREAM;
         req->answer.size = size;
+        req->answer.reader = gw_stream_read;
+        finish(req, status);
+}
+
+void gw_reply_chunks(struct gw_request *req, unsigned status,
+                     ssize_t (*reader)(void *cls, uint64_t pos, char *buf, size_t max))
+{
+        req->answer.body = GW_ANSWER_STREAM;
+        req->answer.size = MHD_SIZE_UNKNOWN;
+        req->answer.reader = reader;
         finish(req, status);
 }
 
@@ -212,7 +222,7 @@ static struct MHD_Response *make_response(struct gw_request *req)
                 req->bytes_out = a->size;
                 break;
         case GW_ANSWER_STREAM:
-                response = MHD_create_response_from_callback(a->size, block_size(req->loop), gw_stream_read, req, NULL);
+                response = MHD_create_response_from_callback(a->size, block_size(req->loop), a->reader, req, NULL);
                 if (response != NULL) {
                         req->streaming = true;
                         req->loop->streams++;

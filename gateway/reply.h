@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "s3.h"
 
@@ -27,6 +28,7 @@ struct gw_answer {
         enum gw_answer_body body;
         char *buffer;                   /* malloc'ed; the library's once queued */
         uint64_t size;
+        ssize_t (*reader)(void *cls, uint64_t pos, char *buf, size_t max); /* of a stream; cls is the request */
         bool has_type;
         struct gw_answer_header *headers; /* in the arena */
         unsigned header_count, header_room;
@@ -44,6 +46,9 @@ void gw_reply_buffer(struct gw_request *req, unsigned status, char *buffer, size
 void gw_reply_xml(struct gw_request *req, unsigned status, struct s3_xml *xml);
 /* size bytes from req->get, started already. */
 void gw_reply_stream(struct gw_request *req, unsigned status, uint64_t size);
+/* Bytes of no length known beforehand, from a content reader of the library's; what it gets is the request. */
+void gw_reply_chunks(struct gw_request *req, unsigned status,
+                     ssize_t (*reader)(void *cls, uint64_t pos, char *buf, size_t max));
 /* Answer of a HEAD: the length, no bytes. */
 void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size);
 /* An error document; message NULL: the default one. extra: markup within <Error>, or NULL. What is open towards the engine is closed. */

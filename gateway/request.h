@@ -83,6 +83,7 @@ struct gw_request {
         /* work */
         struct gw_body *body;           /* while one is expected */
         struct eng_get *get;            /* closed with the request */
+        bool buffers;                   /* holds the engine's buffers for reading without get */
         const uint8_t *span;            /* of it, not copied out yet (stream.c) */
         size_t span_left;
         bool crc_follows;               /* a streamed answer ends in the CRC32C of its bytes (stream.c) */

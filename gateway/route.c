@@ -212,6 +212,16 @@ const struct gw_op gw_ops[] = {
          .scope = GW_OBJECT,
          .permission = "s3:DeleteObject",
          .run = gw_run_delete},
+
+        {.name = "GetBatch",
+         .method = "POST",
+         .scope = GW_RESERVED,
+         .path = "v1/batch",
+         .body = GW_BODY_KEPT,
+         .no_bucket = true,
+         .permission = "s3:GetObject", /* of each entry */
+         .begin = gw_begin_batch,
+         .run = gw_run_batch},
 };
 
 const unsigned gw_op_count = sizeof(gw_ops) / sizeof(gw_ops[0]);
@@ -364,6 +374,24 @@ enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s
                 }
         }
         return no_op(method, scope, sub);
+}
+
+enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const struct gw_op **out)
+{
+        enum s3_error error = S3_ERR_INVALID_BUCKET_NAME;
+
+        for (unsigned i = 0; i < gw_op_count; i++) {
+                const struct gw_op *op = &gw_ops[i];
+
+                if (op->scope != GW_RESERVED || !s3_str_eq(path, s3_str_of(op->path)))
+                        continue;
+                error = S3_ERR_METHOD_NOT_ALLOWED;
+                if (s3_str_eq(method, s3_str_of(op->method))) {
+                        *out = op;
+                        return S3_OK;
+                }
+        }
+        return error;
 }
 
 unsigned gw_op_index(const struct gw_op *op)

@@ -213,7 +213,7 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
                         gw_conn_cut(conn);
                 break;
         case GW_SENDING:
-                if (conn->broken_off >= 2 || (req->get != NULL && too_slow(req, LP_SHARE_GET, req->bytes_out)))
+                if (conn->broken_off >= 2 || ((req->get != NULL || req->buffers) && too_slow(req, LP_SHARE_GET, req->bytes_out)))
                         gw_conn_cut(conn);
                 break;
         case GW_BEGIN:

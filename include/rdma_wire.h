@@ -217,6 +217,10 @@ int rdx_reader_check(const struct rdx_reader *reader);
 /* One RESULT entry, as GetBatch frames carry it. Bytes used, or -EBADMSG. */
 int rdx_result_decode(const void *data, size_t len, struct rdx_result *out);
 
+/* Writes one, RDX_RESULT_MOST bytes at the most. Bytes used, or -EINVAL. */
+#define RDX_RESULT_MOST (32u + RDX_ETAG_MOST + RDX_VERSION_ID_MOST)
+int rdx_result_encode(const struct rdx_result *result, void *out);
+
 /* Encoding into a buffer of RDX_MESSAGE_MAX bytes, the header last. */
 struct rdx_writer {
         uint8_t *data;
@@ -232,6 +236,39 @@ int rdx_writer_entry(struct rdx_writer *writer, const struct rdx_entry *entry);
 int rdx_writer_result(struct rdx_writer *writer, const struct rdx_result *result);
 /* Writes the header; returns the message's length. */
 size_t rdx_writer_finish(struct rdx_writer *writer);
+
+/* ---- GetBatch over HTTP ---------------------------------------------------------------------------- */
+
+#define RDX_BATCH_TYPE      "application/x-millrace-batch"
+#define RDX_BATCH_BODY_MOST (2u << 20) /* bytes of messages in one request */
+
+/*
+ * A request's body: BATCH messages end to end. Zero-fill but for data and len, then next() until it answers 0. owner: whoever embeds it; the body must
+ * stay meanwhile. A body that rdx_body_check() found good never answers -EBADMSG.
+ */
+struct rdx_body {
+        const uint8_t *data;
+        size_t len, at; /* at: behind the message being read */
+        unsigned next;  /* index of the next entry */
+        struct rdx_reader reader;
+};
+/* 1: *out is the entry of that index; 0: there are no more; -EBADMSG. */
+int rdx_body_next(struct rdx_body *body, struct rdx_entry *out, unsigned *index);
+/* The number of entries, 1 to RDX_BATCH_ENTRIES, of a body that is right from its first byte to its last; -EBADMSG. */
+int rdx_body_check(const void *data, size_t len, bool *ordered);
+
+/*
+ * The answer: frames. Each is its head, then as many bytes as its result says and, behind at least one byte, its tail; a head of length 0 ends them.
+ */
+#define RDX_FRAME_HEAD_MOST (4u + RDX_RESULT_MOST)
+#define RDX_FRAME_TAIL      8u
+#define RDX_FRAME_END       4u
+/* Bytes written. result->crc32c must be 0. */
+size_t rdx_frame_head(const struct rdx_result *result, uint8_t out[RDX_FRAME_HEAD_MOST]);
+void rdx_frame_tail(uint32_t crc32c, uint8_t out[RDX_FRAME_TAIL]);
+/* The length of the RESULT entry that begins behind these 4 bytes: 0 the end, -EBADMSG what no entry has. */
+int rdx_frame_length(const uint8_t at[4]);
+int rdx_frame_tail_read(const uint8_t at[RDX_FRAME_TAIL], uint32_t *crc32c);
 
 /* ---- the header protocol's token ------------------------------------------------------------------ */
 

@@ -102,6 +102,8 @@ struct s3_header {
         X(INVALID_URI, "InvalidURI", 400, "Couldn't parse the specified URI.")                                         \
         X(KEY_TOO_LONG, "KeyTooLongError", 400, "Your key is too long")                                                \
         X(MALFORMED_POLICY, "MalformedPolicy", 400, "Policies must be valid JSON and the first byte must be '{'")      \
+        X(MALFORMED_RDMA_REQUEST, "MalformedRDMARequest", 400,                                                         \
+          "The request does not have the form that the protocol gives it")                                             \
         X(MALFORMED_TRAILER, "MalformedTrailerError", 400,                                                             \
           "The request contained trailing data that was not well-formed or did not conform to our published schema.")  \
         X(MALFORMED_XML, "MalformedXML", 400,                                                                          \

@@ -299,16 +299,13 @@ int rdx_writer_entry(struct rdx_writer *writer, const struct rdx_entry *entry)
         return 0;
 }
 
-int rdx_writer_result(struct rdx_writer *writer, const struct rdx_result *result)
+int rdx_result_encode(const struct rdx_result *result, void *out)
 {
-        uint8_t *at = writer->data + writer->len;
+        uint8_t *at = out;
 
         if (result->etag.len > RDX_ETAG_MOST || result->version_id.len > RDX_VERSION_ID_MOST ||
             result->index >= RDX_BATCH_ENTRIES)
                 return -EINVAL;
-        if (writer->message.count == RDX_MESSAGE_ENTRIES ||
-            RESULT_LEN + result->etag.len + result->version_id.len > RDX_MESSAGE_MAX - writer->len)
-                return -ENOSPC;
         rdx_put16(at, result->index);
         rdx_put16(at + 2, result->status);
         rdx_put16(at + 4, result->code);
@@ -320,7 +317,22 @@ int rdx_writer_result(struct rdx_writer *writer, const struct rdx_result *result
         rdx_put64(at + 24, result->size);
         at = put_bytes(at + RESULT_LEN, result->etag);
         at = put_bytes(at, result->version_id);
-        writer->len = (size_t)(at - writer->data);
+        return (int)(at - (uint8_t *)out);
+}
+
+int rdx_writer_result(struct rdx_writer *writer, const struct rdx_result *result)
+{
+        int used;
+
+        if (result->etag.len > RDX_ETAG_MOST || result->version_id.len > RDX_VERSION_ID_MOST)
+                return -EINVAL;
+        if (writer->message.count == RDX_MESSAGE_ENTRIES ||
+            RESULT_LEN + result->etag.len + result->version_id.len > RDX_MESSAGE_MAX - writer->len)
+                return -ENOSPC;
+        used = rdx_result_encode(result, writer->data + writer->len);
+        if (used < 0)
+                return used;
+        writer->len += (size_t)used;
         writer->message.count++;
         return 0;
 }

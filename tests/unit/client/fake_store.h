@@ -8,6 +8,7 @@
 #include "tests/unit/client/fake_s3.h"
 
 #include "ec.h"
+#include "rdma_wire.h"
 #include "s3.h"
 
 #define STORE_PARTS 16
@@ -27,6 +28,10 @@ struct store {
         unsigned cut_from, cut_to;       /* half of the body comes */
         unsigned fail_from, fail_to;     /* 503 SlowDown */
         unsigned lack_at;                /* GET N is answered 404 */
+        bool has_batch;                  /* GetBatch; else 405 */
+        unsigned batch_damage, batch_cut,
+                batch_lack; /* entry N (from 1): a wrong byte, the end of the answer, 404; 0: none */
+        unsigned batches;
         unsigned gets, heads, puts, aborts, completes, with_match, copies;
 
         char *part[STORE_PARTS + 1];
@@ -204,6 +209,58 @@ static inline void store_complete(struct store *store, struct fake_reply *reply)
         fake_text(reply, "<CompleteMultipartUploadResult><ETag>\"whole-2\"</ETag></CompleteMultipartUploadResult>");
 }
 
+static inline void store_append(struct fake_reply *reply, const void *data, size_t len)
+{
+        reply->body = realloc(reply->body, reply->body_len + len + 1);
+        memcpy(reply->body + reply->body_len, data, len);
+        reply->body_len += len;
+}
+
+/* Answers backwards: order is not promised. */
+static inline void store_batch(struct store *store, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct rdx_body body = {.data = (const uint8_t *)request->body, .len = request->body_len};
+        struct rdx_entry entry[RDX_MESSAGE_ENTRIES];
+        bool ordered;
+        int count = rdx_body_check(request->body, request->body_len, &ordered);
+        unsigned index;
+
+        store->batches++;
+        if (!store->has_batch) {
+                fake_error(reply, 405, "MethodNotAllowed");
+                return;
+        }
+        assert_in_range(count, 1, RDX_MESSAGE_ENTRIES);
+        while (rdx_body_next(&body, &entry[body.next < RDX_MESSAGE_ENTRIES ? body.next : 0], &index) == 1)
+                continue;
+        store_header(reply, "Content-Type: " RDX_BATCH_TYPE "\r\n");
+        for (unsigned i = (unsigned)count; i-- > 0;) {
+                struct rdx_result result = {.index = (uint16_t)i, .status = 206, .size = store->len, .etag = {"g1", 2}};
+                uint8_t head[RDX_FRAME_HEAD_MOST], tail[RDX_FRAME_TAIL];
+                size_t at;
+
+                result.bytes = entry[i].range_first < store->len ? store->len - entry[i].range_first : 0;
+                if (entry[i].range_length != 0 && result.bytes > entry[i].range_length)
+                        result.bytes = entry[i].range_length;
+                if (result.bytes == 0 || result.bytes > entry[i].length || i + 1 == store->batch_lack) {
+                        result.code = RDX_CODE_NO_SUCH_KEY;
+                        result.status = 404;
+                        result.bytes = 0;
+                }
+                store_append(reply, head, rdx_frame_head(&result, head));
+                at = reply->body_len;
+                store_append(reply, store->data + entry[i].range_first, result.bytes);
+                rdx_frame_tail(era_crc32c(0, reply->body + at, result.bytes), tail);
+                if (i + 1 == store->batch_damage)
+                        reply->body[at] ^= 1;
+                if (result.bytes > 0)
+                        store_append(reply, tail, sizeof(tail));
+                if (i + 1 == store->batch_cut)
+                        reply->send = reply->body_len - 20;
+        }
+        store_append(reply, "\0\0\0", 4);
+}
+
 static inline void store_serve(void *arg, const struct fake_request *request, struct fake_reply *reply)
 {
         struct store *store = arg;
@@ -225,6 +282,8 @@ static inline void store_serve(void *arg, const struct fake_request *request, st
         } else if (strcmp(request->method, "POST") == 0 && strstr(request->target, "uploads=") != NULL) {
                 fake_text(reply,
                           "<InitiateMultipartUploadResult><UploadId>u1</UploadId></InitiateMultipartUploadResult>");
+        } else if (strcmp(request->method, "POST") == 0 && strcmp(request->target, "/_millrace/v1/batch") == 0) {
+                store_batch(store, request, reply);
         } else if (strcmp(request->method, "POST") == 0) {
                 store_complete(store, reply);
         } else if (strcmp(request->method, "PUT") == 0) {

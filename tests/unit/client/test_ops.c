@@ -343,6 +343,70 @@ static void a_batch_can_tell_of_each_entry(void **state)
         tear_down(&f);
 }
 
+/* What a batch request brings counts, and all else is asked for by itself: each entry is right in the end. */
+static void what_a_batch_request_brings(void **state)
+{
+        struct mr_get gets[ENTRIES];
+        struct mr_got got[ENTRIES];
+        struct mr_batch batch = {.gets = gets, .count = ENTRIES, .got = got};
+        struct mr_result result;
+        struct fixture f;
+
+        set_up(&f, 100000, 3);
+        f.store.has_batch = true;
+        for (unsigned i = 0; i < ENTRIES; i++) {
+                gets[i] = get_of(&f, 1000);
+                gets[i].place.memory = f.place + i * 1000;
+                gets[i].offset = i * 777;
+                gets[i].len = 1000;
+        }
+        for (unsigned fault = 0; fault < 4; fault++) {
+                f.store.batch_damage = fault == 1 ? 5 : 0;
+                f.store.batch_cut = fault == 2 ? 10 : 0;
+                f.store.batch_lack = fault == 3 ? 7 : 0;
+                f.store.gets = f.store.batches = 0;
+                memset(f.place, 0, ENTRIES * 1000);
+                assert_int_equal(mr_get_batch(f.client, &batch, &result), 0);
+                assert_int_equal(result.bytes, ENTRIES * 1000);
+                assert_true(result.wire_verified);
+                assert_int_equal(f.store.batches, 2); /* of 32 and 18 */
+                if (fault == 0)
+                        assert_int_equal(f.store.gets, 0);
+                else if (fault == 2)
+                        assert_true(f.store.gets >= 10); /* those behind the cut, of both; the answer goes backwards */
+                else
+                        assert_int_equal(f.store.gets, 2); /* one of each request */
+                for (unsigned i = 0; i < ENTRIES; i++) {
+                        assert_int_equal(got[i].code, 0);
+                        assert_int_equal(got[i].size, 100000);
+                        assert_string_equal(got[i].etag, "g1");
+                        assert_true(store_is(&f.store, f.place + i * 1000, i * 777, 1000, 1));
+                }
+        }
+        tear_down(&f);
+}
+
+static void an_endpoint_without_it_is_asked_once(void **state)
+{
+        struct mr_get gets[ENTRIES];
+        struct mr_got got[ENTRIES];
+        struct mr_batch batch = {.gets = gets, .count = 20, .got = got};
+        struct mr_result result;
+        struct fixture f;
+
+        set_up(&f, 100000, 3);
+        for (unsigned i = 0; i < 20; i++) {
+                gets[i] = get_of(&f, 1000);
+                gets[i].place.memory = f.place + i * 1000;
+                gets[i].len = 1000;
+        }
+        for (unsigned round = 0; round < 3; round++)
+                assert_int_equal(mr_get_batch(f.client, &batch, &result), 0);
+        assert_int_equal(f.store.batches, 1);
+        assert_int_equal(f.store.gets, 60);
+        tear_down(&f);
+}
+
 /* ---- queues and cancellation --------------------------------------------------------------------- */
 
 static void a_queue_is_readable_while_it_has_results(void **state)
@@ -670,6 +734,8 @@ int main(void)
                 cmocka_unit_test(one_replaced_all_the_time_is_given_up),
                 cmocka_unit_test(entries_of_a_batch_have_results_of_their_own),
                 cmocka_unit_test(a_batch_can_tell_of_each_entry),
+                cmocka_unit_test(what_a_batch_request_brings),
+                cmocka_unit_test(an_endpoint_without_it_is_asked_once),
                 cmocka_unit_test(a_queue_is_readable_while_it_has_results),
                 cmocka_unit_test(canceled_operations_end),
                 cmocka_unit_test(a_queue_can_go_before_its_operations),

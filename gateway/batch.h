@@ -1,0 +1,82 @@
+/*
+ * batch.h - the entries of one GetBatch: looked up and read a few at a time, handed out one by one.
+ */
+#ifndef GATEWAY_BATCH_H
+#define GATEWAY_BATCH_H
+
+#include "rdma_wire.h"
+
+#include "request.h"
+
+#define GW_BATCH_AT_ONCE 32u        /* entries being looked up or waiting to be sent */
+#define GW_BATCH_AHEAD   (1u << 20) /* bytes of objects that wait to be sent: no more are looked up beyond */
+
+#define GW_BATCH_READS     8u           /* of those, objects not in a record whose bytes are read before their turn */
+#define GW_BATCH_READ_MOST (256u << 10) /* and what of each is wanted at the most */
+
+/*
+ *   FREE -> OPENING -> READING -> READY -> (sent) FREE
+ *              |____________________^
+ */
+enum gw_batch_state {
+        GW_BATCH_FREE,
+        GW_BATCH_OPENING, /* being looked up */
+        GW_BATCH_READING, /* the first of its bytes are awaited */
+        GW_BATCH_READY    /* result is known; the first bytes are here, unless it is not started */
+};
+
+/* One entry under way. owner: its batch */
+struct gw_batch_slot {
+        struct gw_batch *batch;
+        enum gw_batch_state state;
+        struct eng_get *get;
+        struct rdx_result result; /* strings point into etag */
+        char etag[S3_ETAG_SIZE];
+        struct rdx_bytes if_match; /* of the body, as are the next ones */
+        uint64_t range_first, range_length, room;
+        bool suffix;
+        uint64_t offset;     /* in the object, of the bytes wanted */
+        bool large;          /* not in its record: reading it takes buffers that others wait for */
+        bool started;        /* its reading: counted in ahead or reads of the batch */
+        const uint8_t *span; /* of get, not sent yet */
+        size_t span_left;
+};
+
+/* owner: its request; what is still being looked up keeps it alive when that is over. On the request's loop */
+struct gw_batch {
+        struct gw_request *req; /* NULL: over */
+        struct eng_store *store;
+        char *bytes; /* of the body */
+        struct rdx_body body;
+        bool ordered;
+        unsigned count, begun, sent; /* entries */
+        unsigned opening;
+        uint64_t ahead;    /* bytes of those that are started, unless large */
+        unsigned reads;    /* of those that are started, large ones */
+        uint64_t estimate; /* of those that are OPENING, each */
+        struct gw_batch_slot slot[GW_BATCH_AT_ONCE];
+
+        /* being sent (op_batch.c) */
+        struct gw_batch_slot *current;
+        uint64_t left;                      /* bytes of current */
+        bool in_frame;                      /* the head of current was written */
+        bool tail;                          /* and its tail is still to be */
+        bool ended;                         /* the last frame was written */
+        uint8_t small[RDX_FRAME_HEAD_MOST]; /* a head or a tail */
+        size_t small_len, small_at;
+};
+
+/* Takes the body's bytes over. count and ordered are those of rdx_body_check(). NULL: no memory. */
+struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, unsigned count, bool ordered);
+/* Looks up as many more entries as there is room for. */
+void gw_batch_begin(struct gw_batch *batch);
+/* The entry whose turn it is, READY; NULL: none is. */
+struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch);
+/* Its first bytes: 0, or -EAGAIN (the request will be woken). A failure becomes its result. */
+int gw_batch_first_bytes(struct gw_batch_slot *slot);
+/* It was sent. */
+void gw_batch_sent(struct gw_batch_slot *slot);
+/* The request is over. */
+void gw_batch_end(struct gw_batch *batch);
+
+#endif
