@@ -228,6 +228,8 @@ static enum s3_error check_announced(const struct gw_request *req)
                 return S3_OK;
         if (req->op->body == GW_BODY_XML && req->content_length > S3_XML_BODY_MAX)
                 return S3_ERR_MAX_MESSAGE_LENGTH;
+        if (req->op->body == GW_BODY_KEPT && req->content_length > GW_KEPT_MAX)
+                return S3_ERR_MAX_MESSAGE_LENGTH;
         if (req->op->body == GW_BODY_NONE && req->content_length > GW_DRAIN_BYTES)
                 return S3_ERR_ENTITY_TOO_LARGE;
         return S3_OK;
@@ -266,6 +268,7 @@ void gw_body_free(struct gw_request *req)
         s3_chunked_free(body->chunked);
         give_sums(digests_of(req), body->sums);
         s3_doc_free(body->doc);
+        free(body->kept);
         atomic_fetch_sub_explicit(&req->loop->gw->upload_memory, body->booked, memory_order_relaxed);
         req->body = NULL;
 }
@@ -284,6 +287,30 @@ static enum s3_error book(struct gw_request *req, size_t len)
         return S3_OK;
 }
 
+static enum s3_error keep(struct gw_request *req, const char *data, size_t len)
+{
+        struct gw_body *body = req->body;
+        size_t need = body->received + len, room = body->kept_room;
+        enum s3_error error;
+        char *grown;
+
+        if (need > GW_KEPT_MAX)
+                return S3_ERR_MAX_MESSAGE_LENGTH;
+        error = book(req, len);
+        if (error != S3_OK)
+                return error;
+        if (need > room) {
+                room = body->expected <= GW_KEPT_MAX && body->expected >= need ? body->expected : 2 * need;
+                grown = realloc(body->kept, room);
+                if (grown == NULL)
+                        return S3_ERR_SLOW_DOWN;
+                body->kept = grown;
+                body->kept_room = room;
+        }
+        memcpy(body->kept + body->received, data, len);
+        return S3_OK;
+}
+
 /* Where decoded bytes go. *taken: how many had room. */
 static enum s3_error deliver(struct gw_request *req, const char *data, size_t len, size_t *taken)
 {
@@ -299,6 +326,8 @@ static enum s3_error deliver(struct gw_request *req, const char *data, size_t le
                 body->message = body->doc->message;
                 return error;
         }
+        if (req->op->body == GW_BODY_KEPT)
+                return keep(req, data, len);
         if (req->put == NULL) /* no use for it: checked and dropped, within bounds where no length was announced */
                 return body->received + len > GW_DRAIN_BYTES ? S3_ERR_ENTITY_TOO_LARGE : S3_OK;
         if (body->received + len > GW_OBJECT_MAX)

@@ -18,6 +18,8 @@ struct gw_digests {
         struct s3_sums *sums[1u << S3_CHECKSUM_KINDS]; /* one of each mask */
 };
 
+#define GW_KEPT_MAX (2u << 20) /* of a body that is kept as it is */
+
 /* One body on its way in. owner: its request */
 struct gw_body {
         struct s3_chunked *chunked;     /* decoder, NULL: the bytes come as they are */
@@ -37,6 +39,8 @@ struct gw_body {
         size_t pending;                 /* decoded bytes at the front of the next input, which the engine had no room for */
         uint64_t booked;                /* of the memory all loops share */
         struct s3_doc *doc;             /* where an XML body goes */
+        char *kept;                     /* a body that is kept as it is: malloc'ed, received bytes; or NULL */
+        size_t kept_room;
         const char *detail;             /* elements for the document of the last error; or NULL */
         const char *message;            /* fits the last error better than its default; or NULL */
         uint8_t md5_value[16];          /* after finish */

@@ -211,6 +211,8 @@ static enum s3_error take_query(struct gw_request *req)
 
 static enum gw_scope scope_of(const struct gw_request *req)
 {
+        if (!req->virtual_host && s3_str_eq(req->bucket, S3_STR(GW_RESERVED_NAME)))
+                return GW_RESERVED;
         if (req->key.len > 0)
                 return GW_OBJECT;
         return req->bucket.len > 0 ? GW_BUCKET : GW_SERVICE;
@@ -218,8 +220,11 @@ static enum gw_scope scope_of(const struct gw_request *req)
 
 static enum s3_error route(struct gw_request *req)
 {
+        enum gw_scope scope = scope_of(req);
         enum s3_error error =
-                gw_route(req->method, scope_of(req), req->query, req->headers, req->header_count, &req->op);
+                scope == GW_RESERVED
+                        ? gw_route_reserved(req->method, req->key, &req->op)
+                        : gw_route(req->method, scope, req->query, req->headers, req->header_count, &req->op);
 
         if (error != S3_OK)
                 req->op = &gw_op_none;
@@ -341,7 +346,7 @@ static void accept_named(struct gw_request *req)
                 return;
         if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
                 routed = route(req);
-        if (req->bucket.len > 0 && !s3_bucket_name_valid(req->bucket))
+        if (req->bucket.len > 0 && scope_of(req) != GW_RESERVED && !s3_bucket_name_valid(req->bucket))
                 routed = S3_ERR_INVALID_BUCKET_NAME;
         if (routed != S3_OK) {
                 gw_refuse_route(req, routed);

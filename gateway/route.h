@@ -10,11 +10,18 @@
 
 struct gw_request;
 
-enum gw_scope { GW_SERVICE, GW_BUCKET, GW_OBJECT };
+enum gw_scope {
+        GW_SERVICE,
+        GW_BUCKET,
+        GW_OBJECT,
+        GW_RESERVED     /* a path below /_millrace/, which no bucket can have */
+};
+#define GW_RESERVED_NAME "_millrace"
 enum gw_body_kind {
         GW_BODY_NONE,   /* what comes is checked and dropped */
         GW_BODY_XML,
-        GW_BODY_DATA    /* an object's bytes */
+        GW_BODY_DATA,   /* an object's bytes */
+        GW_BODY_KEPT    /* kept as it is, up to GW_KEPT_MAX */
 };
 
 /* One S3 operation. */
@@ -23,6 +30,7 @@ struct gw_op {
         const char *method;
         enum gw_scope scope;
         const char *sub;                /* query parameter that selects it, or NULL */
+        const char *path;               /* GW_RESERVED: behind the reserved name, all below it if it ends in a slash; else NULL */
         const char *header;             /* header that selects it, or NULL */
         enum gw_body_kind body;
         bool no_bucket;                 /* the bucket need not exist */
@@ -40,6 +48,8 @@ extern const struct gw_op gw_op_none;
 /* The operation of a request, or why there is none: METHOD_NOT_ALLOWED, NOT_IMPLEMENTED, INVALID_ARGUMENT (two sub-resources). */
 enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s3_query *query,
                        const struct s3_header *headers, unsigned header_count, const struct gw_op **out);
+/* The operation of a reserved path: METHOD_NOT_ALLOWED where it has others; INVALID_BUCKET_NAME where there is none. */
+enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const struct gw_op **out);
 unsigned gw_op_index(const struct gw_op *op);
 
 #endif
