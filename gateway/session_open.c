@@ -145,10 +145,10 @@ static char *answer_text(const struct rdx_opened *opened)
         s3_date_format_iso(lp_wall_ms() + (int64_t)opened->expires_ms, expires);
         for (i = 0; i < opened->endpoint_count; i++)
                 json_array_append_new(endpoints, endpoint_json(&opened->endpoint[i]));
-        answer = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "version", (int)RDX_VERSION, "session", session,
-                           "server_nonce", nonce, "rights", scheme_name(opened->rights), "expires", expires, "expires_ms",
-                           (json_int_t)opened->expires_ms, "connect_ms", (json_int_t)opened->connect_ms, "endpoints",
-                           endpoints, "limits", limits_json(&opened->limits));
+        answer = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "version", (int)RDX_VERSION, "session",
+                           session, "server_nonce", nonce, "rights", scheme_name(opened->rights), "expires", expires,
+                           "expires_ms", (json_int_t)opened->expires_ms, "connect_ms", (json_int_t)opened->connect_ms,
+                           "endpoints", endpoints, "limits", limits_json(&opened->limits));
         if (answer != NULL)
                 text = json_dumps(answer, JSON_COMPACT);
         json_decref(answer);

@@ -23,7 +23,7 @@ _Static_assert(LP_SLOT_UNIT <= RDX_WRITE_MAX, "a span is one WRITE");
 struct piece {
         struct rdx_write write;
         struct gw_transfer *transfer;
-        const uint8_t *span;    /* of the engine's, to be let go; NULL: it was copied */
+        const uint8_t *span; /* of the engine's, to be let go; NULL: it was copied */
         bool busy;
 };
 
@@ -32,16 +32,16 @@ struct gw_transfer {
         struct rdx_request rdx;
         struct gw_request *req; /* NULL: dropped */
         struct gw_loop *loop;
-        struct eng_get *get;    /* from gw_transfer_send() on */
+        struct eng_get *get; /* from gw_transfer_send() on */
         unsigned status;
-        uint64_t given, len;    /* handed over, to be handed over */
-        bool begun, closed;     /* the gate: finish or abandon was called */
+        uint64_t given, len; /* handed over, to be handed over */
+        bool begun, closed;  /* the gate: finish or abandon was called */
         int error;
-        const uint8_t *span;    /* the engine's last, and what of it was not handed over */
+        const uint8_t *span; /* the engine's last, and what of it was not handed over */
         size_t span_left;
         struct lp_reserve reserve;
         bool reserving, reserved, bounce_busy;
-        uint8_t *bounce;        /* a slot for what does not lie in the arena */
+        uint8_t *bounce; /* a slot for what does not lie in the arena */
         struct piece piece[PIECES];
 };
 
@@ -198,8 +198,8 @@ static int give(struct gw_transfer *t, struct piece *piece)
         piece->transfer = t;
         piece->busy = true;
         piece->span = in_arena ? from : NULL;
-        piece->write = (struct rdx_write){
-                .buf = (void *)from, .len = (uint32_t)n, .offset = t->given, .done = piece_done};
+        piece->write =
+                (struct rdx_write){.buf = (void *)from, .len = (uint32_t)n, .offset = t->given, .done = piece_done};
         if (!in_arena) {
                 memcpy(t->bounce, from, n);
                 t->bounce_busy = true;

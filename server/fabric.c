@@ -47,10 +47,11 @@ static int start(const struct srv_loops *loops, struct rdx_server *rdma, struct 
         int rv = register_arenas(loops, rdma);
 
         if (rv != 0)
-                return srv_fail(error, rv,
-                                "rdma_listen: cannot register buffers with the device: %s (see the limit of locked memory, "
-                                "ulimit -l)",
-                                strerror(-rv));
+                return srv_fail(
+                        error, rv,
+                        "rdma_listen: cannot register buffers with the device: %s (see the limit of locked memory, "
+                        "ulimit -l)",
+                        strerror(-rv));
         rv = rdx_server_start(rdma);
         return rv == 0 ? 0 : srv_fail(error, rv, "rdma_listen: cannot start: %s", strerror(-rv));
 }

@@ -106,8 +106,8 @@ static void do_connect(char *line)
         struct rdx_grant grant = {0};
         int rv;
 
-        if (sscanf(line, "%64s %32s %32s %32s %16s %u %63s %u %u %u %u %u", key, client_nonce, server_nonce, session, boot,
-                   &rights, address, &port, &endpoint, &grant.requests, &grant.messages, &grant.receives) != 12 ||
+        if (sscanf(line, "%64s %32s %32s %32s %16s %u %63s %u %u %u %u %u", key, client_nonce, server_nonce, session,
+                   boot, &rights, address, &port, &endpoint, &grant.requests, &grant.messages, &grant.receives) != 12 ||
             !rdx_unhex(key, strlen(key), grant.signing_key, RDX_KEY_LEN) ||
             !rdx_unhex(client_nonce, strlen(client_nonce), grant.client_nonce, RDX_NONCE_LEN) ||
             !rdx_unhex(server_nonce, strlen(server_nonce), grant.server_nonce, RDX_NONCE_LEN) ||
@@ -260,8 +260,8 @@ static const struct {
         const char *name;
         void (*run)(char *line);
 } commands[] = {
-        {"link", do_link}, {"memory", do_memory}, {"connect", do_connect}, {"grip", do_grip}, {"wait", do_wait},
-        {"close", do_close}, {"save", do_save}, {"load", do_load}, {"get", do_get}, {"fence", do_fence},
+        {"link", do_link},   {"memory", do_memory}, {"connect", do_connect}, {"grip", do_grip}, {"wait", do_wait},
+        {"close", do_close}, {"save", do_save},     {"load", do_load},       {"get", do_get},   {"fence", do_fence},
 };
 
 static void run(char *line)

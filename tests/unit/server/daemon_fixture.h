@@ -42,7 +42,7 @@ struct daemon_fixture {
 
 struct fx_reply {
         long status; /* 0: no answer */
-        char body[131072];
+        char body[262144];
         size_t len;
 };
 
