@@ -125,6 +125,47 @@ def test_large_objects_are_not_copied(site, session):
     assert metric(site, "millrace_rdma_writes_total") - before[1] == 18
 
 
+def spoil(drive):
+    """Damages what stands in a drive's segments, here and there."""
+    for path in (drive / "data").iterdir():
+        if not path.is_file():
+            continue
+        with open(path, "r+b") as file:
+            for offset in range(8 * KIB, path.stat().st_size, 700 * KIB):
+                file.seek(offset)
+                file.write(b"damaged!" * 16)
+
+
+def test_damage_and_a_missing_drive():
+    """Degraded reads: the engine changes its buffers in the middle, while writes from them are under way, and repairs."""
+    daemon = rdma_daemon(drives=4, ec="2+2").start()
+    try:
+        user = RawClient(daemon.host, daemon.port, daemon.access_key, daemon.secret_key)
+        data = random.Random(SEED).randbytes(33 * MIB + 77)
+        assert user.request("PUT", "/bucket").status == 200
+        assert user.request("PUT", "/bucket/key", body=data).status == 200
+        with Session(daemon, memory=40 * MIB) as session:
+            spoil(daemon.drives[0])
+            for offset, length in ((0, len(data)), (MIB + 5, 9 * MIB), (0, len(data))):
+                text = f"bytes={offset}-{offset + length - 1}"
+                answer, memory = session.get("/bucket/key", length, headers={"range": text})
+                written(answer, data[offset:offset + length], 206)
+                assert memory == data[offset:offset + length]
+            assert metric(daemon, "millrace_repaired_reads_total") > 0
+        daemon.stop()
+        daemon.format = False
+        shutil.move(daemon.drives[0], daemon.folder / "away")
+        daemon.drives = daemon.drives[1:]
+        daemon.start()
+        with Session(daemon, memory=40 * MIB) as session:
+            answer, memory = session.get("/bucket/key", len(data))
+            written(answer, data)
+            assert memory == data
+        daemon.stop()
+    finally:
+        daemon.discard()
+
+
 # ---- request numbers and keys ------------------------------------------------------------------------------------------
 
 def test_a_number_counts_once(site, session):
