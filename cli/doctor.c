@@ -32,6 +32,7 @@ int cli_doctor(struct cli_call *call)
         cli_doctor_kernel(&report);
         cli_doctor_limits(&report);
         cli_doctor_rdma(&report, NULL);
+        cli_doctor_verbs(&report);
         cli_doctor_clock(&report);
         if (call->drive_count == 0)
                 cli_find(&report, CLI_NOTE, "drives", "name the folders of a store's drives with --drive DIR",

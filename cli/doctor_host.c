@@ -4,6 +4,9 @@
  */
 #include "doctor.h"
 
+#include "rdma_transport.h"
+
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <liburing.h>
@@ -156,6 +159,45 @@ static void read_line(const char *path, char *out, size_t size)
         if (fgets(out, (int)size, file) != NULL)
                 out[strcspn(out, "\n")] = '\0';
         fclose(file);
+}
+
+/* The rights schemes that a device can serve, narrowest first. */
+static const char *schemes(unsigned rights, char *out, size_t size)
+{
+        snprintf(out, size, "%s%s%s%s", rights & RDX_RIGHTS_WINDOW2 ? " window2" : "",
+                 rights & RDX_RIGHTS_WINDOW1 ? " window1" : "", rights & RDX_RIGHTS_REGION ? " region" : "",
+                 rights == 0 ? " none" : "");
+        return out;
+}
+
+/* A GID that holds an IPv4 address reads as one. */
+static const char *gid_text(const uint8_t gid[RDX_GID_LEN], char out[INET6_ADDRSTRLEN])
+{
+        return inet_ntop(AF_INET6, gid, out, INET6_ADDRSTRLEN) != NULL ? out : "?";
+}
+
+static void say_device(void *arg, const struct rdx_device_info *device)
+{
+        char gid[INET6_ADDRSTRLEN], text[64];
+
+        cli_find(arg, device->up ? CLI_GOOD : CLI_NOTE, "RDMA by verbs", "its link is down: see rdma link, ibv_devinfo",
+                 "%s: %s, GID %s, MTU %u; windows: type 1 %s, type 2 %s; DC %s; on-demand paging %s; rights:%s",
+                 device->name, device->link, gid_text(device->gid, gid), device->mtu, device->window1 ? "yes" : "no",
+                 device->window2 ? "yes" : "no", device->dc ? "yes" : "no", device->on_demand_paging ? "yes" : "no",
+                 schemes(device->rights, text, sizeof(text)));
+}
+
+void cli_doctor_verbs(struct cli_report *report)
+{
+        int rv = rdx_verbs()->devices(say_device, report);
+
+        if (rv == -ENOSYS)
+                cli_find(report, CLI_NOTE, "RDMA by verbs",
+                         "packages libibverbs1 and librdmacm1, where there is a device", "the libraries are not there");
+        else if (rv < 0)
+                cli_find(report, CLI_NOTE, "RDMA by verbs", NULL, "no devices can be listed: %s", strerror(-rv));
+        else if (rv == 0)
+                cli_find(report, CLI_NOTE, "RDMA by verbs", NULL, "no device");
 }
 
 void cli_doctor_rdma(struct cli_report *report, const char *class_folder)

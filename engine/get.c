@@ -9,6 +9,7 @@
 #include "engine/get.h"
 #include "engine/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +274,7 @@ static void locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         s->last = (unsigned)((s->hi - 1) / s->unit);
         s->bad = 0;
         s->pending = 0;
+        s->held = 0;
         s->degraded = false;
         memset(s->state_of, 0, sizeof(s->state_of));
         memset(s->slot, 0, sizeof(s->slot));
@@ -617,8 +619,8 @@ static void degrade(struct eng_get *get)
         struct get_stripe *s = &get->stripes[get->current];
         int rv;
 
-        if (s->state == STRIPE_READY)
-                return; /* handed out first */
+        if (s->state == STRIPE_READY || get->stripes[0].held != 0 || get->stripes[1].held != 0)
+                return; /* handed out first, and let go */
         drop_stripes(get);
         unreserve(get);
         get->ahead = get->pos;
@@ -710,18 +712,34 @@ static int give(struct eng_get *get, const uint8_t *data, size_t n, const uint8_
         return 0;
 }
 
-/* The stripe that was handed out to its end makes room for the next. */
+static bool handed_out(const struct get_stripe *s)
+{
+        return s->state == STRIPE_READY && s->at == s->hi;
+}
+
+static bool in_use(const struct get_stripe *s)
+{
+        return s->repairs != 0 || s->held != 0;
+}
+
+/* A stripe that was handed out to its end makes room for the next; one of which spans are held stays while the other is handed out. */
 static void advance(struct eng_get *get)
 {
-        struct get_stripe *s = &get->stripes[get->current];
+        struct get_stripe *s = &get->stripes[get->current], *other = &get->stripes[get->current ^ 1];
+        bool moved = false;
 
-        if (s->state != STRIPE_READY || s->at < s->hi)
-                return;
-        if (s->repairs != 0)
-                return;
-        drop_stripe(get, s);
-        get->current ^= 1;
-        fill(get);
+        if (handed_out(other) && !in_use(other)) {
+                drop_stripe(get, other);
+                moved = true;
+        }
+        if (handed_out(s) && s->repairs == 0 && (s->held == 0 || !handed_out(other))) {
+                if (s->held == 0)
+                        drop_stripe(get, s);
+                get->current ^= 1;
+                moved = true;
+        }
+        if (moved)
+                fill(get);
 }
 
 int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
@@ -751,7 +769,37 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         n = (uint64_t)(u + 1) * s->unit < s->hi ? (uint64_t)(u + 1) * s->unit - s->at : s->hi - s->at;
         *data = (const uint8_t *)s->slot[u] + LP_SLOT_HEADER + s->at % s->unit;
         s->at += n;
+        s->held += get->holding;
         return give(get, *data, n, data, len);
+}
+
+void eng_get_hold(struct eng_get *get)
+{
+        get->holding = true;
+}
+
+static bool lies_in(const struct get_stripe *s, const uint8_t *data)
+{
+        unsigned u;
+
+        for (u = s->first; s->held != 0 && u <= s->last; u++)
+                if (s->slot[u] != NULL && (uintptr_t)data - (uintptr_t)s->slot[u] < LP_SLOT_SIZE)
+                        return true;
+        return false;
+}
+
+void eng_get_let_go(struct eng_get *get, const uint8_t *data)
+{
+        struct get_stripe *s = get->stripes;
+
+        if (s == NULL)
+                return; /* inline bytes stay as long as the object is open */
+        if (!lies_in(s, data))
+                s++;
+        assert(lies_in(s, data));
+        get->waiting = false; /* who lets go asks again */
+        if (--s->held == 0)
+                settle(get);
 }
 
 void eng_get_sum(struct eng_get *get)

@@ -31,6 +31,7 @@ struct get_stripe {
         unsigned first, last;          /* data units of [lo, hi) */
         bool degraded;
         unsigned pending, repairs;
+        unsigned held;                 /* spans handed out and not let go */
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
         uint8_t state_of[ERA_MAX_SHARDS];
         uint64_t began;                /* lp_clock() */
@@ -60,6 +61,7 @@ struct eng_get {
         void *wake_arg;
         bool waiting, degrading;
         bool summing;                  /* crc is wanted */
+        bool holding;                  /* spans stay until they are let go */
         bool closed;                   /* by the caller */
         bool closing;                  /* the message of that has run: ends with the last I/O */
         struct lp_msg close_msg;

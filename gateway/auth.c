@@ -2,6 +2,7 @@
  * auth.c - who sent a request. On the request's loop; signing keys (four HMACs) are cached per loop and forgotten when credentials change.
  */
 #include "auth.h"
+#include "session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 
 #define REASON_TEXT 512u
 
-static void signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
-                        struct s3_signing_key *out)
+void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
+                    struct s3_signing_key *out)
 {
         const char *region = loop->gw->region;
         struct gw_key_cached *slot = &loop->keys[0];
@@ -198,6 +199,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 .header_count = req->header_count,
         };
         const struct gw_credential *credential;
+        struct gw_credential of_session;
         enum s3_auth_reason reason = s3_auth_parse(&signed_request, auth);
         int64_t now = lp_wall_ms();
         enum s3_error error;
@@ -216,6 +218,8 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 return false;
         }
         credential = gw_credentials_find(loop, auth->access_key);
+        if (credential == NULL && gw_session_credential(loop, auth->access_key, &of_session))
+                credential = &of_session;
         if (credential == NULL) {
                 gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL, access_key_element(req, auth->access_key));
                 return false;
@@ -224,7 +228,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 reason = s3_auth_verify_v2(&signed_request, auth, s3_str_of(credential->secret_key),
                                            req->virtual_host ? req->bucket : (struct s3_str){NULL, 0}, now);
         } else {
-                signing_key(loop, credential, auth->scope_date, key);
+                gw_signing_key(loop, credential, auth->scope_date, key);
                 reason = s3_auth_verify(&signed_request, auth, key, region, now);
         }
         if (reason != S3_AUTH_OK) {
@@ -232,6 +236,8 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 return false;
         }
         req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        if (!gw_session_accept(req, credential == &of_session))
+                return false;
         error = auth->kind != S3_AUTH_HEADER ? take_query_headers(req) : S3_OK;
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);

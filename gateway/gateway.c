@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ops.h"
+#include "rdma.h"
 
 #define DEFAULT(value, fallback) ((value) != 0 ? (value) : (fallback))
 
@@ -135,6 +136,23 @@ static void credentials_put(struct gw_credentials *c)
         free(c);
 }
 
+static bool holds(const struct gw_credential *list, unsigned count, const struct gw_credential *one)
+{
+        for (unsigned i = 0; i < count; i++)
+                if (strcmp(list[i].access_key, one->access_key) == 0 && strcmp(list[i].secret_key, one->secret_key) == 0)
+                        return true;
+        return false;
+}
+
+/* Sessions end with the credentials that opened them. */
+static void revoke_sessions(struct gw_gateway *gw, const struct gw_credentials *old, const struct gw_credential *list,
+                            unsigned count)
+{
+        for (unsigned i = 0; gw->rdma != NULL && old != NULL && i < old->count; i++)
+                if (!holds(list, count, &old->list[i]))
+                        rdx_sessions_revoke(gw->rdma, old->list[i].access_key);
+}
+
 int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count)
 {
         struct gw_credentials *c = calloc(1, sizeof(*c) + count * sizeof(c->list[0])), *old;
@@ -149,6 +167,7 @@ int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, 
         gw->credentials = c;
         atomic_fetch_add(&gw->credentials_generation, 1);
         pthread_mutex_unlock(&gw->lock);
+        revoke_sessions(gw, old, list, count);
         credentials_put(old);
         return 0;
 }
@@ -245,6 +264,7 @@ int gw_new(const struct gw_options *options, struct gw_gateway **out)
         }
         pthread_mutex_init(&gw->lock, NULL);
         gw->store = options->store;
+        gw->rdma = options->rdma;
         gw->loop_count = options->loop_count;
         gw->access = options->access;
         gw->access_arg = options->access_arg;

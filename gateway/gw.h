@@ -126,6 +126,7 @@ struct gw_loop {
 
 struct gw_gateway {
         struct eng_store *store;
+        struct rdx_server *rdma;                /* NULL: none */
         struct gw_limits limits;
         char region[S3_REGION_MAX + 1];
         char domain_text[1024];

@@ -5,6 +5,7 @@
  * x-millrace-crc32c; larger ones are streamed, and carry it behind their last byte where the client asks for that.
  */
 #include "ops.h"
+#include "session.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -203,13 +204,13 @@ static bool conditions_hold(struct gw_request *req, const struct eng_object *obj
 
 /* ---- the answer --------------------------------------------------------------------------------------------- */
 
-static void crc_header(struct gw_request *req)
+void gw_crc_header(struct gw_request *req, const struct eng_get *get)
 {
         uint8_t value[S3_CHECKSUM_MAX];
         char text[S3_CHECKSUM_TEXT];
         size_t len;
 
-        s3_checksum_from_crc(S3_CRC32C, eng_get_crc32c(req->get), value);
+        s3_checksum_from_crc(S3_CRC32C, eng_get_crc32c(get), value);
         len = s3_checksum_format(S3_CRC32C, value, 0, text);
         gw_reply_header_str(req, "x-millrace-crc32c", (struct s3_str){text, len});
 }
@@ -250,7 +251,7 @@ static void gather(void *arg)
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
                 return;
         }
-        crc_header(req);
+        gw_crc_header(req, req->get);
         buffer = work->buffer;
         work->buffer = NULL;
         gw_reply_buffer(req, work->partial ? 206 : 200, buffer, work->len);
@@ -270,6 +271,8 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
         bool small = work->len <= GW_SMALL_GET;
         int rv;
 
+        if (req->rdma != NULL && gw_transfer_send(req, work->partial ? 206 : 200, work->offset, work->len))
+                return;
         if (small) {
                 work->buffer = malloc(work->len + 1);
                 req->release = free_work;
@@ -368,6 +371,15 @@ static void opened(void *arg, int rv, struct eng_get *get)
         }
         req->get = get;
         answer(req);
+}
+
+/* The number of a session's request is used up before anything can go wrong with it. */
+void gw_begin_get(struct gw_request *req)
+{
+        if (req->rdma != NULL)
+                gw_transfer_begin(req);
+        else
+                gw_begin_done(req);
 }
 
 void gw_run_get(struct gw_request *req)

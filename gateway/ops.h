@@ -26,6 +26,7 @@ void gw_run_list_versions(struct gw_request *req);
 void gw_run_list_uploads(struct gw_request *req);
 void gw_run_list_parts(struct gw_request *req);
 
+void gw_begin_get(struct gw_request *req);
 void gw_run_get(struct gw_request *req);
 void gw_run_attributes(struct gw_request *req);
 void gw_begin_put(struct gw_request *req);
@@ -45,6 +46,9 @@ void gw_run_complete(struct gw_request *req);
 
 void gw_begin_batch(struct gw_request *req);
 void gw_run_batch(struct gw_request *req);
+void gw_begin_session_open(struct gw_request *req);
+void gw_run_session_open(struct gw_request *req);
+void gw_run_session_end(struct gw_request *req);
 
 /* ---- shared ---- */
 
@@ -72,6 +76,8 @@ bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *
 
 /* Headers of an object: ETag, Last-Modified, metadata, checksum (unless partial). False: no memory, answered. */
 bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial);
+/* x-millrace-crc32c of what get has handed out. */
+void gw_crc_header(struct gw_request *req, const struct eng_get *get);
 char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts);
 
 /* versionId: only "null" is one of ours. False: answered. */

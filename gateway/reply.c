@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "ops.h"
+#include "session.h"
 
 #define HEADERS_FIRST 24u
 #define ERROR_DOC_MAX (64u << 10)
@@ -244,6 +245,8 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
 
         if (req->closing || req->loop->draining)
                 ok = ok && MHD_add_response_header(response, "Connection", "close") == MHD_YES;
+        if (a->status >= 300 && gw_session_none_posted(req))
+                ok = ok && MHD_add_response_header(response, "x-millrace-rdma-posted", "none") == MHD_YES;
         /* A value the library refuses (none should be left) is not worth the answer. */
         for (unsigned i = 0; i < a->header_count; i++)
                 MHD_add_response_header(response, a->headers[i].name,

@@ -5,6 +5,7 @@
  * library closes no suspended connection, and only a closed or finished one is completed. I9: structures are bounded by connections.
  */
 #include "request.h"
+#include "session.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -153,6 +154,8 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target)
 
 void gw_request_release(struct gw_request *req)
 {
+        if (req->rdma != NULL)
+                gw_transfer_drop(req);
         if (req->get != NULL) {
                 eng_get_close(req->get);
                 req->get = NULL;

@@ -78,6 +78,7 @@ struct gw_request {
         /* who and what */
         const struct gw_op *op;
         const char *access_key;         /* NULL: not authenticated */
+        struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
         uint64_t bucket_id;
 
         /* work */

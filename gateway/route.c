@@ -151,8 +151,18 @@ const struct gw_op gw_ops[] = {
         OBJECT_CONFIG("GetObjectTagging", "tagging"),
         OBJECT_CONFIG("GetObjectLegalHold", "legal-hold"),
         OBJECT_CONFIG("GetObjectRetention", "retention"),
-        {.name = "GetObject", .method = "GET", .scope = GW_OBJECT, .permission = "s3:GetObject", .run = gw_run_get},
-        {.name = "HeadObject", .method = "HEAD", .scope = GW_OBJECT, .permission = "s3:GetObject", .run = gw_run_get},
+        {.name = "GetObject",
+         .method = "GET",
+         .scope = GW_OBJECT,
+         .permission = "s3:GetObject",
+         .begin = gw_begin_get,
+         .run = gw_run_get},
+        {.name = "HeadObject",
+         .method = "HEAD",
+         .scope = GW_OBJECT,
+         .permission = "s3:GetObject",
+         .begin = gw_begin_get,
+         .run = gw_run_get},
         {.name = "UploadPartCopy",
          .method = "PUT",
          .scope = GW_OBJECT,
@@ -222,6 +232,22 @@ const struct gw_op gw_ops[] = {
          .permission = "s3:GetObject", /* of each entry */
          .begin = gw_begin_batch,
          .run = gw_run_batch},
+        {.name = "OpenRDMASession",
+         .method = "POST",
+         .scope = GW_RESERVED,
+         .path = "rdma/v1/sessions",
+         .body = GW_BODY_KEPT,
+         .no_bucket = true,
+         .permission = "s3:GetObject", /* of each request on it */
+         .begin = gw_begin_session_open,
+         .run = gw_run_session_open},
+        {.name = "EndRDMASession",
+         .method = "DELETE",
+         .scope = GW_RESERVED,
+         .path = "rdma/v1/sessions/",
+         .no_bucket = true,
+         .permission = "s3:GetObject",
+         .run = gw_run_session_end},
 };
 
 const unsigned gw_op_count = sizeof(gw_ops) / sizeof(gw_ops[0]);
@@ -376,6 +402,16 @@ enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s
         return no_op(method, scope, sub);
 }
 
+/* A path that ends in a slash is that of all below it. */
+static bool path_fits(const char *wanted, struct s3_str path)
+{
+        size_t len = strlen(wanted);
+
+        if (wanted[len - 1] != '/')
+                return s3_str_eq(path, s3_str_of(wanted));
+        return path.len > len && memcmp(path.data, wanted, len) == 0;
+}
+
 enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const struct gw_op **out)
 {
         enum s3_error error = S3_ERR_INVALID_BUCKET_NAME;
@@ -383,7 +419,7 @@ enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const 
         for (unsigned i = 0; i < gw_op_count; i++) {
                 const struct gw_op *op = &gw_ops[i];
 
-                if (op->scope != GW_RESERVED || !s3_str_eq(path, s3_str_of(op->path)))
+                if (op->scope != GW_RESERVED || !path_fits(op->path, path))
                         continue;
                 error = S3_ERR_METHOD_NOT_ALLOWED;
                 if (s3_str_eq(method, s3_str_of(op->method))) {

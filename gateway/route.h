@@ -30,7 +30,7 @@ struct gw_op {
         const char *method;
         enum gw_scope scope;
         const char *sub;                /* query parameter that selects it, or NULL */
-        const char *path;               /* GW_RESERVED: behind the reserved name; else NULL */
+        const char *path;               /* GW_RESERVED: behind the reserved name, all below it if it ends in a slash; else NULL */
         const char *header;             /* header that selects it, or NULL */
         enum gw_body_kind body;
         bool no_bucket;                 /* the bucket need not exist */

@@ -265,6 +265,13 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len);
 /* CRC32C of exactly the bytes handed out since start; computed only if eng_get_sum() was called before it. */
 void eng_get_sum(struct eng_get *get);
 uint32_t eng_get_crc32c(const struct eng_get *get);
+/*
+ * For who hands spans on without copying them. After eng_get_hold(), called before eng_get_start(), each span stays as it is until eng_get_let_go()
+ * is called with its first byte, once for each, in any order; the engine reads on in the buffers that are left, and eng_get_next() is worth asking
+ * again behind each eng_get_let_go(). All must be let go before the next eng_get_start() and before eng_get_close() (I7).
+ */
+void eng_get_hold(struct eng_get *get);
+void eng_get_let_go(struct eng_get *get, const uint8_t *data);
 /* Any state, also in the middle of reading; frees when the last I/O has come back (I7). */
 void eng_get_close(struct eng_get *get);
 

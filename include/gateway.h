@@ -16,6 +16,8 @@
 
 struct eng_store;
 struct gw_gateway;
+struct rdx_batch;
+struct rdx_server;
 
 /* One user. Today there is one, root; requests are looked up by access key. */
 struct gw_credential {
@@ -51,6 +53,7 @@ struct gw_options {
         const char *region;            /* default us-east-1 */
         const char *domains;           /* comma-separated suffixes for virtual-host addressing; may be "" */
         struct gw_limits limits;       /* 0 in a field: its default */
+        struct rdx_server *rdma;       /* its loops are these; NULL: no RDMA. Stopped before gw_free(), freed after it */
         void (*access)(void *arg, const struct gw_access *line); /* NULL: no log */
         void *access_arg;
 };
@@ -63,6 +66,8 @@ int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, 
 int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem);
 /* Before the loops run. Takes over a bound, listening, non-blocking socket if it answers 0. May be called more than once per loop (several listeners). */
 int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls);
+/* On one of the loops: executes a batch of a session's; see rdma.h. */
+void gw_rdma_batch(struct gw_gateway *gw, struct rdx_batch *batch);
 /* Any thread: stop accepting, answer what runs with Connection: close. */
 void gw_drain(struct gw_gateway *gw);
 /* Any thread: requests being served now, connections open now. */

@@ -182,6 +182,8 @@ bool lp_reserve_contended(const struct lp_loop *loop, enum lp_share share);
 /* Somebody has waited for LP_LINE_STANDING_NS. */
 bool lp_reserve_standing(const struct lp_loop *loop, enum lp_share share);
 unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share);
+/* Any thread. The memory that all slots lie in, for who registers it elsewhere too; it stays from lp_loop_new() to lp_loop_free(). No slots: NULL and 0. */
+void lp_arena_memory(const struct lp_loop *loop, void **base, size_t *len);
 
 /* Draws a slot from an earlier reservation (never NULL if the caller keeps to its reservation), gives one back. */
 void *lp_slot_get(struct lp_loop *loop);

@@ -147,6 +147,18 @@ struct s3_header {
           "A conflicting conditional operation is currently in progress against this resource. Please try again.")     \
         X(PRECONDITION_FAILED, "PreconditionFailed", 412,                                                              \
           "At least one of the pre-conditions you specified did not hold")                                             \
+        X(RDMA_DECLINED, "RDMADeclined", 501,                                                                          \
+          "Not over RDMA: send it with a body.")                                                                       \
+        X(RDMA_NOT_SUPPORTED, "RDMANotSupported", 501,                                                                 \
+          "This server has no RDMA.")                                                                                  \
+        X(RDMA_REQUEST_REPEATED, "RDMARequestRepeated", 409,                                                           \
+          "A request of this session had this number before, or it is out of range.")                                  \
+        X(RDMA_RIGHTS_UNSUPPORTED, "RDMARightsUnsupported", 400,                                                       \
+          "No scheme of rights is in common.")                                                                         \
+        X(RDMA_VERSION_UNSUPPORTED, "RDMAVersionUnsupported", 400,                                                     \
+          "No version of the protocol is in common.")                                                                  \
+        X(RDMA_WINDOW_TOO_SMALL, "RDMAWindowTooSmall", 400,                                                            \
+          "The window has no room for the bytes that are asked for.")                                                  \
         X(REQUEST_HEADERS_TOO_LARGE, "RequestHeaderSectionTooLarge", 400,                                              \
           "Your request header section exceeds the maximum allowed request header section size.")                      \
         X(REQUEST_TIMEOUT, "RequestTimeout", 400,                                                                      \

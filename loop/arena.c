@@ -292,3 +292,9 @@ unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share)
 {
         return loop->arena.shares[share].slots;
 }
+
+void lp_arena_memory(const struct lp_loop *loop, void **base, size_t *len)
+{
+        *base = loop->arena.slots > 0 ? loop->arena.base : NULL;
+        *len = loop->arena.slots > 0 ? loop->arena.size : 0;
+}

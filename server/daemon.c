@@ -130,6 +130,7 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
                 .loop_count = d->loops.count,
                 .region = s->region,
                 .domains = s->domain,
+                .rdma = d->rdma,
                 .limits = {.connections = (unsigned)((s->max_connections + d->loops.count - 1) / d->loops.count),
                            .idle_ms = s->idle_timeout,
                            .request_ms = s->request_timeout,
@@ -154,6 +155,14 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         return rv;
 }
 
+/* On a loop, and so behind everything that is opened here. */
+static void run_batch(void *arg, struct rdx_batch *batch)
+{
+        const struct srv_daemon *d = arg;
+
+        gw_rdma_batch(d->gateway, batch);
+}
+
 static int open_admin(struct srv_daemon *d, struct srv_error *error)
 {
         struct srv_admin_options options = {
@@ -162,6 +171,7 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                            .loops = d->loops.loops,
                            .loop_count = d->loops.count,
                            .access_log = d->access_log,
+                           .rdma = d->rdma,
                            .started_ms = d->started_ms},
                 .region = d->settings->region,
                 .fd = d->admin_listener.fds[0],
@@ -197,6 +207,8 @@ static int open_all(struct srv_daemon *d, struct srv_error *error)
         if (rv == 0)
                 rv = load_credentials(d, error);
         if (rv == 0)
+                rv = srv_rdma_open(d->settings, &d->loops, run_batch, d, &d->rdma, error);
+        if (rv == 0)
                 rv = open_gateway(d, error);
         if (rv == 0)
                 rv = srv_loops_start(&d->loops, error);
@@ -217,11 +229,15 @@ static void close_all(struct srv_daemon *d)
         if (d->admin != NULL)
                 srv_admin_stop(d->admin);
         srv_loops_stop(&d->loops);
+        if (d->rdma != NULL)
+                rdx_server_stop(d->rdma); /* from here on no device touches the arenas (I7) */
         srv_loops_drain(&d->loops);
         if (d->gateway != NULL)
                 gw_free(d->gateway);
+        srv_loops_drain(&d->loops); /* transfers that requests were still in have let go of what they read */
         if (d->store != NULL)
                 eng_store_close(d->store);
+        rdx_server_free(d->rdma);
         srv_loops_free(&d->loops);
         srv_admin_free(d->admin);
         srv_access_log_close(d->access_log);

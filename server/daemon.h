@@ -9,6 +9,7 @@
 #include "server/credentials.h"
 #include "server/listeners.h"
 #include "server/loops.h"
+#include "server/fabric.h"
 
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
 
@@ -20,6 +21,7 @@ struct srv_daemon {
         struct eng_store *store;
         struct srv_credentials credentials;
         struct srv_access_log *access_log; /* NULL: none */
+        struct rdx_server *rdma; /* NULL: none */
         struct gw_gateway *gateway;
         struct srv_admin *admin;
         int signal_fd;

@@ -86,6 +86,8 @@ void srv_figures_read(const struct srv_figures_source *source, struct srv_figure
                 lp_stats_read(source->loops[i], &out->loops[i]);
         if (source->access_log != NULL)
                 srv_access_log_stats(source->access_log, &out->access);
+        if (source->rdma != NULL)
+                rdx_stats_read(source->rdma, &out->rdma);
         read_process(&out->process);
         out->started_ms = source->started_ms;
         out->now_ms = lp_wall_ms();

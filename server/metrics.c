@@ -294,6 +294,50 @@ static void write_drive_steps(const struct metric *metric, const struct srv_figu
                 }
 }
 
+/* ---- RDMA ----------------------------------------------------------------------------------------- */
+
+static void write_rdma_ends(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned end;
+
+        for (end = 0; end < RDX_END_KINDS; end++)
+                fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", metric->name, rdx_end_name((enum rdx_end)end),
+                        figures->rdma.ended[end]);
+}
+
+static void write_rdma_declines(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i;
+
+        for (i = 0; i < RDX_DECLINE_KINDS; i++)
+                fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", metric->name, rdx_decline_name((enum rdx_decline)i),
+                        figures->rdma.declined[i]);
+}
+
+/* Buckets double from a microsecond on. */
+static void write_rdma_stages(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned stage, b;
+
+        for (stage = 0; stage < RDX_STAGE_KINDS; stage++) {
+                const char *name = rdx_stage_name((enum rdx_stage)stage);
+                uint64_t count = 0;
+
+                for (b = 0; b < RDX_LATENCY_BUCKETS; b++) {
+                        count += figures->rdma.latency[stage][b];
+                        fprintf(out, "%s_bucket{stage=\"%s\",le=\"", metric->name, name);
+                        if (b + 1 < RDX_LATENCY_BUCKETS)
+                                fprintf(out, "%.9g", (double)(1ull << b) / 1e6);
+                        else
+                                fputs("+Inf", out);
+                        fprintf(out, "\"} %" PRIu64 "\n", count);
+                }
+                fprintf(out, "%s_sum{stage=\"%s\"} %.6f\n", metric->name, name,
+                        (double)figures->rdma.latency_ns[stage] / 1e9);
+                fprintf(out, "%s_count{stage=\"%s\"} %" PRIu64 "\n", metric->name, name, count);
+        }
+}
+
 /* ---- the table ------------------------------------------------------------------------------------ */
 
 #define IN(member)       .offset = offsetof(struct srv_figures, member)
@@ -464,6 +508,37 @@ static const struct metric metrics[] = {
          write_loop_shares, IN_LOOP(reserved)},
         {"millrace_arena_waiting", GAUGE, "loop, share (get, put, internal)", "Requests that wait for buffers.",
          write_loop_shares, IN_LOOP(reserve_waiting)},
+
+        {"millrace_rdma_sessions", GAUGE, "", "RDMA sessions open now.", write_u64, IN(rdma.sessions)},
+        {"millrace_rdma_sessions_opened_total", COUNTER, "", "RDMA sessions opened.", write_u64, IN(rdma.opened)},
+        {"millrace_rdma_sessions_ended_total", COUNTER, "reason",
+         "RDMA sessions that ended: request, expired, unconnected (nobody came), disconnect (the client left or died), revoked, "
+         "broke-rule, rights (the client's device refused), timeout (it did not answer), stalled, device (ours failed), failed (could "
+         "not be set up), shutdown.",
+         write_rdma_ends, WHOLE},
+        {"millrace_rdma_connected_total", COUNTER, "", "Queue pairs connected.", write_u64, IN(rdma.connected)},
+        {"millrace_rdma_rejected_total", COUNTER, "", "Connections refused: malformed, unknown, seen before, or no room.",
+         write_u64, IN(rdma.rejected)},
+        {"millrace_rdma_requests_total", COUNTER, "", "Requests over HTTP that a session took.", write_u64,
+         IN(rdma.requests)},
+        {"millrace_rdma_batches_total", COUNTER, "", "BATCH messages.", write_u64, IN(rdma.batches)},
+        {"millrace_rdma_batch_entries_total", COUNTER, "", "Entries of them.", write_u64, IN(rdma.entries)},
+        {"millrace_rdma_writes_total", COUNTER, "", "RDMA writes done.", write_u64, IN(rdma.writes)},
+        {"millrace_rdma_written_bytes_total", COUNTER, "", "Bytes written into clients' memory.", write_u64,
+         IN(rdma.bytes_written)},
+        {"millrace_rdma_reads_total", COUNTER, "", "RDMA reads done.", write_u64, IN(rdma.reads)},
+        {"millrace_rdma_read_bytes_total", COUNTER, "", "Bytes read from clients' memory.", write_u64,
+         IN(rdma.bytes_read)},
+        {"millrace_rdma_in_flight", GAUGE, "", "Work requests posted and not completed.", write_u64,
+         IN(rdma.in_flight)},
+        {"millrace_rdma_starved_total", COUNTER, "", "Times a loop had work and no room left on its device.", write_u64,
+         IN(rdma.starved)},
+        {"millrace_rdma_declined_total", COUNTER, "reason (off, device, policy, sse-c, queue-pairs)",
+         "Requests for RDMA that were answered over TCP.", write_rdma_declines, WHOLE},
+        {"millrace_rdma_seconds", HISTOGRAM, "stage",
+         "Stages of a transfer: queued (a write waits for its turn), wire (until its completion), notice (from the last byte given to the "
+         "end).",
+         write_rdma_stages, WHOLE},
 
         {"millrace_access_log_lines_total", COUNTER, "", "Lines taken for the access log.", write_u64,
          IN(access.lines)},

@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "gateway.h"
 #include "loop.h"
+#include "rdma.h"
 #include "server/access_log.h"
 
 #define SRV_LOOPS_MAX 256u
@@ -20,6 +21,7 @@ struct srv_figures_source {
         struct lp_loop *const *loops;
         unsigned loop_count;
         const struct srv_access_log *access_log; /* NULL: none */
+        const struct rdx_server *rdma;           /* NULL: none */
         int64_t started_ms;                      /* since 1970 */
 };
 
@@ -38,6 +40,7 @@ struct srv_figures {
         unsigned loop_count;
         struct lp_stats loops[SRV_LOOPS_MAX];
         struct srv_access_stats access;
+        struct rdx_stats rdma;
         struct srv_process_figures process;
         int64_t started_ms, now_ms;
 };

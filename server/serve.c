@@ -191,6 +191,7 @@ static void say_addresses(const struct srv_daemon *d)
         if (d->plain_listener.count > 0)
                 srv_log(SRV_LOG_INFO, "listening on %s", d->plain_listener.text);
         srv_log(SRV_LOG_INFO, "admin on %s", d->admin_listener.text);
+        srv_rdma_say(d->settings, d->rdma);
 }
 
 static void say_limits(const struct srv_daemon *d)

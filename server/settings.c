@@ -222,12 +222,21 @@ void srv_settings_free(struct srv_settings *settings)
 
 int srv_settings_check(const struct srv_settings *settings, struct srv_error *error)
 {
+        struct srv_address address;
+        const char *why = "";
+        unsigned i;
+
         if (settings->drive.count == 0)
                 return srv_fail(error, -EINVAL, "no --drive given: name the folder of each drive (see --help)");
         if (!settings->listen.set)
                 return srv_fail(error, -EINVAL, "listen: no address given");
         if (!settings->admin.set)
                 return srv_fail(error, -EINVAL, "admin: no address given");
+        if (settings->rdma_listen.count > SRV_RDMA_LISTEN_MAX)
+                return srv_fail(error, -EINVAL, "rdma_listen: is given more than %u times", SRV_RDMA_LISTEN_MAX);
+        for (i = 0; i < settings->rdma_listen.count; i++)
+                if (srv_parse_address(settings->rdma_listen.item[i], &address, &why) != 0)
+                        return srv_fail(error, -EINVAL, "rdma_listen: '%.200s' %s", settings->rdma_listen.item[i], why);
         if ((*settings->tls_cert != '\0') != (*settings->tls_key != '\0'))
                 return srv_fail(error, -EINVAL, "%s: given without %s",
                                 *settings->tls_cert != '\0' ? "tls_cert" : "tls_key",

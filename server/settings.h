@@ -14,6 +14,7 @@
 
 #define SRV_LIST_MAX  64u   /* entries of a setting that may be given more than once */
 #define SRV_VALUE_MAX 4096u /* bytes of one value */
+#define SRV_RDMA_LISTEN_MAX 8u
 
 struct srv_error {
         char text[512]; /* one line that names what is at fault */
@@ -106,6 +107,15 @@ struct srv_ec {
           "Access log, one JSON object a line. - is standard error; empty: none. Opened again on SIGHUP.")             \
         X(log_level, CHOICE, "info", 0, 0, "error|warning|info",                                                       \
           "Which of the daemon's own messages appear on standard error.")                                              \
+        X(rdma_listen, LIST, "", 0, 0, "ADDR:PORT",                                                                    \
+          "Address of an interface with RDMA on which sessions are connected; once for each, at most 8. The device is the one " \
+          "that has the address. None: no RDMA. Where there is no such device the daemon says so and serves without.") \
+        X(rdma_sessions, INT, "256", 1, 4096, "N", "RDMA sessions that may be open at once.")                          \
+        X(rdma_sessions_per_key, INT, "64", 1, 4096, "N", "RDMA sessions that one access key may have open.")          \
+        X(rdma_session_life, DURATION, "1h", 10000, 86400000, "TIME", "Longest life of an RDMA session.")              \
+        X(rdma_requests, INT, "64", 1, 1024, "N", "Requests outstanding on one RDMA session.")                         \
+        X(rdma_writes, INT, "256", 1, 4096, "N", "RDMA writes in flight on one device, shared by all loops.")          \
+        X(test_rdma_driver, STRING, "", 0, 0, "FILE", NULL) /* a transport without hardware, loaded in place of verbs */ \
         X(test_faults, STRING, "", 0, 0, "SPEC", NULL)                                                                 \
         X(test_md5_lanes, INT, "0", 1, 16, "N", NULL) /* to measure against: MD5 of so many streams at once at most */
 

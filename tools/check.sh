@@ -94,7 +94,7 @@ pytests() {
         shift 3
         time_for 60 "$name ($kind)" || return
         if [ "$kind" != none ]; then
-                build "$kind" programs bench-bin || return
+                build "$kind" programs bench-bin fake-rdma || return
         fi
         SEED=$seed run_pytest "$(left)" -n "$workers" --dist worksteal "$@"
         rc=$?

@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "server": {"gateway", "engine", "rdma", "ec", "loop", "s3"},
     "client": {"s3", "rdma", "ec", "loop"},
     "load": {"s3"},
-    "cli": {"client", "load", "ec", "loop", "s3"},
+    "cli": {"client", "load", "rdma", "ec", "loop", "s3"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 

@@ -459,9 +459,41 @@ static void test_running(void **state)
 
 #define on_a_loop(test) cmocka_unit_test_setup_teardown(test, make_loop, free_loop)
 
+static void test_all_slots_lie_in_the_arenas_memory(void **state)
+{
+        struct lp_config config = {.slots = 10};
+        struct lp_reserve reserve = {.count = 2, .share = LP_SHARE_GET};
+        struct lp_loop *own;
+        void *base, *slot[2];
+        size_t len;
+        int i;
+
+        assert_int_equal(lp_loop_new(&config, &own), 0);
+        lp_arena_memory(own, &base, &len);
+        assert_non_null(base);
+        assert_int_equal(len, 10 * (size_t)LP_SLOT_SIZE);
+        assert_int_equal(lp_reserve(own, &reserve), 0);
+        for (i = 0; i < 2; i++) {
+                slot[i] = lp_slot_get(own);
+                assert_true((uint8_t *)slot[i] >= (uint8_t *)base);
+                assert_true((uint8_t *)slot[i] + LP_SLOT_SIZE <= (uint8_t *)base + len);
+        }
+        for (i = 0; i < 2; i++)
+                lp_slot_put(own, slot[i]);
+        lp_unreserve(own, LP_SHARE_GET, 2);
+        lp_loop_free(own);
+        config.slots = 0;
+        assert_int_equal(lp_loop_new(&config, &own), 0);
+        lp_arena_memory(own, &base, &len);
+        assert_null(base);
+        assert_int_equal(len, 0);
+        lp_loop_free(own);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_all_slots_lie_in_the_arenas_memory),
                 cmocka_unit_test(test_shares),
                 cmocka_unit_test(test_arena_too_large_for_memory),
                 on_a_loop(test_one_share_does_not_take_from_another),

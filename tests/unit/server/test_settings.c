@@ -369,6 +369,20 @@ static void test_who_overrides_whom(void **state)
         refused(f, LOAD(f, "--config", f->file, "--loops", "2"), "loops");
 }
 
+static void test_rdma_addresses(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_int_equal(LOAD(f, "--drive", "/d", "--rdma-listen", "10.0.0.1:9010", "--rdma-listen", "[fd00::1]:0"), 0);
+        assert_int_equal(f->settings.rdma_listen.count, 2);
+        write_file(f, "drive = /d\nrdma_listen = nowhere\n");
+        refused(f, LOAD(f, "--config", f->file), "rdma_listen");
+        write_file(f, "drive = /d\nrdma_listen = 10.0.0.1:1\nrdma_listen = 10.0.0.1:2\nrdma_listen = 10.0.0.1:3\nrdma_listen = 10.0.0.1:4\n"
+                      "rdma_listen = 10.0.0.1:5\nrdma_listen = 10.0.0.1:6\nrdma_listen = 10.0.0.1:7\nrdma_listen = 10.0.0.1:8\n"
+                      "rdma_listen = 10.0.0.1:9\n");
+        refused(f, LOAD(f, "--config", f->file), "more than 8");
+}
+
 static void test_file_refusals(void **state)
 {
         struct fixture *f = *state;
@@ -408,10 +422,12 @@ static void test_sample_round_trip(void **state)
         const struct srv_setting_info *info;
         size_t len;
         FILE *out;
-        int i, settings = 0, hidden = 0;
+        int i, settings = 0, hidden = 0, lists = 0;
 
-        for (i = 0; i < SRV_SETTING_COUNT; i++)
+        for (i = 0; i < SRV_SETTING_COUNT; i++) {
                 hidden += srv_setting_infos[i].help == NULL;
+                lists += srv_setting_infos[i].type == SRV_LIST;
+        }
         out = open_memstream(&sample, &len);
         srv_print_sample_config(out);
         fclose(out);
@@ -428,7 +444,7 @@ static void test_sample_round_trip(void **state)
                 settings++;
         }
         fclose(out);
-        assert_int_equal(settings, SRV_SETTING_COUNT - hidden + 1); /* drive twice */
+        assert_int_equal(settings, SRV_SETTING_COUNT - hidden + lists); /* these twice */
         assert_int_equal(LOAD(f, "--config", f->file), 0);
         assert_int_equal(srv_settings_init(&defaults), 0);
         for (i = 0; i < SRV_SETTING_COUNT; i++) {
@@ -461,6 +477,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_actions, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_file, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_who_overrides_whom, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_rdma_addresses, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_file_refusals, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_sample_round_trip, setup, teardown),
         };

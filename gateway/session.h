@@ -1,0 +1,45 @@
+/*
+ * session.h - requests on RDMA sessions (docs/rdma-protocol.md): whose key signed them, which window they name, and the bytes' way there.
+ */
+#ifndef GATEWAY_SESSION_H
+#define GATEWAY_SESSION_H
+
+#include "rdma.h"
+#include "request.h"
+
+struct gw_transfer;
+
+/* What a request on a session says of itself. In the request's arena. owner: its loop */
+struct gw_rdma {
+        uint8_t session[RDX_ID_LEN];
+        uint64_t number;
+        struct rdx_place window;
+        bool connected; /* its queue pairs are */
+        bool declined;  /* answered in the body, for this reason: */
+        enum rdx_decline reason;
+        bool posted;                  /* memory was perhaps written */
+        struct gw_transfer *transfer; /* from its begin until it ends or is dropped */
+};
+
+/* ---- session.c ---- */
+
+/* False: no session's access key, or the session is over. out: its secret, which stands for the user that opened it. */
+bool gw_session_credential(struct gw_loop *loop, const char *access_key, struct gw_credential *out);
+/*
+ * The signature is good, by a session's key or by another one. Fills req->rdma, and makes the session's user the request's. False: answered (a session's
+ * key signs nothing but its own requests, and these nothing but it).
+ */
+bool gw_session_accept(struct gw_request *req, bool by_session);
+/* The client may use the memory again, whatever the answer: it named some, and nothing was posted. */
+bool gw_session_none_posted(const struct gw_request *req);
+
+/* ---- transfer.c ---- */
+
+/* begin() of a GET: takes the number. Ends in gw_begin_done() or an answer. */
+void gw_transfer_begin(struct gw_request *req);
+/* Takes req->get over and answers when all is over. False: declined, the body is to answer (headers that say so are added). */
+bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, uint64_t len);
+/* The request is over, whatever becomes of the transfer. Harmless where there is none. */
+void gw_transfer_drop(struct gw_request *req);
+
+#endif

@@ -1,0 +1,150 @@
+"""The client's end of RDMA sessions over the fake transport: HTTP from here, RDMA by the program rdma_peer (tests/rdma/peer.c)."""
+import hashlib
+import json
+import secrets
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.support.daemon import BUILD, Daemon, sanitizer_environment
+from tests.support.s3raw import UNSIGNED, RawClient
+
+DRIVER = BUILD / "libfakerdma.so"
+PEER = BUILD / "rdma_peer"
+SCHEMES = {"window2": 1, "window1": 2, "region": 4}
+PATH = "/_millrace/rdma/v1/sessions"
+
+
+def rdma_daemon(**how):
+    """A daemon with RDMA over the fake; its sockets lie in a short path."""
+    sockets = tempfile.mkdtemp(prefix="mr-rdma-", dir="/tmp")
+    settings = {"rdma_listen": "127.0.0.1:0", "test_rdma_driver": DRIVER, **how.pop("settings", {})}
+    daemon = Daemon(settings=settings, env={"MILLRACE_FAKE_RDMA": sockets}, **how)
+    daemon.sockets = sockets
+    return daemon
+
+
+def opening(**changes):
+    """The body of the request that opens a session."""
+    asked = {"versions": [1], "client_nonce": secrets.token_hex(16), "queue_pairs": 1, "rights": ["window2", "window1", "region"],
+             "receives": 64}
+    asked.update(changes)
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+class PeerError(Exception):
+    """What the peer was told to do failed; the errno is the argument."""
+
+
+class Peer:
+    """A process that holds the client's end of one session."""
+
+    def __init__(self, sockets):
+        env = {**sanitizer_environment(), "MILLRACE_FAKE_RDMA": sockets}
+        self.process = subprocess.Popen([str(PEER), str(DRIVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+
+    def line(self):
+        return self.process.stdout.readline().split()
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self.process.stdin.flush()
+        answer = self.line()
+        if answer[:1] != ["ok"]:
+            raise PeerError(" ".join(answer))
+        return answer[1:]
+
+    def end(self):
+        self.process.stdin.close()
+        return self.process.wait(60)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Session:
+    """One session: opened, connected, with memory to read into."""
+
+    def __init__(self, daemon, memory=32 << 20, connect=True, **changes):
+        self.daemon = daemon
+        self.user = RawClient(daemon.host, daemon.port, daemon.access_key, daemon.secret_key)
+        self.signer = self.user.signer()
+        self.asked = opening(**changes)
+        answer = self.user.request("POST", PATH, body=json.dumps(self.asked).encode(), signer=self.signer,
+                                   headers={"content-type": "application/json"})
+        assert answer.status == 200, answer
+        assert answer.headers["cache-control"] == "no-store", answer
+        self.opened = json.loads(answer.body)
+        self.id = self.opened["session"]
+        self.number = 0
+        self.folder = tempfile.mkdtemp(prefix="mr-peer-", dir="/tmp")
+        endpoint = self.opened["endpoints"][0]
+        self.peer = Peer(daemon.sockets)
+        rights = SCHEMES[self.opened["rights"]]
+        if connect:
+            self.peer.tell("link", endpoint["address"], endpoint["port"], rights)
+            self.peer.tell("memory", memory)
+            access_key, secret = self.peer.tell(
+                "connect", self.signer.key.hex(), self.asked["client_nonce"], self.opened["server_nonce"], self.id,
+                endpoint["boot_id"], rights, endpoint["address"], endpoint["port"], endpoint["endpoint"],
+                self.opened["limits"]["requests"], self.opened["limits"]["messages"], self.asked["receives"])
+            self.client = RawClient(daemon.host, daemon.port, access_key, secret)
+
+    def grip(self, offset, length, read=False, replies=0):
+        index, place, _ = self.peer.tell("grip", offset, length, int(read), replies)
+        return int(index), place
+
+    def headers(self, place, number=None):
+        if number is None:
+            self.number += 1
+            number = self.number
+        return {"x-millrace-rdma-session": self.id, "x-millrace-rdma-request": number, "x-millrace-rdma-window": place}
+
+    def ask(self, method, path, place, number=None, headers=None, client=None, **how):
+        """A request that names a window, signed with the session's key."""
+        return (client or self.client).request(method, path, headers={**self.headers(place, number), **(headers or {})},
+                                               payload=UNSIGNED, **how)
+
+    def get(self, path, length, offset=0, headers=None, **how):
+        """A GET into memory[offset, offset + length): its answer, and the bytes that are in that memory when all is over."""
+        index, place = self.grip(offset, length)
+        answer = self.ask("GET", path, place, headers=headers, **how)
+        noticed = "x-millrace-rdma-notices" in answer.headers
+        if noticed:
+            self.peer.tell("wait", index, 20000)
+        self.peer.tell("close", index, int(not noticed))
+        return answer, self.saved(offset, length)
+
+    def saved(self, offset, length):
+        path = Path(self.folder) / "memory"
+        self.peer.tell("save", offset, length, path)
+        return path.read_bytes()
+
+    def load(self, offset, data):
+        path = Path(self.folder) / "memory"
+        path.write_bytes(data)
+        self.peer.tell("load", offset, path)
+
+    def batch(self, entries, grip, ordered=False, replies=1):
+        """entries: (bucket, key, first, length, place offset, room). Results by index."""
+        path = Path(self.folder) / "entries"
+        path.write_text("".join(" ".join(str(word) for word in entry) + "\n" for entry in entries))
+        (count,) = self.peer.tell("get", grip, int(ordered), replies, path)
+        return [self.peer.line() for _ in range(int(count))]
+
+    def close(self):
+        assert self.peer.end() == 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *rest):
+        if kind is None:
+            self.close()
+        else:
+            self.peer.kill()
+
+
+def sha(data):
+    return hashlib.sha256(data).hexdigest()
