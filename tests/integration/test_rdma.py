@@ -144,8 +144,14 @@ def test_damage_and_a_missing_drive():
         data = random.Random(SEED).randbytes(33 * MIB + 77)
         assert user.request("PUT", "/bucket").status == 200
         assert user.request("PUT", "/bucket/key", body=data).status == 200
+        for i in range(12):  # of one object a drive may hold nothing but parity
+            assert user.request("PUT", f"/bucket/{i}", body=data[:3 * MIB]).status == 200
         with Session(daemon, memory=40 * MIB) as session:
             spoil(daemon.drives[0])
+            for i in range(12):
+                answer, memory = session.get(f"/bucket/{i}", 3 * MIB)
+                written(answer, data[:3 * MIB])
+                assert memory == data[:3 * MIB]
             for offset, length in ((0, len(data)), (MIB + 5, 9 * MIB), (0, len(data))):
                 text = f"bytes={offset}-{offset + length - 1}"
                 answer, memory = session.get("/bucket/key", length, headers={"range": text})
