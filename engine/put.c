@@ -122,11 +122,11 @@ static bool is_new(const struct eng_put *put, unsigned slot)
         return put->el->view.since[slot] > put->epoch;
 }
 
-/* Drives that shards are placed on: not one that came after the upload began, since it would not count (is_new()). */
-static eng_mask takers(const struct eng_put *put)
+/* Drives that shards are placed on: not one that came after the upload began, since it would not count (is_new()), and none that leaves. */
+static eng_mask takers(const struct eng_put *put, eng_mask leaving)
 {
         const struct eng_view *view = &put->el->view;
-        eng_mask mask = view->in & view->up & ~view->map->leaving;
+        eng_mask mask = view->in & view->up & ~leaving;
         unsigned i;
 
         for (i = 0; i < view->map->drives; i++)
@@ -140,14 +140,18 @@ static int place_run(struct eng_put *put, unsigned run)
         const struct eng_view *view = &put->el->view;
         uint32_t pg = eng_pg_of_run(put->store->pg_count, put->id, run);
         uint16_t *grown = realloc(put->drives, (size_t)(run + 1) * shards_of(put) * sizeof(uint16_t));
+        eng_mask mask = takers(put, view->map->leaving);
         unsigned placed;
 
         if (grown == NULL)
                 return -ENOMEM;
         put->drives = grown;
         put->runs = run + 1;
-        placed = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives,
-                                  takers(put), shards_of(put), run_drives(put, run));
+        /* What took the place of a drive that leaves may be too new for this upload. The removal waits for uploads that began before it (heal.c). */
+        if ((unsigned)__builtin_popcountll(mask) < put->need)
+                mask = takers(put, put->leaving);
+        placed = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, shards_of(put),
+                                  run_drives(put, run));
         return placed < put->need ? -EROFS : 0;
 }
 
@@ -486,6 +490,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
         eng_new_id(put->el, put->id);
         put->epoch = put->el->view.epoch;
+        put->leaving = put->el->view.map->leaving;
         TAILQ_INSERT_TAIL(&put->el->puts, put, link);
         put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > ENG_INLINE_MAX);
         *out = put;

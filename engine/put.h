@@ -78,6 +78,7 @@ struct eng_put {
         unsigned runs, in_flight;
         eng_mask touched;              /* drives that were sent something */
         uint64_t epoch;                /* in which it began: a drive that came later has nothing of it */
+        eng_mask leaving;              /* drives that were already to leave then */
         struct put_sync *syncs;
 
         struct eng_put_commit commit;
