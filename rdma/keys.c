@@ -48,9 +48,10 @@ void rdx_keys_derive(const struct rdx_key_input *input, struct rdx_keys *out)
 
 void rdx_access_key(const uint8_t session[RDX_ID_LEN], char out[RDX_ACCESS_KEY_LEN + 1])
 {
+        static const char prefix[4] = {'M', 'R', 'D', 'X'};
         char *at;
 
-        memcpy(out, "MRDX", 4);
+        memcpy(out, prefix, sizeof(prefix));
         rdx_hex(session, RDX_ID_LEN, out + 4);
         for (at = out + 4; *at != '\0'; at++)
                 if (*at >= 'a')
