@@ -1,5 +1,5 @@
 /*
- * put.h - one upload in progress (private to put.c; unit tests look inside).
+ * put.h - one upload in progress (private to put*.c; unit tests look inside).
  */
 #ifndef MILLRACE_ENGINE_PUT_H
 #define MILLRACE_ENGINE_PUT_H
@@ -88,10 +88,39 @@ struct eng_put {
         struct lp_msg msg;
 };
 
+static inline unsigned eng_put_shards(const struct eng_put *put)
+{
+        return put->k + put->m;
+}
+
 void eng_put_wake(struct eng_put *put);
 /* What counted in in_flight is back. */
 void eng_put_back(struct eng_put *put);
+
+/* ---- put_stripe.c --------------------------------------------------------------------------------------------- */
+
+/* Stands in line for slots, or has them. */
+int eng_put_reserve(struct eng_put *put);
+void eng_put_unreserve(struct eng_put *put);
 void eng_put_drop_slot(struct eng_put *put, void *slot);
+/* Slots of what never went to a drive. */
+void eng_put_drop_unwritten(struct eng_put *put);
+/* Another drive, or the same opened again, is in the slot since: what was written there before is not to be relied on. */
+bool eng_put_is_new(const struct eng_put *put, unsigned slot);
+/* Shards on this drive are lost to the upload: it goes on while enough of each run are left. */
+void eng_put_lose_drive(struct eng_put *put, unsigned slot);
+int eng_put_place_run(struct eng_put *put, unsigned run);
+/* The current unit, full or the last one, is on its way. */
+void eng_put_flush_unit(struct eng_put *put);
+/* So is the parity of the stripe. */
+void eng_put_end_stripe(struct eng_put *put);
+/* Copies into the current unit as far as slots go. */
+ssize_t eng_put_write_striped(struct eng_put *put, const uint8_t *data, size_t len);
+
+/* ---- put_value.c ---------------------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+struct eng_buf *eng_put_value(struct eng_put *put, uint32_t pg);
 
 /* ---- put_md5.c ---------------------------------------------------------------------------------------------- */
 
