@@ -4,6 +4,7 @@
  * Small objects gather in memory and go into their log record. Larger ones fill one unit at a time in an arena slot; a full unit is added into the
  * stripe's parity and written at once. commit: last units, then SYNC on every drive used, then the record (a txn), so that a
  * record never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home loop throughout.
+ * Its other files: put_stripe.c, put_place.c, put_md5.c, put_value.c.
  */
 #include "engine/put.h"
 
@@ -107,7 +108,7 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         ssize_t n;
         int rv = 0;
 
-        assert(put->state == PUT_BODY);
+        assert(put->state == PUT_BODY && put->lent_to == 0);
         if (put->error != 0)
                 return put->error;
         if (put->params.size != ENG_SIZE_UNKNOWN && put->taken + len > put->params.size)
@@ -405,7 +406,7 @@ static void wake_flush(void *arg)
 
 void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
 {
-        assert(put->state == PUT_BODY);
+        assert(put->state == PUT_BODY && put->lent_count == 0);
         put->state = PUT_CALLED;
         put->commit = *commit;
         put->done = done;

@@ -6,7 +6,6 @@
  */
 #include "engine/put.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 
 /* ---- slots ------------------------------------------------------------------------------------------------- */
 
-static void *take_slot(struct eng_put *put)
+void *eng_put_take_slot(struct eng_put *put)
 {
         if (!put->granted || put->used >= put->reserve.count)
                 return NULL;
@@ -33,7 +32,7 @@ void eng_put_drop_slot(struct eng_put *put, void *slot)
 /* The hasher waits for those that hold slots, as they will have something for it. */
 static void set_granted(struct eng_put *put, bool is)
 {
-        if (put->params.md5 && is != put->granted)
+        if (put->params.md5 && put->striped && is != put->granted)
                 atomic_fetch_add(&put->el->bulk_hasher->expected, is ? 1u : -1u);
         put->granted = is;
 }
@@ -61,7 +60,8 @@ static void expired(struct lp_reserve *reserve)
 int eng_put_reserve(struct eng_put *put)
 {
         struct lp_loop *loop = put->el->loop;
-        unsigned least = 2 + put->m, good = put->k + 2 * put->m + 1, half = lp_share_slots(loop, LP_SHARE_PUT) / 2;
+        unsigned least = put->striped ? 2 + put->m : 1, good = put->striped ? put->k + 2 * put->m + 1 : 1;
+        unsigned half = lp_share_slots(loop, LP_SHARE_PUT) / 2;
         int rv;
 
         put->reserve.share = LP_SHARE_PUT;
@@ -91,12 +91,14 @@ void eng_put_unreserve(struct eng_put *put)
         else if (put->reserved)
                 lp_reserve_cancel(loop, &put->reserve);
         set_granted(put, false);
+        put->reserved = false;
 }
 
 void eng_put_drop_unwritten(struct eng_put *put)
 {
         unsigned i;
 
+        eng_put_drop_lent(put);
         if (put->current != NULL)
                 eng_put_drop_slot(put, put->current);
         put->current = NULL;
@@ -247,21 +249,35 @@ static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t 
 
 /* ---- stripes ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t unit_of_stripe(const struct eng_put *put)
+uint32_t eng_put_unit_of(const struct eng_put *put, uint32_t stripe)
 {
-        uint64_t full = (uint64_t)put->k * put->unit, start = full * put->stripe;
+        uint64_t full = (uint64_t)put->k * put->unit, start = full * stripe;
 
         if (put->params.size == ENG_SIZE_UNKNOWN || put->params.size - start >= full)
                 return put->unit;
         return eng_stripe_last_unit(put->params.size - start, put->k);
 }
 
-/* Some may only wait to be hashed. */
-static bool has_slots(struct eng_put *put, unsigned count)
+bool eng_put_has_slots(struct eng_put *put, unsigned count)
 {
         if (put->reserve.count - put->used < count && eng_put_md5_wait(put))
                 return false;
         return put->reserve.count - put->used >= count;
+}
+
+int eng_put_begin_stripe(struct eng_put *put)
+{
+        int rv;
+
+        if (put->stripe % eng_stripes_per_run(put->k, put->unit) == 0) {
+                rv = eng_put_place_run(put, put->stripe / eng_stripes_per_run(put->k, put->unit));
+                if (rv != 0)
+                        return rv;
+        }
+        put->stripe_unit = eng_put_unit_of(put, put->stripe);
+        put->unit_no = 0;
+        put->in_stripe = true;
+        return 0;
 }
 
 /* Parity accumulators and a first slot for a new stripe; all or nothing. 0, -EAGAIN (no slots now), or an error. */
@@ -270,19 +286,12 @@ static int begin_stripe(struct eng_put *put)
         unsigned i;
         int rv;
 
-        if (!has_slots(put, put->m + 1))
+        if (!eng_put_has_slots(put, put->m + 1))
                 return -EAGAIN;
-        if (put->stripe % eng_stripes_per_run(put->k, put->unit) == 0) {
-                rv = eng_put_place_run(put, put->stripe / eng_stripes_per_run(put->k, put->unit));
-                if (rv != 0)
-                        return rv;
-        }
-        put->stripe_unit = unit_of_stripe(put);
-        for (i = 0; i < put->m; i++)
-                put->parity[i] = take_slot(put);
-        put->unit_no = 0;
-        put->in_stripe = true;
-        return 0;
+        rv = eng_put_begin_stripe(put);
+        for (i = 0; rv == 0 && i < put->m; i++)
+                put->parity[i] = eng_put_take_slot(put);
+        return rv;
 }
 
 void eng_put_end_stripe(struct eng_put *put)
@@ -335,8 +344,8 @@ ssize_t eng_put_write_striped(struct eng_put *put, const uint8_t *data, size_t l
                         break;
                 if (rv != 0)
                         return put->error = rv;
-                if (put->current == NULL && has_slots(put, 1))
-                        put->current = take_slot(put);
+                if (put->current == NULL && eng_put_has_slots(put, 1))
+                        put->current = eng_put_take_slot(put);
                 if (put->current == NULL)
                         break;
                 n = put->stripe_unit - put->fill < len - taken ? put->stripe_unit - put->fill : len - taken;
