@@ -273,11 +273,21 @@ static void locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         s->first = (unsigned)(s->lo / s->unit);
         s->last = (unsigned)((s->hi - 1) / s->unit);
         s->bad = 0;
+        s->summed = 0;
         s->pending = 0;
         s->held = 0;
         s->degraded = false;
         memset(s->state_of, 0, sizeof(s->state_of));
         memset(s->slot, 0, sizeof(s->slot));
+}
+
+/* What the range wants of a data unit between first and last. */
+static void wanted_of(const struct get_stripe *s, unsigned unit, uint32_t *offset, uint32_t *len)
+{
+        uint64_t start = (uint64_t)unit * s->unit;
+
+        *offset = s->lo > start ? (uint32_t)(s->lo - start) : 0;
+        *len = (s->hi < start + s->unit ? (uint32_t)(s->hi - start) : s->unit) - *offset;
 }
 
 static unsigned shards(const struct get_stripe *s)
@@ -310,6 +320,8 @@ static void shard_read(struct eng_op *op)
         s->pending--;
         if (op->result == 0) {
                 s->state_of[shard] = SHARD_GOOD;
+                if ((op->flags & ENG_OP_WANT_CRC) != 0)
+                        s->summed |= 1u << shard;
         } else {
                 s->bad |= 1u << shard;
                 if (op->result == -EBADMSG || op->result == -ENOENT)
@@ -324,6 +336,7 @@ static void shard_read(struct eng_op *op)
 static void read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len)
 {
         struct eng_op *op = &s->read[shard].op;
+        uint32_t from, wanted;
 
         s->slot[shard] = take_slot(get);
         s->state_of[shard] = SHARD_READING;
@@ -339,6 +352,10 @@ static void read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard
         op->read.len = len;
         op->read.payload_len = s->unit;
         op->read.slot = s->slot[shard];
+        if (get->summing && shard >= s->first && shard <= s->last) {
+                wanted_of(s, shard, &from, &wanted);
+                op->flags = from == offset && wanted == len ? ENG_OP_WANT_CRC : 0;
+        }
         get->in_flight++;
         s->pending++;
         eng_drive_submit(get->store->members[drive].drive, op);
@@ -347,17 +364,15 @@ static void read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard
 /* The healthy way: just the data units the range touches. False if one of them can't be asked for. */
 static bool read_plain(struct eng_get *get, struct get_stripe *s)
 {
+        uint32_t offset, len;
         unsigned u;
 
         for (u = s->first; u <= s->last; u++)
                 if (drive_of(get, s, u) < 0)
                         return false;
         for (u = s->first; u <= s->last; u++) {
-                uint64_t start = (uint64_t)u * s->unit;
-                uint32_t lo = s->lo > start ? (uint32_t)(s->lo - start) : 0;
-                uint32_t hi = s->hi < start + s->unit ? (uint32_t)(s->hi - start) : s->unit;
-
-                read_shard(get, s, u, drive_of(get, s, u), lo, hi - lo);
+                wanted_of(s, u, &offset, &len);
+                read_shard(get, s, u, drive_of(get, s, u), offset, len);
         }
         return true;
 }
@@ -702,13 +717,15 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
         return reserve(get, units_wanted(get));
 }
 
-static int give(struct eng_get *get, const uint8_t *data, size_t n, const uint8_t **out, size_t *len)
+/* crc: theirs, from who verified them; NULL: not known. */
+static int give(struct eng_get *get, const uint8_t *data, size_t n, const uint32_t *crc, const uint8_t **out,
+                size_t *len)
 {
         *out = data;
         *len = n;
         get->pos += n;
         if (get->summing)
-                get->crc = era_crc32c(get->crc, data, n);
+                get->crc = crc != NULL ? era_crc32c_combine(get->crc, *crc, n) : era_crc32c(get->crc, data, n);
         return 0;
 }
 
@@ -744,14 +761,15 @@ static void advance(struct eng_get *get)
 
 int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
 {
+        const uint8_t *unit;
         struct get_stripe *s;
-        uint64_t n;
+        uint32_t offset, n;
         unsigned u;
 
         if (get->part_count == 0) {
                 if (get->pos == get->end)
                         return -ENODATA;
-                return give(get, get->lookup.bytes->data + get->pos, get->end - get->pos, data, len);
+                return give(get, get->lookup.bytes->data + get->pos, get->end - get->pos, NULL, data, len);
         }
         advance(get);
         if (get->error == 0 && get->ahead == get->pos && get->pos < get->end)
@@ -766,11 +784,11 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
                 return -EAGAIN;
         }
         u = (unsigned)(s->at / s->unit);
-        n = (uint64_t)(u + 1) * s->unit < s->hi ? (uint64_t)(u + 1) * s->unit - s->at : s->hi - s->at;
-        *data = (const uint8_t *)s->slot[u] + LP_SLOT_HEADER + s->at % s->unit;
+        wanted_of(s, u, &offset, &n);
+        unit = (const uint8_t *)s->slot[u] + LP_SLOT_HEADER;
         s->at += n;
         s->held += get->holding;
-        return give(get, *data, n, data, len);
+        return give(get, unit + offset, n, s->summed >> u & 1 ? &s->read[u].op.read.crc : NULL, data, len);
 }
 
 void eng_get_hold(struct eng_get *get)

@@ -33,6 +33,7 @@ struct get_stripe {
         unsigned pending, repairs;
         unsigned held;                 /* spans handed out and not let go */
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
+        uint32_t summed;               /* units read together with the CRC of what is wanted of them */
         uint8_t state_of[ERA_MAX_SHARDS];
         uint64_t began;                /* lp_clock() */
         void *slot[ERA_MAX_SHARDS];
