@@ -67,7 +67,7 @@ MUTATIONS = {
     ),
     "sums-other-bytes": (
         "a read of whole units gives their CRC for that of the range",
-        "engine/get.c",
+        "engine/get_stripe.c",
         "op->flags = from == offset && wanted == len ? ENG_OP_WANT_CRC : 0;",
         "op->flags = ENG_OP_WANT_CRC;",
     ),
