@@ -82,7 +82,8 @@ static void take_result(void *arg, const struct rdx_client_result *result)
         batch.messages++;
         while (rdx_reader_result(&reader, &one) == 1 && batch.got < RDX_BATCH_ENTRIES)
                 snprintf(batch.line[batch.got++], sizeof(batch.line[0]),
-                         "%" PRIu64 " %u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s", result->number, one.index, one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
+                         "%" PRIu64 " %u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s", result->number, one.index,
+                         one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
                          one.etag.len > 0 ? one.etag.data : "");
 }
 
@@ -278,8 +279,9 @@ static bool read_entry(FILE *file, char text[4][1100], struct rdx_entry *out)
         unsigned suffix;
 
         *out = (struct rdx_entry){0};
-        if (fscanf(file, "%1099s %1099s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %1099s %1099s", text[0], text[1],
-                   &out->range_first, &out->range_length, &out->offset, &out->length, &suffix, text[2], text[3]) != 9)
+        if (fscanf(file, "%1099s %1099s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %1099s %1099s", text[0],
+                   text[1], &out->range_first, &out->range_length, &out->offset, &out->length, &suffix, text[2],
+                   text[3]) != 9)
                 return false;
         out->suffix = suffix != 0;
         out->bucket = optional(text[0]);
@@ -347,7 +349,8 @@ static void do_bench(char *line)
         FILE *file;
         int rv = 0;
 
-        if (sscanf(line, "%u %u %1023s", &messages, &ms, path) != 3 || messages > 64 || (file = fopen(path, "r")) == NULL) {
+        if (sscanf(line, "%u %u %1023s", &messages, &ms, path) != 3 || messages > 64 ||
+            (file = fopen(path, "r")) == NULL) {
                 answer(-EINVAL);
                 return;
         }
@@ -409,10 +412,9 @@ static const struct {
         const char *name;
         void (*run)(char *line);
 } commands[] = {
-        {"link", do_link},   {"memory", do_memory}, {"connect", do_connect}, {"grip", do_grip}, {"wait", do_wait},
-        {"close", do_close}, {"save", do_save},     {"load", do_load},       {"get", do_get},   {"fence", do_fence},
-        {"send", do_send},   {"results", do_results}, {"poll", do_poll},
-        {"bench", do_bench},
+        {"link", do_link},   {"memory", do_memory},   {"connect", do_connect}, {"grip", do_grip},   {"wait", do_wait},
+        {"close", do_close}, {"save", do_save},       {"load", do_load},       {"get", do_get},     {"fence", do_fence},
+        {"send", do_send},   {"results", do_results}, {"poll", do_poll},       {"bench", do_bench},
 };
 
 static void run(char *line)
