@@ -262,7 +262,8 @@ int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *ou
 #define ENG_GET_BUSY (-EBUSY)
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg);
 int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len);
-/* CRC32C of exactly the bytes handed out since start; computed only if eng_get_sum() was called before it. */
+/* CRC32C of exactly the bytes handed out since start, made of the checksums they were verified by, so that it tells of what happens to a byte
+ * afterwards; computed only if eng_get_sum() was called before it. */
 void eng_get_sum(struct eng_get *get);
 uint32_t eng_get_crc32c(const struct eng_get *get);
 /*
@@ -297,6 +298,14 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 /* Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a negative errno that ends the put
  * (still to be aborted by the caller). */
 ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
+/*
+ * Instead of eng_put_write(), for who has bytes brought to where they are to lie (RDMA READ), and knows params.size: lends the place of the next ones, in a
+ * slot of the loop. Returns its length (at most LP_SLOT_UNIT; not beyond params.size), 0: none now (ask again behind eng_put_placed(), or when wake was called), or a negative errno that ends the put.
+ * Several may be lent at a time. Until eng_put_placed(), which says that the bytes are there, they are the caller's to look at; places are given back in the order in which
+ * they were lent, all of them before the commit. eng_put_abort() takes the others back: nobody may write there any more (I7).
+ */
+ssize_t eng_put_place(struct eng_put *put, void **place);
+void eng_put_placed(struct eng_put *put, void *place);
 /* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads are hashed side by side. */
 bool eng_put_md5_ready(struct eng_put *put);
 /* Once it was true, or where nothing was written: MD5 of all that was. */
