@@ -16,6 +16,7 @@
  *   send INDEX BATCH FIRST ORDERED REPLIES DEADLINE FILE     one message of a batch, and does not wait; lines as above and SUFFIX IFMATCH VERSION, - for none     ok SENT
  *   results                          since they were last asked for, in the order in which they came     ok N MESSAGES, then N lines NUMBER and as above
  *   poll MS                          takes what comes in that time        ok, or late
+ *   bench MESSAGES MS FILE           messages of up to 256 entries, lines as of send, of which so many are outstanding, over all memory     ok ENTRIES FAILED
  *   fence                                                                 ok
  *
  * What fails answers "error ERRNO".
@@ -26,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rdma_client.h"
 
@@ -48,6 +50,12 @@ static struct {
         char line[RDX_BATCH_ENTRIES][256];
 } batch;
 
+/* While it is measured, results are counted only. */
+static struct {
+        bool on;
+        uint64_t entries, failed;
+} tally;
+
 static int answer(int rv)
 {
         if (rv == 0)
@@ -66,10 +74,16 @@ static void take_result(void *arg, const struct rdx_client_result *result)
         struct rdx_reader reader = result->reader;
         struct rdx_result one;
 
+        if (tally.on) {
+                for (; rdx_reader_result(&reader, &one) == 1; tally.entries++)
+                        tally.failed += one.code != 0;
+                return;
+        }
         batch.messages++;
         while (rdx_reader_result(&reader, &one) == 1 && batch.got < RDX_BATCH_ENTRIES)
                 snprintf(batch.line[batch.got++], sizeof(batch.line[0]),
-                         "%" PRIu64 " %u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s", result->number, one.index, one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
+                         "%" PRIu64 " %u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s", result->number, one.index,
+                         one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
                          one.etag.len > 0 ? one.etag.data : "");
 }
 
@@ -265,8 +279,9 @@ static bool read_entry(FILE *file, char text[4][1100], struct rdx_entry *out)
         unsigned suffix;
 
         *out = (struct rdx_entry){0};
-        if (fscanf(file, "%1099s %1099s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %1099s %1099s", text[0], text[1],
-                   &out->range_first, &out->range_length, &out->offset, &out->length, &suffix, text[2], text[3]) != 9)
+        if (fscanf(file, "%1099s %1099s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %1099s %1099s", text[0],
+                   text[1], &out->range_first, &out->range_length, &out->offset, &out->length, &suffix, text[2],
+                   text[3]) != 9)
                 return false;
         out->suffix = suffix != 0;
         out->bucket = optional(text[0]);
@@ -305,6 +320,68 @@ static void do_send(char *line)
                 printf("ok %u\n", sent);
 }
 
+static uint64_t now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int bench_message(struct rdx_grip *grip, const struct rdx_entry *entries, unsigned count)
+{
+        struct rdx_client_batch how = {.replies = (uint16_t)((count + RDX_RESULT_SHARE - 1) / RDX_RESULT_SHARE)};
+        unsigned sent;
+        int rv = rdx_grip_open(client, memory, 0, bytes_len, false, how.replies, grip);
+
+        return rv == 0 ? rdx_client_batch(client, grip, &how, entries, count, &sent) : rv;
+}
+
+/* How fast it is, with as little of a client as can be. */
+static void do_bench(char *line)
+{
+        static char text[RDX_MESSAGE_ENTRIES][4][1100];
+        static struct rdx_entry entries[RDX_MESSAGE_ENTRIES];
+        struct rdx_grip grip[64] = {0};
+        unsigned messages, ms, count = 0, i, out = 0;
+        uint64_t end;
+        char path[1024];
+        FILE *file;
+        int rv = 0;
+
+        if (sscanf(line, "%u %u %1023s", &messages, &ms, path) != 3 || messages > 64 ||
+            (file = fopen(path, "r")) == NULL) {
+                answer(-EINVAL);
+                return;
+        }
+        while (count < RDX_MESSAGE_ENTRIES && read_entry(file, text[count], &entries[count]))
+                count++;
+        fclose(file);
+        memset(&tally, 0, sizeof(tally));
+        tally.on = true;
+        end = now_ms() + ms;
+        for (i = 0; i < messages && rv == 0; i++, out++)
+                rv = bench_message(&grip[i], entries, count);
+        while (rv == 0 && out > 0) {
+                rv = rdx_client_wait(client, PLENTY);
+                for (i = 0; i < messages && rv == 0; i++) {
+                        if (grip[i].client == NULL || !rdx_grip_noticed(&grip[i]))
+                                continue;
+                        rv = rdx_grip_close(&grip[i], false);
+                        memset(&grip[i], 0, sizeof(grip[i]));
+                        if (rv == 0 && now_ms() < end)
+                                rv = bench_message(&grip[i], entries, count);
+                        else
+                                out--;
+                }
+        }
+        tally.on = false;
+        if (rv != 0)
+                answer(rv);
+        else
+                printf("ok %" PRIu64 " %" PRIu64 "\n", tally.entries, tally.failed);
+}
+
 static void do_results(char *line)
 {
         unsigned i;
@@ -335,9 +412,9 @@ static const struct {
         const char *name;
         void (*run)(char *line);
 } commands[] = {
-        {"link", do_link},   {"memory", do_memory}, {"connect", do_connect}, {"grip", do_grip}, {"wait", do_wait},
-        {"close", do_close}, {"save", do_save},     {"load", do_load},       {"get", do_get},   {"fence", do_fence},
-        {"send", do_send},   {"results", do_results}, {"poll", do_poll},
+        {"link", do_link},   {"memory", do_memory},   {"connect", do_connect}, {"grip", do_grip},   {"wait", do_wait},
+        {"close", do_close}, {"save", do_save},       {"load", do_load},       {"get", do_get},     {"fence", do_fence},
+        {"send", do_send},   {"results", do_results}, {"poll", do_poll},       {"bench", do_bench},
 };
 
 static void run(char *line)

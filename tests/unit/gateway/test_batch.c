@@ -254,13 +254,13 @@ static void a_user_that_is_taken_away(void **state)
 
         fake_set_hold();
         send_batch(fd, 100, true);
-        EVENTUALLY(fake_held() == 32); /* looked up already */
+        EVENTUALLY(fake_held() == 8); /* looked up already */
         assert_int_equal(gw_credentials_set(site.gw, &other, 1), 0);
         fake_release();
         assert_int_equal(read_frames(fd, frames, &end), 100);
         assert_true(end);
         for (unsigned i = 0; i < 100; i++)
-                assert_int_equal(frames[i].result.status, i < KEYS ? 200 : i < 32 ? 404 : 403);
+                assert_int_equal(frames[i].result.status, i < KEYS ? 200 : i < 8 ? 404 : 403);
         close(fd);
 }
 
