@@ -243,6 +243,11 @@ const char *rdx_batch_owner(const struct rdx_batch *batch)
         return "";
 }
 
+const void *rdx_batch_session(const struct rdx_batch *batch)
+{
+        return NULL;
+}
+
 uint64_t rdx_batch_deadline(const struct rdx_batch *batch)
 {
         return 0;
