@@ -409,6 +409,13 @@ def test_damage_and_a_missing_drive():
         daemon.discard()
 
 
+def lose(drive):
+    for path in (drive / "data").iterdir():
+        if path.is_file():
+            with open(path, "r+b") as file:
+                file.truncate(0)
+
+
 def test_a_store_that_loses_drives_meanwhile():
     """A drive's files go while it is read: an entry has all its bytes, or a failure that says to try again. Nothing else is disturbed."""
     daemon = fill(rdma_daemon(drives=4, ec="2+2").start(), count=40)
@@ -423,10 +430,9 @@ def test_a_store_that_loses_drives_meanwhile():
                     assert result.code in (OK, 10, 11, UNAVAILABLE), (name, result)
                     if result.code == OK:
                         assert result.crc == awscrt.checksums.crc32c(daemon.objects[name]), name
-                for path in (drive / "data").iterdir():
-                    if path.is_file():
-                        with open(path, "r+b") as file:
-                            file.truncate(0)
+                lose(drive)
+            for drive in daemon.drives[:3]:  # what was repaired meanwhile, too
+                lose(drive)
             results, _, _ = ask(session, entries[:3])
             assert any(result.code in (11, UNAVAILABLE) for result in results), results
     finally:
