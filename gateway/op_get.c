@@ -393,6 +393,7 @@ void gw_run_get(struct gw_request *req)
         req->work = work;
         if (!read_wishes(req, work))
                 return;
-        gw_request_ask(req);
+        if (req->rdma == NULL)
+                gw_request_ask(req);
         eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
 }
