@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "executor.h"
 #include "ops.h"
 #include "rdma.h"
 
@@ -316,6 +317,7 @@ static void free_loop(struct gw_loop *loop)
                 free(listener);
         }
         gw_requests_abandon(loop);
+        gw_executor_end(loop->executor);
         gw_linger_free_all(loop); /* after the daemons, whose closing connections may leave some */
         while ((req = STAILQ_FIRST(&loop->spare)) != NULL) {
                 STAILQ_REMOVE_HEAD(&loop->spare, spare);

@@ -13,6 +13,10 @@
  *   save OFFSET LEN FILE             of the memory                        ok
  *   load OFFSET FILE                 into it                              ok LEN
  *   get INDEX ORDERED REPLIES FILE   a batch; FILE: lines BUCKET KEY FIRST LENGTH PLACE ROOM                        ok N, then N lines INDEX STATUS CODE CRC BYTES SIZE ETAG
+ *   send INDEX BATCH FIRST ORDERED REPLIES DEADLINE FILE     one message of a batch, and does not wait; lines as above and SUFFIX IFMATCH VERSION, - for none     ok SENT
+ *   results                          since they were last asked for, in the order in which they came     ok N MESSAGES, then N lines NUMBER and as above
+ *   poll MS                          takes what comes in that time        ok, or late
+ *   bench MESSAGES MS FILE           messages of up to 256 entries, lines as of send, of which so many are outstanding, over all memory     ok ENTRIES FAILED
  *   fence                                                                 ok
  *
  * What fails answers "error ERRNO".
@@ -23,10 +27,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rdma_client.h"
 
-#define GRIPS  64u
+#define GRIPS  4096u
 #define PLENTY 20000u /* milliseconds */
 
 static const struct rdx_transport *transport;
@@ -41,9 +46,15 @@ static bool closed[GRIPS];
 
 /* Of the batch under way. */
 static struct {
-        unsigned expected, got;
+        unsigned got, messages;
         char line[RDX_BATCH_ENTRIES][256];
 } batch;
+
+/* While it is measured, results are counted only. */
+static struct {
+        bool on;
+        uint64_t entries, failed;
+} tally;
 
 static int answer(int rv)
 {
@@ -63,9 +74,16 @@ static void take_result(void *arg, const struct rdx_client_result *result)
         struct rdx_reader reader = result->reader;
         struct rdx_result one;
 
+        if (tally.on) {
+                for (; rdx_reader_result(&reader, &one) == 1; tally.entries++)
+                        tally.failed += one.code != 0;
+                return;
+        }
+        batch.messages++;
         while (rdx_reader_result(&reader, &one) == 1 && batch.got < RDX_BATCH_ENTRIES)
-                snprintf(batch.line[batch.got++], sizeof(batch.line[0]), "%u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s",
-                         one.index, one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
+                snprintf(batch.line[batch.got++], sizeof(batch.line[0]),
+                         "%" PRIu64 " %u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s", result->number, one.index,
+                         one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
                          one.etag.len > 0 ? one.etag.data : "");
 }
 
@@ -235,7 +253,7 @@ static void do_get(char *line)
                 count++;
         }
         fclose(file);
-        batch.got = 0;
+        batch.got = batch.messages = 0;
         how.ordered = ordered != 0;
         how.replies = (uint16_t)replies;
         rv = rdx_client_batch(client, &grips[index], &how, entries, count, &sent);
@@ -247,7 +265,141 @@ static void do_get(char *line)
         }
         printf("ok %u\n", batch.got);
         for (i = 0; i < batch.got; i++)
+                puts(strchr(batch.line[i], ' ') + 1);
+}
+
+static struct rdx_bytes optional(const char *text)
+{
+        return strcmp(text, "-") == 0 ? (struct rdx_bytes){0} : (struct rdx_bytes){text, strlen(text)};
+}
+
+/* The file's next entry, of which text keeps the strings. */
+static bool read_entry(FILE *file, char text[4][1100], struct rdx_entry *out)
+{
+        unsigned suffix;
+
+        *out = (struct rdx_entry){0};
+        if (fscanf(file, "%1099s %1099s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %1099s %1099s", text[0],
+                   text[1], &out->range_first, &out->range_length, &out->offset, &out->length, &suffix, text[2],
+                   text[3]) != 9)
+                return false;
+        out->suffix = suffix != 0;
+        out->bucket = optional(text[0]);
+        out->key = optional(text[1]);
+        out->if_match = optional(text[2]);
+        out->version_id = optional(text[3]);
+        return true;
+}
+
+static void do_send(char *line)
+{
+        static char text[RDX_MESSAGE_ENTRIES][4][1100];
+        static struct rdx_entry entries[RDX_MESSAGE_ENTRIES];
+        struct rdx_client_batch how = {0};
+        unsigned index, first, ordered, replies, count = 0, sent = 0;
+        char path[1024];
+        FILE *file;
+        int rv;
+
+        if (sscanf(line, "%u %u %u %u %u %u %1023s", &index, &how.batch, &first, &ordered, &replies, &how.deadline_ms,
+                   path) != 7 ||
+            index >= grip_count || (file = fopen(path, "r")) == NULL) {
+                answer(-EINVAL);
+                return;
+        }
+        while (count < RDX_MESSAGE_ENTRIES && read_entry(file, text[count], &entries[count]))
+                count++;
+        fclose(file);
+        how.first = (uint16_t)first;
+        how.ordered = ordered != 0;
+        how.replies = (uint16_t)replies;
+        rv = rdx_client_batch(client, &grips[index], &how, entries, count, &sent);
+        if (rv != 0)
+                answer(rv);
+        else
+                printf("ok %u\n", sent);
+}
+
+static uint64_t now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int bench_message(struct rdx_grip *grip, const struct rdx_entry *entries, unsigned count)
+{
+        struct rdx_client_batch how = {.replies = (uint16_t)((count + RDX_RESULT_SHARE - 1) / RDX_RESULT_SHARE)};
+        unsigned sent;
+        int rv = rdx_grip_open(client, memory, 0, bytes_len, false, how.replies, grip);
+
+        return rv == 0 ? rdx_client_batch(client, grip, &how, entries, count, &sent) : rv;
+}
+
+/* How fast it is, with as little of a client as can be. */
+static void do_bench(char *line)
+{
+        static char text[RDX_MESSAGE_ENTRIES][4][1100];
+        static struct rdx_entry entries[RDX_MESSAGE_ENTRIES];
+        struct rdx_grip grip[64] = {0};
+        unsigned messages, ms, count = 0, i, out = 0;
+        uint64_t end;
+        char path[1024];
+        FILE *file;
+        int rv = 0;
+
+        if (sscanf(line, "%u %u %1023s", &messages, &ms, path) != 3 || messages > 64 ||
+            (file = fopen(path, "r")) == NULL) {
+                answer(-EINVAL);
+                return;
+        }
+        while (count < RDX_MESSAGE_ENTRIES && read_entry(file, text[count], &entries[count]))
+                count++;
+        fclose(file);
+        memset(&tally, 0, sizeof(tally));
+        tally.on = true;
+        end = now_ms() + ms;
+        for (i = 0; i < messages && rv == 0; i++, out++)
+                rv = bench_message(&grip[i], entries, count);
+        while (rv == 0 && out > 0) {
+                rv = rdx_client_wait(client, PLENTY);
+                for (i = 0; i < messages && rv == 0; i++) {
+                        if (grip[i].client == NULL || !rdx_grip_noticed(&grip[i]))
+                                continue;
+                        rv = rdx_grip_close(&grip[i], false);
+                        memset(&grip[i], 0, sizeof(grip[i]));
+                        if (rv == 0 && now_ms() < end)
+                                rv = bench_message(&grip[i], entries, count);
+                        else
+                                out--;
+                }
+        }
+        tally.on = false;
+        if (rv != 0)
+                answer(rv);
+        else
+                printf("ok %" PRIu64 " %" PRIu64 "\n", tally.entries, tally.failed);
+}
+
+static void do_results(char *line)
+{
+        unsigned i;
+
+        printf("ok %u %u\n", batch.got, batch.messages);
+        for (i = 0; i < batch.got; i++)
                 puts(batch.line[i]);
+        batch.got = batch.messages = 0;
+}
+
+static void do_poll(char *line)
+{
+        int rv = rdx_client_wait(client, (unsigned)strtoul(line, NULL, 10));
+
+        if (rv == -ETIMEDOUT)
+                puts("late");
+        else
+                answer(rv);
 }
 
 static void do_fence(char *line)
@@ -260,8 +412,9 @@ static const struct {
         const char *name;
         void (*run)(char *line);
 } commands[] = {
-        {"link", do_link},   {"memory", do_memory}, {"connect", do_connect}, {"grip", do_grip}, {"wait", do_wait},
-        {"close", do_close}, {"save", do_save},     {"load", do_load},       {"get", do_get},   {"fence", do_fence},
+        {"link", do_link},   {"memory", do_memory},   {"connect", do_connect}, {"grip", do_grip},   {"wait", do_wait},
+        {"close", do_close}, {"save", do_save},       {"load", do_load},       {"get", do_get},     {"fence", do_fence},
+        {"send", do_send},   {"results", do_results}, {"poll", do_poll},       {"bench", do_bench},
 };
 
 static void run(char *line)
