@@ -29,6 +29,17 @@ static void finish(struct eng_lookup *lookup, int result)
         lp_post(lookup->home->loop, &lookup->msg);
 }
 
+/* The same from a message of lookup->at: the caller is not there any more. */
+static void finish_at(struct eng_lookup *lookup, int result)
+{
+        lookup->result = result;
+        lookup->msg.run = answer;
+        if (lookup->home == lookup->at)
+                lookup->done(lookup);
+        else
+                lp_post(lookup->home->loop, &lookup->msg);
+}
+
 static int pin(struct eng_lookup *lookup)
 {
         const struct fmt_value *v = eng_value_head(lookup->value->data);
@@ -59,7 +70,7 @@ static void found(struct eng_op *op)
                 lookup->bytes = op->lookup.bytes;
                 if (lookup->pin && eng_value_has_shards(eng_value_head(lookup->value->data)))
                         rv = pin(lookup);
-                finish(lookup, rv);
+                finish_at(lookup, rv);
         } else {
                 eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
                 eng_buf_unref(op->lookup.bytes);
@@ -114,7 +125,10 @@ void eng_lookup_start(struct eng_lookup *lookup)
         lookup->tried = 0;
         lookup->absent = 0;
         lookup->msg.run = arrive;
-        lp_post(lookup->at->loop, &lookup->msg);
+        if (lookup->at == lookup->home)
+                arrive(&lookup->msg);
+        else
+                lp_post(lookup->at->loop, &lookup->msg);
 }
 
 

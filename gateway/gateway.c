@@ -246,6 +246,7 @@ static void init_loop(struct gw_gateway *gw, unsigned i, struct lp_loop *lp)
         LIST_INIT(&loop->conns);
         LIST_INIT(&loop->lingers);
         STAILQ_INIT(&loop->spare);
+        STAILQ_INIT(&loop->left);
         lp_random(&loop->next_id, sizeof(loop->next_id));
         loop->hook.before_sleep = before_sleep;
         lp_hook_add(lp, &loop->hook);
@@ -315,6 +316,7 @@ static void free_loop(struct gw_loop *loop)
                 MHD_stop_daemon(listener->daemon);
                 free(listener);
         }
+        gw_requests_abandon(loop);
         gw_executor_end(loop->executor);
         gw_linger_free_all(loop); /* after the daemons, whose closing connections may leave some */
         while ((req = STAILQ_FIRST(&loop->spare)) != NULL) {

@@ -107,6 +107,7 @@ struct gw_loop {
         atomic_uint taken;                      /* connections it has or is about to get; other loops add to it */
         unsigned streams;                       /* answers being sent block by block */
         struct gw_request_list spare;           /* request structures to be used again */
+        struct gw_request_list left;            /* the engine will call these back, their connections are gone */
         unsigned spare_count;
         struct lp_hook hook;
         struct lp_timer sweep;

@@ -360,7 +360,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
 
-        if (!gw_back(req)) {
+        if (!gw_request_told(req)) {
                 if (rv == 0)
                         eng_get_close(get);
                 return;
@@ -391,6 +391,9 @@ void gw_run_get(struct gw_request *req)
                 return;
         }
         req->work = work;
-        if (read_wishes(req, work))
-                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
+        if (!read_wishes(req, work))
+                return;
+        if (req->rdma == NULL)
+                gw_request_ask(req);
+        eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
 }

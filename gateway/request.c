@@ -2,7 +2,8 @@
  * request.c - life and memory of one request: its states, its arena, its place in the library's suspend and resume.
  *
  * Called by http.c (the library's side) and by every operation; all on the request's loop. A suspended request is never freed: the
- * library closes no suspended connection, and only a closed or finished one is completed. I9: structures are bounded by connections.
+ * library closes no suspended connection, and only a closed or finished one is completed. One that asks without being suspended stays behind its
+ * connection until it is told. I9: structures are bounded by connections, but for these, of which each waits for one lookup.
  */
 #include "request.h"
 #include "session.h"
@@ -175,17 +176,28 @@ void gw_request_release(struct gw_request *req)
 /* Only at the end of the process, one thread. */
 static struct gw_request *orphans;
 
-void gw_request_free(struct gw_request *req)
+static void keep_orphan(struct gw_request *req)
+{
+        req->orphan = true;
+        req->spare.stqe_next = orphans;
+        orphans = req;
+}
+
+void gw_requests_abandon(struct gw_loop *loop)
+{
+        struct gw_request *req;
+
+        while ((req = STAILQ_FIRST(&loop->left)) != NULL) {
+                STAILQ_REMOVE_HEAD(&loop->left, spare);
+                keep_orphan(req);
+        }
+}
+
+/* Nobody knows it any more. */
+static void put_away(struct gw_request *req)
 {
         struct gw_loop *loop = req->loop;
 
-        assert(!req->suspended);
-        gw_request_release(req);
-        if (req->orphan) { /* the engine may still call it back: kept to the end of the process */
-                req->spare.stqe_next = orphans;
-                orphans = req;
-                return;
-        }
         free(req->answer.buffer);
         if (req->streaming)
                 loop->streams--;
@@ -196,6 +208,20 @@ void gw_request_free(struct gw_request *req)
                 loop->spare_count++;
         } else {
                 free(req);
+        }
+}
+
+void gw_request_free(struct gw_request *req)
+{
+        assert(!req->suspended);
+        gw_request_release(req);
+        if (req->orphan) { /* the engine may still call it back: kept to the end of the process */
+                keep_orphan(req);
+        } else if (req->asking) {
+                req->left = true;
+                STAILQ_INSERT_TAIL(&req->loop->left, req, spare);
+        } else {
+                put_away(req);
         }
 }
 
@@ -261,6 +287,22 @@ void gw_request_wake(struct gw_request *req)
         req->suspended = false;
         req->conn->listener->due = true;
         MHD_resume_connection(req->mhd);
+}
+
+void gw_request_ask(struct gw_request *req)
+{
+        req->asking = true;
+}
+
+bool gw_request_told(struct gw_request *req)
+{
+        req->asking = false;
+        if (req->left && !req->orphan) {
+                STAILQ_REMOVE(&req->loop->left, req, gw_request, spare);
+                put_away(req);
+                return false;
+        }
+        return !req->orphan;
 }
 
 void gw_begin_done(struct gw_request *req)

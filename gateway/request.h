@@ -3,7 +3,7 @@
  *
  * A request is made when its request line is in, and lives until libmicrohttpd says that it is over. While an operation waits
  * for the engine the connection is suspended, and a suspended connection is never closed, so a callback of the engine always finds its
- * request alive. owner of everything here: the loop.
+ * request alive; so it does where gw_request_ask() has kept the request. owner of everything here: the loop.
  */
 #ifndef GATEWAY_REQUEST_H
 #define GATEWAY_REQUEST_H
@@ -51,6 +51,8 @@ struct gw_request {
         bool peer_gone;                 /* found out while suspended: long operations give up */
         bool begun;                     /* begin() has let it pass: see gw_begin_done() */
         bool orphan;                    /* the gateway was freed around it: callbacks do nothing */
+        bool asking;                    /* not suspended, though the engine is to call back: see gw_request_ask() */
+        bool left;                      /* and its connection ended meanwhile */
         bool closing;                   /* the connection ends with this answer */
         bool streaming;                 /* counted in loop->streams */
         uint64_t started_ns, state_ns;  /* when it began, when it entered its stage */
@@ -105,6 +107,8 @@ struct gw_request {
 struct gw_request *gw_request_new(struct gw_loop *loop, const char *target);
 /* Aborts and closes what is open, then keeps or frees the structure. */
 void gw_request_free(struct gw_request *req);
+/* At the end: those that were left behind their connections are never told. */
+void gw_requests_abandon(struct gw_loop *loop);
 /* The only place where a state changes. */
 void gw_request_move(struct gw_request *req, enum gw_state state);
 /* Counts the time that it has been in its stage, which ends now: a gw_clock_ns(). */
@@ -115,6 +119,13 @@ void gw_request_head(struct gw_request *req, enum gw_stage stage);
 /* From inside the library's call: suspends the connection until gw_request_wake(). */
 void gw_request_wait(struct gw_request *req);
 void gw_request_wake(struct gw_request *req);
+/*
+ * Before the engine is asked for what it mostly has at hand: the connection is not suspended at once, which costs more than the answer, but asked
+ * again in the library's next round. It may end meanwhile; then the request stays until the engine calls back.
+ */
+void gw_request_ask(struct gw_request *req);
+/* First of all when the engine has called back. False: the request is gone (with it what was its own), or an orphan. */
+bool gw_request_told(struct gw_request *req);
 /* begin() is through and has not refused: the body may come. */
 void gw_begin_done(struct gw_request *req);
 /* Closes what is open towards the engine: get, put, and what release() knows. */

@@ -130,6 +130,16 @@ size_t s3_utf8_sequence(struct s3_str s)
 bool s3_utf8_valid(struct s3_str s)
 {
         while (s.len > 0) {
+                uint64_t eight;
+
+                if (s.len >= sizeof(eight)) {
+                        memcpy(&eight, s.data, sizeof(eight));
+                        if ((eight & 0x8080808080808080u) == 0) { /* ASCII, as most text is */
+                                s.data += sizeof(eight);
+                                s.len -= sizeof(eight);
+                                continue;
+                        }
+                }
                 size_t n = s3_utf8_sequence(s);
 
                 if (n == 0)

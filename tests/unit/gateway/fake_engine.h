@@ -60,6 +60,7 @@ static struct {
         /* knobs */
         bool hold;                      /* completions wait */
         struct fake_later *held;
+        unsigned open_stuck;            /* 1: eng_get_open makes it 2, and returns once it is 0 */
         int open_rv, commit_rv, get_rv; /* what the next calls answer, 0: the truth */
         int write_rv;                   /* what eng_put_write answers once it has taken some bytes, 0: the truth */
         size_t place;                   /* bytes of a place that is lent; 0: 1 MiB */
@@ -208,6 +209,15 @@ static void fake_count(unsigned *figure, int delta)
         pthread_mutex_unlock(&fake.lock);
 }
 
+/* Keeps the loop, until the test lets it go on. */
+static void fake_get_stuck(void)
+{
+        if (fake_figure(&fake.open_stuck) == 1)
+                fake_count(&fake.open_stuck, 1);
+        while (fake_figure(&fake.open_stuck) != 0)
+                nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
 static struct fake_object *fake_find(uint64_t bucket, const char *key, size_t len)
 {
         for (unsigned i = 0; i < FAKE_OBJECTS; i++) {
@@ -326,6 +336,7 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
 {
         struct fake_later *later = fake_later(run_open, arg);
 
+        fake_get_stuck();
         later->fn = (void (*)(void))opened;
         later->bucket = bucket;
         memcpy(later->key, key.data, key.len);

@@ -293,6 +293,45 @@ static void a_client_that_leaves_while_its_object_is_stored(void **state)
         close(fd);
 }
 
+/* Its connection is reset while it is being looked up, before the library could have suspended it. The engine will come back. */
+static void be_reset_while_asking(void)
+{
+        struct linger now = {.l_onoff = 1};
+        int older = dial(), fd; /* the library looks at the oldest connection first, before events */
+        unsigned held = fake_held();
+
+        EVENTUALLY(connections_open() == 1);
+        fd = dial();
+        send_put(fd, "/bucket/key", "12345", 5);
+        expect(fd, 200, NULL);
+        fake_set_hold();
+        fake.open_stuck = 1;
+        send_signed(fd, "GET", "/bucket/key", NULL);
+        EVENTUALLY(fake_figure(&fake.open_stuck) == 2);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+        close(fd);
+        fake_count(&fake.open_stuck, -2);
+        EVENTUALLY(fake_held() == held + 1 && connections_open() == 1);
+        assert_int_equal(requests_active(), 1);
+        close(older);
+}
+
+static void a_client_that_is_reset_while_its_object_is_looked_up(void **state)
+{
+        int fd;
+
+        be_reset_while_asking();
+        assert_int_equal(site.lines, 2);
+        fake_release();
+        EVENTUALLY(requests_active() == 0 && fake_figure(&fake.gets_open) == 0);
+        fd = dial();
+        send_signed(fd, "GET", "/bucket/key", NULL);
+        expect(fd, 200, NULL);
+        send_signed(fd, "GET", "/bucket/none", NULL);
+        expect(fd, 404, "NoSuchKey");
+        close(fd);
+}
+
 static void a_client_that_leaves_before_its_object_is_found(void **state)
 {
         int fd = dial();
@@ -479,6 +518,13 @@ static void freed_around_running_requests(void **state)
         site_open(NULL);
 }
 
+static void freed_around_a_request_without_a_connection(void **state)
+{
+        be_reset_while_asking();
+        site_close();
+        site_open(NULL);
+}
+
 int main(void)
 {
 #define ONE(name) cmocka_unit_test_setup_teardown(name, site_setup, site_teardown)
@@ -495,6 +541,7 @@ int main(void)
                 ONE(a_client_that_leaves_while_its_upload_waits_for_room),
                 ONE(a_client_that_leaves_while_its_object_is_stored),
                 ONE(a_client_that_leaves_before_its_object_is_found),
+                ONE(a_client_that_is_reset_while_its_object_is_looked_up),
                 ONE(a_client_that_leaves_while_its_bytes_are_waited_for),
                 cmocka_unit_test(slow_heads_are_ended),
                 cmocka_unit_test(idle_connections_are_ended),
@@ -503,6 +550,7 @@ int main(void)
                 ONE(draining_answers_what_runs_and_ends_the_rest),
                 ONE(other_credentials_count_from_the_next_request),
                 ONE(freed_around_running_requests),
+                ONE(freed_around_a_request_without_a_connection),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
