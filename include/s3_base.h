@@ -93,6 +93,7 @@ struct s3_header {
         X(INVALID_PART_ORDER, "InvalidPartOrder", 400,                                                                 \
           "The list of parts was not in ascending order. Parts must be ordered by part number.")                       \
         X(INVALID_RANGE, "InvalidRange", 416, "The requested range is not satisfiable")                                \
+        X(INVALID_RDMA_TOKEN, "InvalidRDMAToken", 400, "x-amz-rdma-token does not have its form")                      \
         X(INVALID_REDIRECT, "InvalidRedirectLocation", 400,                                                            \
           "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.")                       \
         X(INVALID_REQUEST, "InvalidRequest", 400, "Invalid Request")                                                   \
@@ -147,6 +148,8 @@ struct s3_header {
           "A conflicting conditional operation is currently in progress against this resource. Please try again.")     \
         X(PRECONDITION_FAILED, "PreconditionFailed", 412,                                                              \
           "At least one of the pre-conditions you specified did not hold")                                             \
+        X(RDMA_DECLINED_TOKEN, "RDMANotSupported", 200, /* as the header protocol has it */                            \
+          "Not over RDMA: nothing was stored. Send it with a body.")                                                   \
         X(RDMA_DECLINED, "RDMADeclined", 501,                                                                          \
           "Not over RDMA: send it with a body.")                                                                       \
         X(RDMA_NOT_SUPPORTED, "RDMANotSupported", 501,                                                                 \
