@@ -17,8 +17,8 @@ struct gw_rdma {
         uint8_t session[RDX_ID_LEN];
         uint64_t number;
         struct rdx_place window; /* or the token's memory */
-        bool connected; /* its queue pairs are */
-        bool declined;  /* answered in the body, for this reason: */
+        bool connected;          /* its queue pairs are */
+        bool declined;           /* answered in the body, for this reason: */
         enum rdx_decline reason;
         bool posted;                  /* memory was perhaps written */
         struct gw_transfer *transfer; /* from its begin until it ends or is dropped */

@@ -108,7 +108,8 @@ static void decline(struct gw_request *req, enum rdx_decline reason)
 static void begin_refused(struct gw_request *req, int rv)
 {
         if (rv == -ENOENT || req->rdma->token != NULL) {
-                decline(req, RDX_DECLINE_DEVICE); /* it ended since its key was looked up; or no initiator can reach the target now */
+                decline(req,
+                        RDX_DECLINE_DEVICE); /* it ended since its key was looked up; or no initiator can reach the target now */
                 return;
         }
         if (rv == -EEXIST || rv == -ERANGE)

@@ -217,7 +217,8 @@ struct rdx_write {
  * a begun() with an error it is over. Then ended() comes after the last done().
  */
 struct rdx_request {
-        const struct rdx_token *token; /* not NULL: of no session, but into (from) this target's memory; read by begin only */
+        const struct rdx_token
+                *token; /* not NULL: of no session, but into (from) this target's memory; read by begin only */
         uint8_t session[RDX_ID_LEN];
         uint64_t number;
         struct rdx_place window;
@@ -244,9 +245,9 @@ struct rdx_request {
         int result;
         uint64_t asked;
         bool closing, by_token;
-        struct rdx_port port;         /* of the token */
+        struct rdx_port port; /* of the token */
         uint32_t target;
-        struct rdx_request *waits;    /* the next that waits for the same way */
+        struct rdx_request *waits; /* the next that waits for the same way */
 };
 
 void rdx_request_begin(struct rdx_server *server, struct rdx_request *request);
@@ -318,7 +319,7 @@ struct rdx_stats {
         uint64_t sessions, opened, connected, rejected; /* now; ever */
         uint64_t ended[RDX_END_KINDS];
         uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results;
-        uint64_t in_flight, starved; /* now; how often a loop had work and no room left on its device */
+        uint64_t in_flight, starved;   /* now; how often a loop had work and no room left on its device */
         uint64_t tokens, token_resets; /* requests by a token; initiators made ready again after an error */
         uint64_t declined[RDX_DECLINE_KINDS];
         uint64_t latency[RDX_STAGE_KINDS][RDX_LATENCY_BUCKETS], latency_ns[RDX_STAGE_KINDS];

@@ -27,7 +27,7 @@ struct rdx_queue;
 struct rdx_channel;
 struct rdx_listener;
 struct rdx_pair;
-struct rdx_arrival; /* a connection that was asked for and is not answered yet */
+struct rdx_arrival;   /* a connection that was asked for and is not answered yet */
 struct rdx_initiator; /* a pair without a peer of its own: each work request names its target */
 struct rdx_route;     /* the way to a port of the fabric (an address handle) */
 

@@ -219,8 +219,8 @@ static void reset(struct rdx_dialer *dialer)
         struct rdx_home *home = home_of(dialer);
 
         rdx_count(&home->counters.token_resets, 1);
-        dialer->state = home->server->transport->initiator_reset(dialer->initiator) == 0 ? RDX_DIALER_READY
-                                                                                         : RDX_DIALER_BROKEN;
+        dialer->state =
+                home->server->transport->initiator_reset(dialer->initiator) == 0 ? RDX_DIALER_READY : RDX_DIALER_BROKEN;
         line_up_again(dialer);
 }
 
@@ -263,8 +263,8 @@ static void close_initiator(struct rdx_dialer *dialer)
 
 static void open_initiator(struct rdx_dialer *dialer)
 {
-        int rv = home_of(dialer)->server->transport->initiator_open(
-                endpoint_of(dialer)->domain, dialer->lane->queue, RDX_DIALER_SENDS, &dialer->initiator);
+        int rv = home_of(dialer)->server->transport->initiator_open(endpoint_of(dialer)->domain, dialer->lane->queue,
+                                                                    RDX_DIALER_SENDS, &dialer->initiator);
 
         dialer->state = rv == 0 ? RDX_DIALER_READY : RDX_DIALER_BROKEN;
 }

@@ -43,9 +43,9 @@ enum rdx_dialer_state { RDX_DIALER_READY, RDX_DIALER_FAILED, RDX_DIALER_BROKEN, 
 struct rdx_dialer {
         struct rdx_lane *lane;
         enum rdx_dialer_state state;
-        struct rdx_initiator *initiator; /* NULL: it could not be made (again) yet */
-        uint16_t generation;             /* of it; in every tag */
-        struct rdx_job *first, **last;   /* the line */
+        struct rdx_initiator *initiator;     /* NULL: it could not be made (again) yet */
+        uint16_t generation;                 /* of it; in every tag */
+        struct rdx_job *first, **last;       /* the line */
         struct rdx_job *again, **again_last; /* flushed; they go before the line */
         struct rdx_posted ring[RDX_DIALER_SENDS];
         uint32_t posted, over; /* counts; their difference is in the ring */

@@ -46,7 +46,8 @@ static int take_list(char *text, const char *name, struct gw_targets *out, struc
                         return srv_fail(error, -EINVAL, "%s: names more than %u GIDs", name, GW_TARGETS_MAX);
                 if (!parse_gid(one, out->gid[out->count]))
                         return srv_fail(error, -EINVAL,
-                                        "%s: '%.200s' is not the GID of one client, like fe80::1 or 10.0.0.1", name, one);
+                                        "%s: '%.200s' is not the GID of one client, like fe80::1 or 10.0.0.1", name,
+                                        one);
                 out->count++;
         }
         return 0;

@@ -13,8 +13,8 @@
 
 #include "rdma_transport.h"
 
-#define FAKE_DIRECTORY "MILLRACE_FAKE_RDMA"        /* environment: live, sockets here */
-#define FAKE_NO_DC     "MILLRACE_FAKE_RDMA_NO_DC"  /* environment: live, the device has no dynamically connected transport */
+#define FAKE_DIRECTORY "MILLRACE_FAKE_RDMA"       /* environment: live, sockets here */
+#define FAKE_NO_DC     "MILLRACE_FAKE_RDMA_NO_DC" /* environment: live, the device has no dynamically connected transport */
 #define FAKE_STRICT    "MILLRACE_FAKE_RDMA_STRICT" /* environment: live, bytes become visible with the notice only */
 
 struct fake_options {
@@ -32,7 +32,7 @@ struct fake_counts {
         uint64_t points, failed;
         uint64_t
                 objects; /* that are open: devices, domains, regions, windows, queues, channels, listeners, pairs, arrivals, initiators, routes, targets */
-        uint64_t rnr;     /* messages for which no receive was posted */
+        uint64_t rnr;    /* messages for which no receive was posted */
         uint64_t refused; /* by rights */
         uint64_t late;    /* refused because the right had ended */
         uint64_t writes, written, reads, messages;

@@ -230,7 +230,8 @@ static void test_an_error_ends_its_request_and_no_other(void **state)
                 assert_int_equal(get.result, wrong == NO_TARGET || wrong == NO_PORT ? -ETIMEDOUT : -EACCES);
                 assert_true(get.request.posted);
                 far_keep(&far, wrong == BEYOND ? MEMORY_SIZE - 9 * UNIT / 2 + 1 : 40000,
-                         wrong == BEYOND ? 9 * UNIT / 2 - 1 : 0); /* its last byte is outside; those before it are allowed */
+                         wrong == BEYOND ? 9 * UNIT / 2 - 1
+                                         : 0); /* its last byte is outside; those before it are allowed */
                 for (i = 0; i < 2; i++) {
                         assert_true(get_over(&more[i]));
                         check_written(&more[i], i * 16384, 16384);

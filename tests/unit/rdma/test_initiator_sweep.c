@@ -137,7 +137,8 @@ static void check_one(const struct get *get, unsigned i)
 
         if (get->request.read) {
                 for (unit = 0; get->begin_result == 0 && get->result == 0 && unit < get->units; unit++)
-                        assert_memory_equal(get->slot[unit], far.shadow + i * PLACE + unit * UNIT, get->write[unit].len);
+                        assert_memory_equal(get->slot[unit], far.shadow + i * PLACE + unit * UNIT,
+                                            get->write[unit].len);
                 return;
         }
         if (get->begin_result == 0 && get->result == 0)
