@@ -63,7 +63,8 @@ void gw_token_decline(struct gw_request *req, enum rdx_decline reason)
         }
         gw_reply_header(req, "x-amz-rdma-reply", "501");
         gw_reply_header(req, "x-millrace-rdma-declined", rdx_decline_name(reason));
-        gw_reply_error(req, S3_ERR_RDMA_DECLINED_TOKEN, NULL);
+        gw_reply_error(req, S3_ERR_RDMA_NOT_SUPPORTED, "Not over RDMA: nothing was stored. Send it with a body.");
+        req->answer.status = 200; /* as the protocol has it: x-amz-rdma-reply says what happened */
 }
 
 /* ---- what it must look like ------------------------------------------------------------------------ */

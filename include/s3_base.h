@@ -148,8 +148,6 @@ struct s3_header {
           "A conflicting conditional operation is currently in progress against this resource. Please try again.")     \
         X(PRECONDITION_FAILED, "PreconditionFailed", 412,                                                              \
           "At least one of the pre-conditions you specified did not hold")                                             \
-        X(RDMA_DECLINED_TOKEN, "RDMANotSupported", 200, /* as the header protocol has it */                            \
-          "Not over RDMA: nothing was stored. Send it with a body.")                                                   \
         X(RDMA_DECLINED, "RDMADeclined", 501,                                                                          \
           "Not over RDMA: send it with a body.")                                                                       \
         X(RDMA_NOT_SUPPORTED, "RDMANotSupported", 501,                                                                 \

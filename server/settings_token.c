@@ -94,8 +94,6 @@ int srv_token_check(const struct srv_settings *settings, struct srv_error *error
                 rv = srv_token_key(settings->rdma_token_key, &key, error);
         if (rv != 0)
                 return rv;
-        if (plain_list->count > 0 && !settings->plain_listen.set)
-                return srv_fail(error, -EINVAL, "rdma_token_gid_plain: given without plain_listen");
         if (main_list->count + plain_list->count > 0 && settings->rdma_listen.count == 0)
                 return srv_fail(error, -EINVAL, "%s: given without rdma_listen",
                                 main_list->count > 0 ? "rdma_token_gid" : "rdma_token_gid_plain");

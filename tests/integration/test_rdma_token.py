@@ -359,7 +359,7 @@ def test_other_operations_and_other_requests(site, target):
 @pytest.mark.parametrize("settings, text", [
     ({"rdma_token_gid": "*"}, "rdma_token_gid"), ({"rdma_token_gid": "::"}, "rdma_token_gid"), ({"rdma_token_gid": "0.0.0.0"}, "rdma_token_gid"),
     ({"rdma_token_gid": "fe80::1,"}, "rdma_token_gid"), ({"rdma_token_gid": "host.example"}, "rdma_token_gid"),
-    ({"rdma_token_gid": "fe80::/64"}, "rdma_token_gid"), ({"rdma_token_gid_plain": "fe80::1"}, "plain_listen"),
+    ({"rdma_token_gid": "fe80::/64"}, "rdma_token_gid"), ({"rdma_token_gid_plain": "*"}, "rdma_token_gid_plain"),
     ({"rdma_token_gid": "fe80::1", "rdma_listen": None}, "rdma_listen"), ({"rdma_token_key": "xyz"}, "rdma_token_key"),
     ({"rdma_token_key": "0x12"}, "rdma_token_key")])
 def test_settings_that_are_refused(settings, text):

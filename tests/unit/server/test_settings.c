@@ -415,13 +415,11 @@ static void test_rdma_tokens(void **state)
                 refused(f, LOAD(f, "--config", f->file), "rdma_token_gid");
         }
         refused(f, LOAD(f, "--drive", "/d", "--rdma-token-gid", "fe80::1"), "without rdma_listen");
-        refused(f, LOAD(f, "--drive", "/d", "--rdma-listen", "10.0.0.1:1", "--rdma-token-gid-plain", "fe80::1"),
-                "without plain_listen");
-        assert_int_equal(LOAD(f, "--drive", "/d", "--rdma-listen", "10.0.0.1:1", "--plain-listen", "127.0.0.1:0",
-                              "--rdma-token-gid-plain", "fe80::1"),
+        refused(f, LOAD(f, "--drive", "/d", "--rdma-token-gid-plain", "fe80::1"), "without rdma_listen");
+        assert_int_equal(LOAD(f, "--drive", "/d", "--rdma-listen", "10.0.0.1:1", "--rdma-token-gid-plain", "fe80::1"),
                          0);
         refused(f, LOAD(f, "--drive", "/d", "--rdma-token-key", "0x12"), "rdma_token_key");
-        refused(f, LOAD(f, "--drive", "/d", "--rdma-token-key", "12345678123456781"), "rdma_token_key");
+        refused(f, LOAD(f, "--drive", "/d", "--rdma-token-key", "12345678123456781"), "rdma-token-key");
 }
 
 /* More than can be kept. */
