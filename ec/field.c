@@ -10,10 +10,9 @@ uint64_t era_field_multiply(const struct era_field *field, uint64_t a, uint64_t 
 {
         uint64_t product = 0, bit;
 
-        for (bit = field->one; bit != 0; bit >>= 1) {
-                if ((a & bit) != 0)
-                        product ^= b;
-                b = (b >> 1) ^ ((b & 1) != 0 ? field->poly : 0); /* times x */
+        for (bit = field->one; bit != 0; bit >>= 1) { /* without branches: no one could predict them */
+                product ^= b & -(uint64_t)((a & bit) != 0);
+                b = (b >> 1) ^ (field->poly & -(b & 1)); /* times x */
         }
         return product;
 }

@@ -64,6 +64,7 @@ enum eng_op_kind {
 #define ENG_OP_WANT_INLINE 2u  /* LOOKUP: give inline bytes too */
 #define ENG_OP_WANT_ATTRS 4u   /* SCAN: give attrs too */
 #define ENG_OP_WANT_PARTS 8u   /* SCAN: give fmt_parts too (verification) */
+#define ENG_OP_WANT_CRC 16u    /* READ: give their CRC32C too */
 
 #define ENG_HELD_MAX 256u
 #define ENG_IDS_MAX  4096u
@@ -145,6 +146,7 @@ struct eng_op {
                         uint8_t shard;
                         uint32_t offset, len;
                         uint32_t payload_len;     /* expected payload length of the frame; other: -EBADMSG */
+                        uint32_t crc;             /* answer with ENG_OP_WANT_CRC: of the len bytes */
                         void *slot;
                 } read;
                 struct {

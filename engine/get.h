@@ -1,5 +1,5 @@
 /*
- * get.h - one object being read (private to get.c).
+ * get.h - one object being read (private to get.c and get_stripe.c). All on its home loop.
  */
 #ifndef MILLRACE_ENGINE_GET_H
 #define MILLRACE_ENGINE_GET_H
@@ -33,6 +33,7 @@ struct get_stripe {
         unsigned pending, repairs;
         unsigned held;                 /* spans handed out and not let go */
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
+        uint32_t summed;               /* units read together with the CRC of what is wanted of them */
         uint8_t state_of[ERA_MAX_SHARDS];
         uint64_t began;                /* lp_clock() */
         void *slot[ERA_MAX_SHARDS];
@@ -75,5 +76,42 @@ struct eng_get {
         unsigned current;
         struct get_stripe *stripes;    /* 2, once bytes are read from shards */
 };
+
+/* ---- get_stripe.c ---------------------------------------------------------------------------------- */
+
+/* Give their slots back. */
+void eng_get_drop_stripe(struct eng_get *get, struct get_stripe *s);
+void eng_get_drop_stripes(struct eng_get *get);
+
+void eng_get_part_at(const struct eng_get *get, unsigned i, struct eng_part *out);
+/* Number of the part that holds byte `offset` of the object. */
+unsigned eng_get_part_of(const struct eng_get *get, uint64_t offset);
+/* Describes the stripe that holds byte `offset` of the object and how much of it the range wants. */
+void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset);
+/* What the range wants of a data unit between first and last. */
+void eng_get_wanted(const struct get_stripe *s, unsigned unit, uint32_t *offset, uint32_t *len);
+unsigned eng_get_shards(const struct get_stripe *s);
+/* Units a plain read of this stripe takes. */
+unsigned eng_get_plain_units(const struct get_stripe *s);
+/* Shards of the widest stripe from pos to end. */
+unsigned eng_get_widest(const struct eng_get *get);
+/* Slots for two stripes of the range, or as many units as there are. */
+unsigned eng_get_units_wanted(struct eng_get *get);
+
+/* The healthy way: just the data units the range touches. False if one of them can't be asked for. */
+bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s);
+/* Reads whole units until k are in hand; data first. -EIO or -EHOSTDOWN when that can't be. */
+int eng_get_read_any(struct eng_get *get, struct get_stripe *s);
+/* Computes the units of the range that were not read, and has those written anew that a living drive gave damage for. */
+int eng_get_rebuild(struct eng_get *get, struct get_stripe *s);
+
+/* ---- get.c, for it --------------------------------------------------------------------------------- */
+
+/* All reads of a stripe are back. */
+void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s);
+/* Something of a stripe is free again: its caller may want to know. */
+void eng_get_wake(struct eng_get *get);
+/* Called whenever something came back: ends what waits for the last of it. */
+void eng_get_settle(struct eng_get *get);
 
 #endif

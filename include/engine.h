@@ -262,7 +262,8 @@ int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *ou
 #define ENG_GET_BUSY (-EBUSY)
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg);
 int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len);
-/* CRC32C of exactly the bytes handed out since start; computed only if eng_get_sum() was called before it. */
+/* CRC32C of exactly the bytes handed out since start, made of the checksums they were verified by, so that it tells of what happens to a byte
+ * afterwards; computed only if eng_get_sum() was called before it. */
 void eng_get_sum(struct eng_get *get);
 uint32_t eng_get_crc32c(const struct eng_get *get);
 /*

@@ -34,7 +34,9 @@ STARTED=$SECONDS
 trap 'rm -rf "$WORK"' EXIT
 : >"$COUNTS"
 
-say() { printf '\n==== %s (at %d s)\n' "$*" $((SECONDS - STARTED)); }
+# With the room that is left: a disk that fills up fails tests in ways that look like anything else.
+say() { printf '\n==== %s (at %d s, %s free here, %s in %s)\n' "$*" $((SECONDS - STARTED)) "$(room .)" "$(room "$WORK")" "${TMPDIR:-/tmp}"; }
+room() { df -h --output=avail "$1" | tail -1 | tr -d ' '; }
 passed_one() { echo "1 0 0 $1" >>"$COUNTS"; }
 failed_one() { echo "0 1 0 $1" >>"$COUNTS"; echo "FAILED: $1"; }
 left() { echo $((CHECK_SECONDS - (SECONDS - STARTED))); }

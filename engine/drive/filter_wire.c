@@ -73,6 +73,9 @@ void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from)
                 to->scan.count = from->scan.count;
                 to->scan.more = from->scan.more;
                 break;
+        case ENG_OP_READ:
+                to->read.crc = from->read.crc;
+                break;
         case ENG_OP_TAIL:
                 to->tail = from->tail;
                 break;
@@ -475,6 +478,7 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
                 break;
         case ENG_OP_READ:
                 put(wire, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
+                put_number(wire, op->read.crc);
                 break;
         default:
                 break;
@@ -514,6 +518,7 @@ static void get_answer(struct wire *wire, struct eng_op *op)
         case ENG_OP_READ:
                 memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, get(wire, op->read.len),
                        op->read.len);
+                op->read.crc = (uint32_t)get_number(wire);
                 break;
         default:
                 break;

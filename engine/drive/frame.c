@@ -104,3 +104,32 @@ int eng_frame_verify(const struct fmt_frame *frame, const uint8_t *bytes, uint32
         }
         return 0;
 }
+
+/* CRC of bytes [from, to) of a block; false: the whole block's is not the one expected. */
+static bool sum_block(const uint8_t *block, uint32_t len, uint32_t from, uint32_t to, uint32_t expected, uint32_t *sum)
+{
+        uint32_t whole;
+
+        *sum = whole = era_crc32c(0, block + from, to - from);
+        if (from > 0)
+                whole = era_crc32c_combine(era_crc32c(0, block, from), whole, to - from);
+        return era_crc32c(whole, block + to, len - to) == expected;
+}
+
+int eng_frame_sum(const struct fmt_frame *frame, const uint8_t *payload, uint32_t offset, uint32_t len, uint32_t *sum)
+{
+        uint32_t end = offset + len, crc, part;
+
+        assert(len > 0 && offset < frame->payload_len && len <= frame->payload_len - offset);
+        *sum = 0;
+        for (uint32_t at = offset / FMT_CRC_BLOCK * FMT_CRC_BLOCK; at < end; at += part) {
+                uint32_t from = offset > at ? offset - at : 0, to;
+
+                part = block_bytes(frame->payload_len, at);
+                to = end - at < part ? end - at : part;
+                if (!sum_block(payload + at, part, from, to, frame->block_crc[at / FMT_CRC_BLOCK], &crc))
+                        return -EBADMSG;
+                *sum = era_crc32c_combine(*sum, crc, to - from);
+        }
+        return 0;
+}

@@ -54,5 +54,10 @@ uint32_t eng_frame_cover(uint32_t payload_len, uint32_t offset, uint32_t len, ui
  * -EBADMSG, with the number of the first bad block in *bad (may be NULL).
  */
 int eng_frame_verify(const struct fmt_frame *frame, const uint8_t *bytes, uint32_t first, uint32_t len, unsigned *bad);
+/*
+ * Verifies the blocks that cover [offset, offset+len) and gives CRC32C of just these bytes, made of what verifying them takes: no byte is hashed
+ * twice. payload is where payload byte 0 would stand; offset and len as for eng_frame_cover(). -EBADMSG.
+ */
+int eng_frame_sum(const struct fmt_frame *frame, const uint8_t *payload, uint32_t offset, uint32_t len, uint32_t *sum);
 
 #endif

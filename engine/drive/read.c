@@ -133,8 +133,9 @@ static void finish(struct reading *r, int rv)
 
 static int verify(struct reading *r)
 {
-        const struct eng_op *op = r->op;
+        struct eng_op *op = r->op;
         const struct fmt_frame *frame = op->read.slot;
+        const uint8_t *payload = (const uint8_t *)op->read.slot + LP_SLOT_HEADER;
         uint64_t began;
         int rv;
 
@@ -151,7 +152,10 @@ static int verify(struct reading *r)
                 memcpy(r->header, frame, HEADER_BYTES);
         }
         began = lp_clock();
-        rv = eng_frame_verify(frame, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + r->first, r->first, r->cover, NULL);
+        if ((op->flags & ENG_OP_WANT_CRC) != 0)
+                rv = eng_frame_sum(frame, payload, op->read.offset, op->read.len, &op->read.crc);
+        else
+                rv = eng_frame_verify(frame, payload + r->first, r->first, r->cover, NULL);
         eng_local_time(r->l, ENG_DRIVE_CHECKSUM, lp_clock() - began);
         return rv;
 }
@@ -254,7 +258,8 @@ static void start(struct eng_local *l, struct reading *r, struct eng_segment *se
         r->where.generation = segment->generation;
         r->where.position = place->offset;
         r->cover = eng_frame_cover(op->read.payload_len, op->read.offset, op->read.len, &r->first);
-        r->direct = !eng_marks_touch(&l->unit_marks, segment->generation, place->offset + r->first) && segment->direct_fd >= 0;
+        r->direct = !eng_marks_touch(&l->unit_marks, segment->generation, place->offset + r->first) &&
+                    segment->direct_fd >= 0;
         r->known = recall(l, &r->where, op->read.slot);
         r->msg.run = on_home;
         if (r->home == l->drive.owner)

@@ -17,7 +17,7 @@
 
 /* ---- bytes ------------------------------------------------------------------------------------------- */
 
-static void fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
+void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
 {
         size_t i;
 
@@ -177,6 +177,7 @@ struct call {
         const struct eng_complete_params *complete;
         char *text;
         struct era_md5 md5; /* of what was put */
+        uint32_t crc;       /* of what was got */
 };
 
 static void finish(struct call *c, int rv)
@@ -271,7 +272,7 @@ static void put_more(void *arg)
                 size_t n = c->size - c->at < sizeof(piece) ? c->size - c->at : sizeof(piece);
                 ssize_t taken;
 
-                fill(piece, c->seed, c->offset + c->at, n);
+                sf_fill(piece, c->seed, c->offset + c->at, n);
                 taken = eng_put_write(c->put, piece, n);
                 if (taken < 0) {
                         eng_put_abort(c->put);
@@ -347,14 +348,16 @@ static void get_more(void *arg)
 
         while ((rv = eng_get_next(c->get, &data, &len)) == 0) {
                 want = malloc(len);
-                fill(want, c->seed, c->offset + c->at, len);
+                sf_fill(want, c->seed, c->offset + c->at, len);
                 if (memcmp(want, data, len) != 0)
                         c->flag = true;
+                c->crc = era_crc32c(c->crc, want, len);
                 free(want);
                 c->at += len;
         }
         if (rv == -EAGAIN)
                 return;
+        c->flag |= rv == -ENODATA && eng_get_crc32c(c->get) != c->crc;
         eng_get_close(c->get);
         if (rv == -ENODATA)
                 rv = c->flag || c->at != c->len ? -EILSEQ : 0;
@@ -371,6 +374,7 @@ static void get_opened(void *arg, int rv, struct eng_get *get)
         }
         if (rv == 0) {
                 c->get = get;
+                eng_get_sum(get);
                 rv = eng_get_start(get, c->offset, c->len, get_more, c);
                 if (rv != 0)
                         eng_get_close(get);

@@ -65,6 +65,12 @@ MUTATIONS = {
         "        return p != NULL;",
         "        return p == NULL && p != NULL;",
     ),
+    "sums-other-bytes": (
+        "a read of whole units gives their CRC for that of the range",
+        "engine/get_stripe.c",
+        "op->flags = from == offset && wanted == len ? ENG_OP_WANT_CRC : 0;",
+        "op->flags = ENG_OP_WANT_CRC;",
+    ),
     "condition-ignored": (
         "If-None-Match is not looked at",
         "engine/txn.c",

@@ -29,6 +29,7 @@ struct client {
         /* reading */
         struct eng_get *get;
         uint64_t offset, end;
+        uint32_t crc; /* of what a get has given */
         unsigned ranges;
         bool slow;
         /* listing */

@@ -540,6 +540,8 @@ static void have_read(struct sim_drive *d, struct eng_op *op)
         } else {
                 memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset,
                        frame->payload->data + op->read.offset, op->read.len);
+                if ((op->flags & ENG_OP_WANT_CRC) != 0)
+                        op->read.crc = era_crc32c(0, frame->payload->data + op->read.offset, op->read.len);
                 answer(op, 0);
         }
 }

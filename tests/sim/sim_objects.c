@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ec.h"
 #include "tests/sim/sim_content.h"
 
 #define CHUNK_MAX (64u << 10)
@@ -206,6 +207,8 @@ static void begin_range(struct client *c, uint64_t size)
                 c->offset = sim_below(SIM_CLIENTS, size);
                 c->end = c->offset + 1 + sim_skewed(SIM_CLIENTS, 0, size - c->offset - 1);
         }
+        c->crc = 0;
+        eng_get_sum(c->get);
         rv = eng_get_start(c->get, c->offset, c->end - c->offset, wake_get, c);
         if (rv != 0)
                 end_get(c, rv);
@@ -221,6 +224,7 @@ static void check_bytes(struct client *c, const uint8_t *data, size_t len)
                 sim_fail("client %u: get of key %u: wrong bytes in %zu from %llu of content %u (I5)", c->number, c->key,
                          len, (unsigned long long)c->offset, c->content);
         c->offset += len;
+        c->crc = era_crc32c(c->crc, data, len);
 }
 
 static void pull(void *arg)
@@ -246,6 +250,8 @@ static void pull(void *arg)
         if (rv == -ENODATA && c->offset != c->end)
                 sim_fail("client %u: get of key %u ends at %llu instead of %llu", c->number, c->key,
                          (unsigned long long)c->offset, (unsigned long long)c->end);
+        if (rv == -ENODATA && c->crc != eng_get_crc32c(c->get))
+                sim_fail("client %u: get of key %u: the CRC of other bytes than were given", c->number, c->key);
         if (rv == -ENODATA && c->ranges-- > 0)
                 begin_range(c, content_of(c->content)->size);
         else

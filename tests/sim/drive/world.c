@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ec.h"
 #include "engine/drive/local.h"
 #include "tests/lib/body_fixture.h"
 #include "tests/sim/drive/disk.h"
@@ -141,6 +142,7 @@ void fill_read(struct act *act, unsigned value, uint32_t stripe)
         act->value = value;
         act->stripe = stripe;
         act->op.kind = ENG_OP_READ;
+        act->op.flags = stripe % 2 == 0 ? ENG_OP_WANT_CRC : 0;
         fx_id(act->op.read.object_id, value);
         act->op.read.stripe = stripe;
         act->op.read.len = act->op.read.payload_len = model.values[value].unit;
@@ -149,7 +151,12 @@ void fill_read(struct act *act, unsigned value, uint32_t stripe)
 
 bool read_right(const struct act *act)
 {
-        return value_is(act->value, act->stripe, act->slot + LP_SLOT_HEADER, model.values[act->value].unit);
+        const uint8_t *bytes = act->slot + LP_SLOT_HEADER;
+        uint32_t unit = model.values[act->value].unit;
+
+        if ((act->op.flags & ENG_OP_WANT_CRC) != 0 && act->op.read.crc != era_crc32c(0, bytes, unit))
+                return false;
+        return value_is(act->value, act->stripe, bytes, unit);
 }
 
 /* ---- one process ------------------------------------------------------------------------------------------- */

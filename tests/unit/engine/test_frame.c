@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "ec.h"
@@ -149,12 +150,40 @@ static void test_ranges(void **state)
         }
 }
 
+/* Any range's CRC is told, and any bad byte of the blocks it touches. */
+static void test_sums(void **state)
+{
+        static const uint32_t lengths[] = {4096, 16384, 20480, 5 * FMT_CRC_BLOCK + 4096, FMT_UNIT_MAX};
+        unsigned seed = getenv("SEED") != NULL ? (unsigned)strtoul(getenv("SEED"), NULL, 10) : (unsigned)time(NULL);
+
+        print_message("SEED=%u\n", seed);
+        for (unsigned i = 0; i < 500; i++) {
+                uint32_t payload_len = lengths[i % 5], offset = (uint32_t)rand_r(&seed) % payload_len, first, sum = 0;
+                uint32_t len = 1 + (uint32_t)rand_r(&seed) % (payload_len - offset), covered, bad;
+
+                make(payload_len);
+                if (rand_r(&seed) % 4 == 0)
+                        offset = offset / FMT_CRC_BLOCK * FMT_CRC_BLOCK;
+                if (rand_r(&seed) % 4 == 0)
+                        len = payload_len - offset;
+                covered = eng_frame_cover(payload_len, offset, len, &first);
+                assert_int_equal(eng_frame_sum(&frame, payload, offset, len, &sum), 0);
+                assert_int_equal(sum, era_crc32c(0, payload + offset, len));
+                bad = (uint32_t)rand_r(&seed) % payload_len;
+                payload[bad] ^= (uint8_t)(1u << i % 8);
+                assert_int_equal(eng_frame_sum(&frame, payload, offset, len, &sum),
+                                 bad >= first && bad < first + covered ? -EBADMSG : 0);
+                payload[bad] ^= (uint8_t)(1u << i % 8);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_whole),     cmocka_unit_test(test_any_header_byte),
                 cmocka_unit_test(test_elsewhere), cmocka_unit_test(test_impossible_lengths),
                 cmocka_unit_test(test_cover),     cmocka_unit_test(test_ranges),
+                cmocka_unit_test(test_sums),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

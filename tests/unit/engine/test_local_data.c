@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ec.h"
 #include "tests/lib/drive_fixture.h"
 
 #include <setjmp.h>
@@ -92,6 +93,12 @@ static int read_shard(struct fx *fx, uint64_t id, uint32_t stripe, uint32_t payl
         fill_read(&op, slot, id, stripe, payload_len, offset, len);
         rv = fx_run(fx, &op);
         if (rv == 0 && !is_right(&op, id))
+                rv = -ENODATA;
+        memset(slot, 0, LP_SLOT_SIZE);
+        fill_read(&op, slot, id, stripe, payload_len, offset, len);
+        op.op.flags = ENG_OP_WANT_CRC;
+        assert_int_equal(fx_run(fx, &op), rv == -ENODATA ? 0 : rv);
+        if (rv == 0 && (!is_right(&op, id) || op.op.read.crc != era_crc32c(0, slot + LP_SLOT_HEADER + offset, len)))
                 rv = -ENODATA;
         free(slot);
         return rv;

@@ -35,6 +35,7 @@ struct fake_later {
         struct fake_later *next;
         void (*run)(struct fake_later *later);
         void *arg, *thing;
+        struct lp_loop *loop;
         void (*fn)(void);
         int rv;
         bool flag;
@@ -61,12 +62,18 @@ static struct {
         struct fake_later *held;
         int open_rv, commit_rv, get_rv; /* what the next calls answer, 0: the truth */
         int write_rv;                   /* what eng_put_write answers once it has taken some bytes, 0: the truth */
+        size_t place;                   /* bytes of a place that is lent; 0: 1 MiB */
+        int place_rv;                   /* what eng_put_place answers once so many bytes are lent: */
+        size_t place_from;
+        unsigned unready;               /* times eng_put_md5_ready says that it is not */
         size_t room;                    /* bytes one eng_put_write takes before the engine asks to wait; 0: all */
         size_t span;                    /* longest span of a read; 0: all */
         uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
         uint64_t claimed_size;          /* of objects opened, 0: the truth */
         bool slow_reads;                /* each span has to be waited for */
         bool stall_reads;               /* and the first such wait sets hold */
+        uint8_t *(*memory)(size_t len); /* where an object's bytes lie while it is open; NULL: anywhere */
+        void (*memory_back)(uint8_t *bytes, size_t len);
         /* what the calls at the end of this file answer */
         int bucket_rv, list_rv, upload_rv, parts_rv, complete_rv, update_rv, delete_rv;
         struct eng_list_entry entries[4];
@@ -91,14 +98,26 @@ struct eng_get {
         bool waited;
         uint32_t crc;
         unsigned posted;                /* wakes under way */
+        unsigned held;                  /* spans that are not let go */
+        bool holding;
         bool closed;
 };
+
+#define FAKE_PLACES 4u
 
 struct eng_put {
         struct eng_put_params params;
         char key[ENG_KEY_MAX];
         uint8_t *bytes;
         size_t len, cap;
+        struct { /* lent, oldest first */
+                uint8_t *bytes;
+                size_t len;
+        } place[FAKE_PLACES];
+        unsigned lent;
+        size_t lent_to;
+        unsigned unready;
+        bool asked, may_lend;
         bool full;
         unsigned posted;
         bool closed;
@@ -120,6 +139,7 @@ static struct fake_later *fake_later(void (*run)(struct fake_later *later), void
         later->msg.run = fake_run;
         later->run = run;
         later->arg = arg;
+        later->loop = fake.store.loop != NULL ? fake.store.loop : lp_self();
         return later;
 }
 
@@ -133,7 +153,7 @@ static void fake_post(struct fake_later *later)
         }
         pthread_mutex_unlock(&fake.lock);
         if (later != NULL)
-                lp_post(fake.store.loop, &later->msg);
+                lp_post(later->loop, &later->msg);
 }
 
 /* Any thread: lets what was held go, and holds no more. */
@@ -148,7 +168,7 @@ static void fake_release(void)
         pthread_mutex_unlock(&fake.lock);
         for (; later != NULL; later = next) {
                 next = later->next;
-                lp_post(fake.store.loop, &later->msg);
+                lp_post(later->loop, &later->msg);
         }
 }
 
@@ -209,8 +229,11 @@ static void fake_reset(struct lp_loop *loop)
         fake.buckets[0] = (struct eng_bucket){.id = 1, .created_ms = 1000, .name = "bucket"};
         fake.hold = fake.slow_reads = fake.stall_reads = false;
         fake.open_rv = fake.commit_rv = fake.get_rv = 0;
+        fake.memory = NULL;
         fake.room = fake.span = 0;
-        fake.write_rv = 0;
+        fake.write_rv = fake.place_rv = 0;
+        fake.place = fake.place_from = 0;
+        fake.unready = 0;
         fake.break_at = fake.claimed_size = 0;
         fake.bucket_rv = fake.list_rv = fake.parts_rv = fake.complete_rv = fake.update_rv = fake.delete_rv = 0;
         fake.upload_rv = -ENOENT;
@@ -289,7 +312,7 @@ static void run_open(struct fake_later *later)
         if (rv == 0) {
                 get = calloc(1, sizeof(*get));
                 get->copy = *o;
-                get->copy.bytes = malloc(o->object.size + 1);
+                get->copy.bytes = fake.memory != NULL ? fake.memory(o->object.size) : malloc(o->object.size + 1);
                 memcpy(get->copy.bytes, o->bytes, o->object.size);
                 get->copy.object.attrs.data = (const char *)get->copy.attrs;
                 if (fake.claimed_size != 0)
@@ -333,7 +356,10 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
 static void get_drop(struct eng_get *get)
 {
         if (get->closed && get->posted == 0) {
-                free(get->copy.bytes);
+                if (fake.memory != NULL)
+                        fake.memory_back(get->copy.bytes, get->copy.object.size);
+                else
+                        free(get->copy.bytes);
                 free(get);
         }
 }
@@ -371,6 +397,7 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
                 n = fake.span;
         *data = get->copy.bytes + get->at;
         *len = n;
+        get->held += get->holding;
         get->at += n;
         get->crc = era_crc32c(get->crc, *data, n);
         return 0;
@@ -387,14 +414,17 @@ uint32_t eng_get_crc32c(const struct eng_get *get)
 
 void eng_get_hold(struct eng_get *get)
 {
+        get->holding = true;
 }
 
 void eng_get_let_go(struct eng_get *get, const uint8_t *data)
 {
+        assert(get->held-- > 0 && data >= get->copy.bytes && data < get->copy.bytes + get->at);
 }
 
 void eng_get_close(struct eng_get *get)
 {
+        assert(get->held == 0);
         get->closed = true;
         fake_count(&fake.gets_open, -1);
         get_drop(get);
@@ -418,6 +448,8 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 
 static void put_drop(struct eng_put *put)
 {
+        while (put->closed && put->lent > 0)
+                free(put->place[--put->lent].bytes); /* the address sanitiser sees who still writes there */
         if (put->closed && put->posted == 0) {
                 free(put->bytes);
                 free(put);
@@ -460,9 +492,59 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         return (ssize_t)len;
 }
 
+static void run_place_wake(struct fake_later *later)
+{
+        struct eng_put *put = later->arg;
+
+        put->may_lend = true;
+        run_put_wake(later);
+}
+
+/* fake.room: the first call for each place says that there is none yet. */
+ssize_t eng_put_place(struct eng_put *put, void **place)
+{
+        size_t len = fake.place != 0 ? fake.place : 1u << 20, left = put->params.size - put->lent_to;
+
+        assert(put->lent_to < put->params.size && !put->closed);
+        if (fake.place_rv != 0 && put->lent_to >= fake.place_from)
+                return fake.place_rv;
+        if (put->lent == FAKE_PLACES)
+                return 0;
+        if (fake.room != 0 && !put->may_lend) {
+                if (!put->asked)
+                        put->posted++;
+                if (!put->asked)
+                        fake_post(fake_later(run_place_wake, put));
+                put->asked = true;
+                return 0;
+        }
+        put->asked = put->may_lend = false;
+        len = left < len ? left : len;
+        put->place[put->lent].bytes = malloc(len);
+        put->place[put->lent].len = len;
+        put->lent_to += len;
+        *place = put->place[put->lent++].bytes;
+        return (ssize_t)len;
+}
+
+void eng_put_placed(struct eng_put *put, void *place)
+{
+        assert(put->lent > 0 && put->place[0].bytes == place && !put->closed);
+        put->bytes = realloc(put->bytes, put->len + put->place[0].len);
+        memcpy(put->bytes + put->len, place, put->place[0].len);
+        put->len = put->cap = put->len + put->place[0].len;
+        free(place);
+        memmove(&put->place[0], &put->place[1], (--put->lent) * sizeof(put->place[0]));
+}
+
 bool eng_put_md5_ready(struct eng_put *put)
 {
-        return true;
+        if (put->unready >= fake.unready)
+                return true;
+        put->unready++;
+        put->posted++;
+        fake_post(fake_later(run_put_wake, put));
+        return false;
 }
 
 void eng_put_md5(struct eng_put *put, uint8_t out[16])

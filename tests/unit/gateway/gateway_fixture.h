@@ -33,6 +33,8 @@ static struct {
         unsigned lines;
 } site = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static struct rdx_server *site_rdma;                                     /* of the next site_open() */
+static const char *site_access = ACCESS_KEY, *site_secret = SECRET_KEY; /* of what is signed */
 static const char *site_region = "us-east-1"; /* of the next site_open(), and of what is signed */
 
 static void note_access(void *arg, const struct gw_access *line)
@@ -69,7 +71,7 @@ static void site_open(const struct gw_limits *limits)
 {
         const struct gw_credential root = {ACCESS_KEY, SECRET_KEY};
         struct lp_config config = {.slots = 8};
-        struct gw_options options = {.store = &fake.store, .loops = &site.loop, .loop_count = 1, .region = site_region,
+        struct gw_options options = {.store = &fake.store, .loops = &site.loop, .loop_count = 1, .region = site_region, .rdma = site_rdma,
                                      .domains = "s3.example.org", .access = note_access};
 
         if (limits != NULL)
@@ -167,7 +169,7 @@ static void send_text(int fd, const char *text)
         send_all(fd, text, strlen(text));
 }
 
-#define AMZ_MAX 4
+#define AMZ_MAX 6
 
 /*
  * Head of a signed request with UNSIGNED-PAYLOAD. amz: up to AMZ_MAX headers that are signed too (x-amz-content-sha256 replaces the usual one);
@@ -202,7 +204,7 @@ static size_t signed_head(char *out, size_t cap, const char *method, const char 
                 else
                         headers[request.header_count++] = amz[i];
         }
-        s3_signer_init(&signer, S3_STR(ACCESS_KEY), S3_STR(SECRET_KEY), site_region, now);
+        s3_signer_init(&signer, s3_str_of(site_access), s3_str_of(site_secret), site_region, now);
         assert_true(s3_sign_headers(&request, &signer, authorization, sizeof(authorization), NULL) > 0);
         len = (size_t)snprintf(out, cap, "%s %s HTTP/1.1\r\n", method, target);
         for (size_t i = 0; i < request.header_count; i++)
