@@ -46,13 +46,13 @@ static void arrived(struct lp_msg *msg)
         free(h);
 }
 
-/* The listener of that loop for the same kind of connection. The lists do not change while the loops run. */
+/* The listener of that loop for the same kind of connection, with the same rights. The lists do not change while the loops run. */
 static struct gw_listener *twin(struct gw_loop *loop, const struct gw_listener *of)
 {
         struct gw_listener *l;
 
         SLIST_FOREACH(l, &loop->listeners, next)
-                if (l->tls == of->tls)
+                if (l->tls == of->tls && l->targets == of->targets)
                         return l;
         return NULL;
 }

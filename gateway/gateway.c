@@ -62,7 +62,7 @@ static uint64_t before_sleep(struct lp_hook *hook)
         return longest;
 }
 
-int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls)
+int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const struct gw_targets *targets)
 {
         struct gw_listener *listener = calloc(1, sizeof(*listener));
         const union MHD_DaemonInfo *info;
@@ -73,6 +73,7 @@ int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls)
         listener->loop = &gw->loops[loop];
         listener->accept.fd = fd;
         listener->tls = tls;
+        listener->targets = targets;
         listener->daemon = gw_http_daemon(listener);
         if (listener->daemon == NULL) {
                 free(listener);

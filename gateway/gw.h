@@ -56,6 +56,7 @@ struct gw_listener {
         struct lp_watch accept;         /* on the listening socket; fd -1 once it is closed */
         bool accepting;                 /* it is watched */
         bool tls;
+        const struct gw_targets *targets; /* that tokens may name; NULL: none */
         bool due;                       /* the daemon has something to do */
         uint64_t timeout_ns;            /* gw_clock_ns() at which it wants to be run; 0: none */
         SLIST_ENTRY(gw_listener) next;

@@ -9,6 +9,7 @@
 
 #include "auth.h"
 #include "ops.h"
+#include "session.h"
 
 /* ---- headers -------------------------------------------------------------------------------------------- */
 
@@ -352,6 +353,8 @@ static void accept_named(struct gw_request *req)
                 gw_refuse_route(req, routed);
                 return;
         }
+        if (!gw_token_accept(req))
+                return;
         rv = find_bucket(req);
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);

@@ -344,10 +344,8 @@ static void stored(void *arg, int rv, const struct eng_object *object)
         gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, 0));
         if (work->sum.has)
                 gw_checksum_headers(req, &work->sum);
-        if (gw_session_upload(req)) {
-                gw_reply_header(req, "x-millrace-transport", "rdma");
-                gw_reply_header_uint(req, "x-millrace-rdma-bytes", req->rdma->window.length);
-        }
+        if (gw_session_upload(req))
+                gw_session_headers(req, 200, req->rdma->window.length);
         gw_reply_empty(req, 200);
 }
 

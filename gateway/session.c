@@ -33,8 +33,7 @@ bool gw_session_credential(struct gw_loop *loop, const char *access_key, struct 
         return found;
 }
 
-/* In SignedHeaders, which are in lower case. */
-static bool is_signed(const struct s3_auth *auth, const char *name)
+bool gw_session_signed(const struct s3_auth *auth, const char *name)
 {
         const char *at = auth->signed_headers;
         size_t len = strlen(name);
@@ -53,8 +52,7 @@ static bool is_upload(const struct gw_op *op)
         return op->body == GW_BODY_DATA;
 }
 
-/* Of an upload: the bytes are in the window, and nowhere else. */
-static bool has_no_body(const struct gw_request *req)
+bool gw_session_bodyless(const struct gw_request *req)
 {
         return !req->chunked && req->content_length == 0 && req->loop->auth.payload == S3_PAYLOAD_UNSIGNED;
 }
@@ -68,7 +66,8 @@ static enum s3_error read_headers(struct gw_request *req, const uint8_t session[
         uint8_t named[RDX_ID_LEN];
         struct gw_rdma *rdma;
 
-        if (!is_signed(auth, SESSION_HEADER) || !is_signed(auth, NUMBER_HEADER) || !is_signed(auth, WINDOW_HEADER))
+        if (!gw_session_signed(auth, SESSION_HEADER) || !gw_session_signed(auth, NUMBER_HEADER) ||
+            !gw_session_signed(auth, WINDOW_HEADER))
                 return S3_ERR_ACCESS_DENIED;
         if (id.data == NULL || !rdx_unhex(id.data, id.len, named, RDX_ID_LEN))
                 return S3_ERR_MALFORMED_RDMA_REQUEST;
@@ -81,7 +80,7 @@ static enum s3_error read_headers(struct gw_request *req, const uint8_t session[
         if (number.data == NULL || s3_parse_uint(number, UINT64_MAX, &rdma->number) != 0 || rdma->number == 0 ||
             window.data == NULL || rdx_place_parse(window.data, window.len, &rdma->window) != 0)
                 return S3_ERR_MALFORMED_RDMA_REQUEST;
-        if (is_upload(req->op) && !has_no_body(req))
+        if (is_upload(req->op) && !gw_session_bodyless(req))
                 return S3_ERR_MALFORMED_RDMA_REQUEST;
         req->rdma = rdma;
         return S3_OK;
@@ -117,6 +116,18 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
         return !gw_answered(req);
+}
+
+void gw_session_headers(struct gw_request *req, unsigned status, uint64_t bytes)
+{
+        gw_reply_header(req, "Cache-Control", "no-store");
+        gw_reply_header(req, "x-millrace-transport", "rdma");
+        if (req->rdma->token == NULL) {
+                gw_reply_header_uint(req, "x-millrace-rdma-bytes", bytes);
+                return;
+        }
+        gw_reply_header_uint(req, "x-amz-rdma-reply", status);
+        gw_reply_header_uint(req, "x-amz-rdma-bytes-transferred", bytes);
 }
 
 bool gw_session_none_posted(const struct gw_request *req)

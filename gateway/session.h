@@ -9,13 +9,16 @@
 
 struct gw_transfer;
 
+#define GW_TOKEN_HEADER "x-amz-rdma-token"
+
 /* What a request on a session says of itself. In the request's arena. owner: its loop */
 struct gw_rdma {
+        const struct rdx_token *token; /* it came by the header protocol, of no session; NULL: on a session */
         uint8_t session[RDX_ID_LEN];
         uint64_t number;
-        struct rdx_place window;
-        bool connected; /* its queue pairs are */
-        bool declined;  /* answered in the body, for this reason: */
+        struct rdx_place window; /* or the token's memory */
+        bool connected;          /* its queue pairs are */
+        bool declined;           /* answered in the body, for this reason: */
         enum rdx_decline reason;
         bool posted;                  /* memory was perhaps written */
         struct gw_transfer *transfer; /* from its begin until it ends or is dropped */
@@ -30,13 +33,29 @@ bool gw_session_credential(struct gw_loop *loop, const char *access_key, struct 
  * key signs nothing but its own requests, and these nothing but it).
  */
 bool gw_session_accept(struct gw_request *req, bool by_session);
-/* It came with a session's key, and its bytes are to be read from the window. */
+/* In SignedHeaders; name in lower case. */
+bool gw_session_signed(const struct s3_auth *auth, const char *name);
+/* Of an upload: the bytes are in the window, and nowhere else. */
+bool gw_session_bodyless(const struct gw_request *req);
+/* Of an answer: its bytes went by RDMA. */
+void gw_session_headers(struct gw_request *req, unsigned status, uint64_t bytes);
+/* It came with a session's key or with a token, and its bytes are to be read from the memory that it names. */
 static inline bool gw_session_upload(const struct gw_request *req)
 {
         return req->rdma != NULL && req->op->body == GW_BODY_DATA;
 }
 /* The client may use the memory again, whatever the answer: it named some, and nothing was posted. */
 bool gw_session_none_posted(const struct gw_request *req);
+
+/* ---- token.c ---- */
+
+/*
+ * The request is authenticated and has its operation. Fills req->rdma where it is a GET or an upload with a token; is it to be declined, req->rdma says so. False:
+ * answered (not signed as the header protocol wants it, or malformed).
+ */
+bool gw_token_accept(struct gw_request *req);
+/* Counts it; an upload is answered, a GET goes on with a body. */
+void gw_token_decline(struct gw_request *req, enum rdx_decline reason);
 
 /* ---- transfer.c ---- */
 

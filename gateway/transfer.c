@@ -89,6 +89,10 @@ static void ended(struct rdx_request *rdx, int result)
 /* The body is the way then: the answer's, or one that is to be sent. */
 static void decline(struct gw_request *req, enum rdx_decline reason)
 {
+        if (req->rdma->token != NULL) {
+                gw_token_decline(req, reason);
+                return;
+        }
         rdx_count_decline(req->loop->gw->rdma, reason);
         if (gw_session_upload(req)) {
                 gw_reply_header(req, "x-millrace-rdma-declined", rdx_decline_name(reason));
@@ -103,8 +107,9 @@ static void decline(struct gw_request *req, enum rdx_decline reason)
 /* Answers, or lets the request go on: refused in begin(), it is woken for its answer. */
 static void begin_refused(struct gw_request *req, int rv)
 {
-        if (rv == -ENOENT) {
-                decline(req, RDX_DECLINE_DEVICE); /* it ended since its key was looked up */
+        if (rv == -ENOENT || req->rdma->token != NULL) {
+                decline(req,
+                        RDX_DECLINE_DEVICE); /* it ended since its key was looked up; or no initiator can reach the target now */
                 return;
         }
         if (rv == -EEXIST || rv == -ERANGE)
@@ -143,8 +148,8 @@ void gw_transfer_begin(struct gw_request *req, void (*next)(struct gw_request *r
         struct gw_rdma *rdma = req->rdma;
         struct gw_transfer *t;
 
-        if (!rdma->connected) {
-                decline(req, RDX_DECLINE_QUEUE_PAIRS);
+        if (rdma->declined || (rdma->token == NULL && !rdma->connected)) {
+                decline(req, rdma->declined ? rdma->reason : RDX_DECLINE_QUEUE_PAIRS);
                 return;
         }
         t = calloc(1, sizeof(*t));
@@ -157,6 +162,7 @@ void gw_transfer_begin(struct gw_request *req, void (*next)(struct gw_request *r
         t->loop = req->loop;
         t->lp = req->loop->lp;
         memcpy(t->rdx.session, rdma->session, RDX_ID_LEN);
+        t->rdx.token = rdma->token;
         t->rdx.number = rdma->number;
         t->rdx.window = rdma->window;
         t->rdx.read = gw_session_upload(req);

@@ -29,9 +29,7 @@ void gw_transfer_written(struct gw_transfer *t)
         struct gw_request *req = t->req;
 
         req->rdma->transfer = NULL;
-        gw_reply_header(req, "Cache-Control", "no-store");
-        gw_reply_header(req, "x-millrace-transport", "rdma");
-        gw_reply_header_uint(req, "x-millrace-rdma-bytes", t->len);
+        gw_session_headers(req, t->status, t->len);
         if (t->rdx.notice)
                 gw_reply_header(req, "x-millrace-rdma-notices", gw_printf(req, "%u.0", t->rdx.endpoint));
         gw_crc_header(req, t->get);
@@ -152,6 +150,7 @@ bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, 
         int rv;
 
         if (rdma->declined) {
+                gw_reply_header(req, "x-amz-rdma-reply", rdma->token != NULL ? "501" : NULL);
                 gw_reply_header(req, "x-millrace-transport", "tcp");
                 gw_reply_header(req, "x-millrace-rdma-declined", rdx_decline_name(rdma->reason));
                 return false;

@@ -25,6 +25,16 @@ struct gw_credential {
         char secret_key[129];
 };
 
+/*
+ * Whose memory requests by the header protocol (x-amz-rdma-token) may name on a listener: the GIDs of clients. Nobody's: the protocol is off there. A signed request
+ * makes the server write where its token says, so somebody must have named the places.
+ */
+#define GW_TARGETS_MAX 1024u
+struct gw_targets {
+        unsigned count;
+        uint8_t gid[GW_TARGETS_MAX][16];
+};
+
 struct gw_limits {
         unsigned connections;          /* per loop; default 5,000 */
         uint64_t idle_ms;              /* no byte moves in either direction: connection closed; default 60,000 */
@@ -64,8 +74,9 @@ int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, 
 /* Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new handshakes use the new pair).
  * -EINVAL if they don't parse or don't match. */
 int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem);
-/* Before the loops run. Takes over a bound, listening, non-blocking socket if it answers 0. May be called more than once per loop (several listeners). */
-int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls);
+/* Before the loops run. Takes over a bound, listening, non-blocking socket if it answers 0. May be called more than once per loop (several listeners).
+ * targets: stays as long as the gateway; NULL: none. */
+int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const struct gw_targets *targets);
 /* On one of the loops: executes a batch of a session's; see rdma.h. */
 void gw_rdma_batch(struct gw_gateway *gw, struct rdx_batch *batch);
 /* Any thread: stop accepting, answer what runs with Connection: close. */

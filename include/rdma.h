@@ -63,6 +63,12 @@ struct rdx_server_options {
         const struct rdx_endpoint_options *endpoints;
         unsigned endpoint_count;
         struct rdx_limits limits;
+        /*
+         * The header protocol is on: requests by a token are served by an initiator per device and loop, where transport and device have DC. The key is
+         * that of the clients' targets; a token does not carry it.
+         */
+        bool tokens;
+        uint64_t token_key;
         /* On the session's loop: execute this batch (see below). */
         void (*batch)(void *arg, struct rdx_batch *batch);
         void *arg;
@@ -88,6 +94,9 @@ void rdx_server_free(struct rdx_server *server); /* after the drain. NULL is all
 
 /* The devices that endpoints are on. */
 void rdx_server_device(const struct rdx_server *server, unsigned endpoint, struct rdx_device_info *out);
+
+/* Requests by a token can be served on this endpoint's device. */
+bool rdx_server_tokens(const struct rdx_server *server, unsigned endpoint);
 
 /* ---- sessions ------------------------------------------------------------------------------------ */
 
@@ -166,9 +175,11 @@ struct rdx_job {
         bool taken; /* posted */
 };
 
-/* The session's side of a request or batch. owner: the session's loop */
+/* The session's side of a request or batch. owner: the session's loop (by a token: the request's) */
 struct rdx_flow {
         struct rdx_session *session;   /* NULL: none, or it is over */
+        struct rdx_dialer *dialer;     /* by a token: what posts it */
+        struct rdx_way *way;           /* and how the target is reached */
         struct rdx_flow *next, **link; /* of the session's */
         struct rdx_place window;
         uint64_t number;
@@ -188,7 +199,8 @@ struct rdx_write {
         uint64_t offset; /* in the window */
         /*
          * 0: its completion is here; the bytes are at the client's device (visible to it only behind the notice), or were read. Else nothing of
-         * it was posted (-ECANCELED: given up; -EFAULT: not registered; -EINVAL: outside the window), or the session is over.
+         * it was posted (-ECANCELED: given up; -EFAULT: not registered; -EINVAL: outside the window), or the session is over, or (by a token) the
+         * target refused it or did not answer.
          */
         void (*done)(struct rdx_write *write, int result);
         /* private */
@@ -205,16 +217,18 @@ struct rdx_write {
  * a begun() with an error it is over. Then ended() comes after the last done().
  */
 struct rdx_request {
+        const struct rdx_token
+                *token; /* not NULL: of no session, but into (from) this target's memory; read by begin only */
         uint8_t session[RDX_ID_LEN];
         uint64_t number;
         struct rdx_place window;
         bool read; /* a PUT: the client's memory is read */
         /* 0; -ENOENT: no such session, or not connected; -EEXIST: the number was accepted before; -ERANGE: it is out of range; -EAGAIN: too many
-         * requests outstanding; -EINVAL: the window is larger than the limit. */
+         * requests outstanding; -EINVAL: the window is larger than the limit. By a token, anything but 0: not over RDMA now, for no fault of the request's. */
         void (*begun)(struct rdx_request *request, int result);
         /*
-         * 0: all is written, notice included (or: all is read). -ECANCELED: given up by abandon(). Else the session is over. Nothing of this
-         * request is posted any more. A body may answer only if posted is false.
+         * 0: all is written, notice included (or: all is read). -ECANCELED: given up by abandon(). Else the session is over, or the target failed
+         * this request. Nothing of this request is posted any more. A body may answer only if posted is false. By a token there is no notice.
          */
         void (*ended)(struct rdx_request *request, int result);
         bool posted; /* from ended() on */
@@ -230,7 +244,10 @@ struct rdx_request {
         unsigned owner; /* index of the session's loop */
         int result;
         uint64_t asked;
-        bool closing;
+        bool closing, by_token;
+        struct rdx_port port; /* of the token */
+        uint32_t target;
+        struct rdx_request *waits; /* the next that waits for the same way */
 };
 
 void rdx_request_begin(struct rdx_server *server, struct rdx_request *request);
@@ -272,7 +289,8 @@ void rdx_batch_result(struct rdx_batch *batch, unsigned i, const struct rdx_resu
         X(DEVICE, "device")                                                                                            \
         X(POLICY, "policy")                                                                                            \
         X(SSE_C, "sse-c")                                                                                              \
-        X(QUEUE_PAIRS, "queue-pairs")
+        X(QUEUE_PAIRS, "queue-pairs")                                                                                  \
+        X(TARGET, "target") /* a token names one that is not permitted on this listener */
 
 enum rdx_decline {
 #define RDX_DECLINE_ENUM(name, text) RDX_DECLINE_##name,
@@ -303,7 +321,8 @@ struct rdx_stats {
         uint64_t sessions, opened, connected, rejected; /* now; ever */
         uint64_t ended[RDX_END_KINDS];
         uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results;
-        uint64_t in_flight, starved; /* now; how often a loop had work and no room left on its device */
+        uint64_t in_flight, starved;   /* now; how often a loop had work and no room left on its device */
+        uint64_t tokens, token_resets; /* requests by a token; initiators made ready again after an error */
         uint64_t declined[RDX_DECLINE_KINDS];
         uint64_t latency[RDX_STAGE_KINDS][RDX_LATENCY_BUCKETS], latency_ns[RDX_STAGE_KINDS];
 };

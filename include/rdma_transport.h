@@ -17,7 +17,7 @@
 
 #include "rdma_wire.h"
 
-#define RDX_TRANSPORT_VERSION 1u
+#define RDX_TRANSPORT_VERSION 2u
 
 struct rdx_device;
 struct rdx_domain;
@@ -27,7 +27,9 @@ struct rdx_queue;
 struct rdx_channel;
 struct rdx_listener;
 struct rdx_pair;
-struct rdx_arrival; /* a connection that was asked for and is not answered yet */
+struct rdx_arrival;   /* a connection that was asked for and is not answered yet */
+struct rdx_initiator; /* a pair without a peer of its own: each work request names its target */
+struct rdx_route;     /* the way to a port of the fabric (an address handle) */
 
 /* Rights schemes, by value a mask. As narrow as can be first. */
 enum rdx_rights { RDX_RIGHTS_WINDOW2 = 1, RDX_RIGHTS_WINDOW1 = 2, RDX_RIGHTS_REGION = 4 };
@@ -74,6 +76,16 @@ struct rdx_work {
         struct rdx_region *region;
         uint64_t bind_len;
         unsigned access;
+        /* of an initiator: WRITE and READ only */
+        struct rdx_route *route; /* stays until the completion */
+        uint32_t target;         /* number of the target there, 24 bits */
+        uint64_t key;            /* the target's access key */
+};
+
+/* A port of the fabric: by GID, and on InfiniBand by LID too. */
+struct rdx_port {
+        uint8_t gid[RDX_GID_LEN];
+        uint16_t lid;
 };
 
 enum rdx_done_kind { RDX_DONE_SENT, RDX_DONE_RECEIVED };
@@ -187,6 +199,24 @@ struct rdx_transport {
         /* In order; all, or the first *posted of them and an error. */
         int (*post)(struct rdx_pair *pair, const struct rdx_work *work, unsigned count, unsigned *posted);
         int (*post_receive)(struct rdx_pair *pair, uint64_t tag, void *address, uint32_t len, uint32_t lkey);
+
+        /*
+         * Dynamically connected transport. All of it NULL where it is not compiled in; device_info.dc says whether a device has it. An initiator completes in the
+         * order of posting, into queue. Once one of its work requests fails, what was posted behind it is flushed (-ECANCELED), and nothing is taken
+         * until a reset.
+         */
+        int (*initiator_open)(struct rdx_domain *domain, struct rdx_queue *queue, unsigned sends,
+                              struct rdx_initiator **out);
+        /* When it returns, the device does not touch memory posted to it any more; completions may still lie in the queue. */
+        void (*initiator_close)(struct rdx_initiator *initiator);
+        /* After the last completion of what was posted: it can be posted to again. */
+        int (*initiator_reset)(struct rdx_initiator *initiator);
+        int (*initiator_post)(struct rdx_initiator *initiator, const struct rdx_work *work, unsigned count,
+                              unsigned *posted);
+        /* Finds the way, which may block (it asks the network) where route_blocks is set. */
+        int (*route_open)(struct rdx_domain *domain, const struct rdx_port *port, struct rdx_route **out);
+        void (*route_close)(struct rdx_route *route);
+        bool route_blocks;
 };
 
 /* Verbs. The table is always there; device_open answers -ENOSYS where the libraries are not. */

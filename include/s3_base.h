@@ -93,6 +93,7 @@ struct s3_header {
         X(INVALID_PART_ORDER, "InvalidPartOrder", 400,                                                                 \
           "The list of parts was not in ascending order. Parts must be ordered by part number.")                       \
         X(INVALID_RANGE, "InvalidRange", 416, "The requested range is not satisfiable")                                \
+        X(INVALID_RDMA_TOKEN, "InvalidRDMAToken", 400, "x-amz-rdma-token does not have its form")                      \
         X(INVALID_REDIRECT, "InvalidRedirectLocation", 400,                                                            \
           "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.")                       \
         X(INVALID_REQUEST, "InvalidRequest", 400, "Invalid Request")                                                   \

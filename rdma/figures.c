@@ -56,6 +56,8 @@ static void add_home(const struct rdx_counters *from, struct rdx_stats *out)
         add(&out->results, &from->results);
         add(&out->in_flight, &from->in_flight);
         add(&out->starved, &from->starved);
+        add(&out->tokens, &from->tokens);
+        add(&out->token_resets, &from->token_resets);
         for (i = 0; i < RDX_DECLINE_KINDS; i++)
                 add(&out->declined[i], &from->declined[i]);
         for (i = 0; i < RDX_STAGE_KINDS; i++) {

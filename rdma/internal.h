@@ -107,7 +107,7 @@ struct rdx_session {
 
 struct rdx_counters {
         _Atomic uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results,
-                in_flight, starved, connected;
+                in_flight, starved, connected, tokens, token_resets;
         _Atomic uint64_t declined[RDX_DECLINE_KINDS];
         _Atomic uint64_t latency[RDX_STAGE_KINDS][RDX_LATENCY_BUCKETS], latency_ns[RDX_STAGE_KINDS];
 };
@@ -122,6 +122,8 @@ struct rdx_lane {
         struct rdx_queue *queue;
         unsigned in_flight;
         struct rdx_session *first, **last; /* whose turn it is */
+        struct rdx_dialer *dialer;         /* of requests by a token; NULL: none */
+        bool dialer_next;                  /* it has the next turn */
 };
 
 struct rdx_home {
@@ -158,6 +160,9 @@ struct rdx_arena {
 
 struct rdx_server {
         const struct rdx_transport *transport;
+        bool tokens;
+        uint64_t token_key;
+        struct rdx_asker *asker; /* a thread that finds ways, where that may block; NULL: none */
         struct rdx_limits limits;
         void (*batch)(void *arg, struct rdx_batch *batch);
         void *arg;
@@ -215,6 +220,11 @@ uint8_t *rdx_session_notice_buffer(const struct rdx_session *session, uint32_t s
 int rdx_session_post_receive(struct rdx_session *session, unsigned i);
 
 /* transfer.c */
+void rdx_job_over(struct rdx_job *job, int result);
+struct rdx_write *rdx_write_of(struct rdx_job *job);
+void rdx_in_flight(struct rdx_lane *lane, int by);
+/* What WRITE or READ this is: everything but the tag, and for a target the way there. */
+void rdx_make_write(struct rdx_home *home, unsigned endpoint, struct rdx_job *job, struct rdx_work *work);
 /* -1: not registered. */
 int rdx_arena_of(const struct rdx_server *server, const void *buf, size_t len);
 void rdx_job_give(struct rdx_session *session, struct rdx_job *job);
@@ -228,6 +238,7 @@ void rdx_lane_poll(struct rdx_lane *lane);
 void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since);
 
 /* request.c */
+void rdx_request_begun(struct rdx_request *request, int result);
 void rdx_request_job_over(struct rdx_request *request, int result);
 void rdx_write_over(struct rdx_write *write, int result);
 void rdx_flow_lost(struct rdx_flow *flow);

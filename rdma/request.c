@@ -4,7 +4,7 @@
  * The permits of docs/rdma-protocol.md: a write that was handed over and not posted can be taken back (abandon), one that was posted makes the request's answer a
  * success or an error, never a body. finish and abandon close the gate; ended() comes when all that passed it is over. Keeps I7.
  */
-#include "rdma/internal.h"
+#include "rdma/initiator.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -85,6 +85,11 @@ static void tell(struct rdx_request *request, void (*run)(struct lp_msg *msg), i
         lp_post(request->home, &request->msg);
 }
 
+void rdx_request_begun(struct rdx_request *request, int result)
+{
+        tell(request, run_begun, result);
+}
+
 /* ---- at the session's loop ------------------------------------------------------------------------ */
 
 static int admit(struct rdx_request *request, struct rdx_session *session)
@@ -133,6 +138,14 @@ static void begin(struct lp_msg *msg)
         tell(request, run_begun, rv);
 }
 
+/* Something is there that posts it. */
+static bool is_live(const struct rdx_flow *flow)
+{
+        if (flow->dialer != NULL)
+                return rdx_dialer_serves(flow->dialer);
+        return flow->session != NULL && flow->session->state == RDX_LIVE;
+}
+
 /* Why this write can't be posted at all, or 0. */
 static int check_write(const struct rdx_write *write, const struct rdx_server *server)
 {
@@ -140,7 +153,7 @@ static int check_write(const struct rdx_write *write, const struct rdx_server *s
 
         if (flow->result != 0)
                 return flow->result;
-        if (flow->session == NULL || flow->session->state != RDX_LIVE)
+        if (!is_live(flow))
                 return -ECONNRESET;
         if (write->len == 0 || write->len > RDX_WRITE_MAX || !rdx_place_holds(&flow->window, write->offset, write->len))
                 return -EINVAL;
@@ -165,7 +178,10 @@ static void give_write(struct lp_msg *msg)
                 rdx_write_over(write, rv);
                 return;
         }
-        rdx_job_give(flow->session, &write->job);
+        if (flow->dialer != NULL)
+                rdx_dialer_give(flow->dialer, &write->job);
+        else
+                rdx_job_give(flow->session, &write->job);
 }
 
 /* All that passed the gate is over, and the gate is closed. */
@@ -176,6 +192,8 @@ static void end_request(struct rdx_request *request, int result)
         if (flow->session != NULL)
                 flow->session->requests--;
         rdx_flow_leave(flow);
+        if (flow->dialer != NULL)
+                rdx_dialer_leave(flow);
         request->posted = flow->posted;
         request->bytes = flow->bytes;
         rdx_latency(owner_of(request), RDX_STAGE_NOTICE, request->asked);
@@ -206,7 +224,7 @@ static void finish(struct lp_msg *msg)
 
         request->closing = true;
         request->asked = lp_now(owner_of(request)->loop);
-        if (flow->result == 0 && !flow->read && (flow->posted || flow->jobs > 0)) {
+        if (flow->result == 0 && !flow->read && !request->by_token && (flow->posted || flow->jobs > 0)) {
                 if (flow->session->state == RDX_LIVE) {
                         give_notice(request);
                         return;
@@ -228,6 +246,8 @@ static void abandon(struct lp_msg *msg)
         flow->jobs++; /* so that the last one dropped does not end it here */
         if (flow->session != NULL)
                 rdx_jobs_drop(flow->session, flow, -ECANCELED);
+        if (flow->dialer != NULL)
+                rdx_dialer_drop(flow->dialer, flow, -ECANCELED);
         flow->jobs--;
         check_end(request);
 }
@@ -290,6 +310,11 @@ void rdx_request_begin(struct rdx_server *server, struct rdx_request *request)
         request->home = lp_self();
         memset(&request->flow, 0, sizeof(request->flow));
         request->closing = false;
+        request->by_token = request->token != NULL;
+        if (request->by_token) {
+                rdx_dial(request);
+                return;
+        }
         rv = rdx_registry_home(server, request->session, &request->owner);
         if (rv != 0) {
                 tell(request, run_begun, rv);

@@ -3,7 +3,7 @@
  *
  * Set up before the loops run; nothing here is on the way of a request. A device that goes away ends its sessions and is not chosen again.
  */
-#include "rdma/internal.h"
+#include "rdma/initiator.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -154,8 +154,11 @@ static int open_home(struct rdx_server *server, unsigned index, struct lp_loop *
                 lane->endpoint = i;
                 lane->last = &lane->first;
                 rv = server->transport->queue_open(server->endpoint[i].device,
-                                                   home->slot_count * (RDX_PAIR_SENDS + limits->messages),
+                                                   home->slot_count * (RDX_PAIR_SENDS + limits->messages) +
+                                                           rdx_dialer_entries(lane),
                                                    &lane->queue);
+                if (rv == 0)
+                        rv = rdx_dialer_open(lane);
         }
         return rv;
 }
@@ -171,6 +174,8 @@ int rdx_server_new(const struct rdx_server_options *options, struct rdx_server *
         if (server == NULL)
                 return -ENOMEM;
         server->transport = options->transport;
+        server->tokens = options->tokens;
+        server->token_key = options->token_key;
         server->limits = options->limits;
         server->batch = options->batch;
         server->arg = options->arg;
@@ -194,6 +199,8 @@ int rdx_server_new(const struct rdx_server_options *options, struct rdx_server *
                 rv = rdx_registry_new(server);
         for (i = 0; rv == 0 && i < server->record_count; i++)
                 server->record[i].server = server;
+        if (rv == 0)
+                rv = rdx_asker_open(server);
         if (rv != 0) {
                 rdx_server_free(server);
                 return rv;
@@ -275,6 +282,7 @@ void rdx_server_stop(struct rdx_server *server)
                 server->transport->unlisten(server->endpoint[i].listener);
                 server->endpoint[i].listener = NULL;
         }
+        rdx_asker_stop(server->asker);
         rdx_registry_stop(server);
         for (i = 0; i < server->home_count; i++)
                 rdx_home_stop(&server->home[i]);
@@ -291,9 +299,11 @@ static void free_home(struct rdx_home *home)
                                 transport->region_close(home->slot[i].region[e]);
                 free(home->slot[i].memory);
         }
-        for (e = 0; e < RDX_ENDPOINTS_MAX; e++)
+        for (e = 0; e < RDX_ENDPOINTS_MAX; e++) {
+                rdx_dialer_free(home->lane[e].dialer);
                 if (home->lane[e].queue != NULL)
                         transport->queue_close(home->lane[e].queue);
+        }
         free(home->slot);
 }
 
@@ -321,6 +331,7 @@ void rdx_server_free(struct rdx_server *server)
 
         if (server == NULL)
                 return;
+        rdx_asker_free(server->asker);
         for (i = 0; i < server->home_count; i++)
                 if (server->home[i].server != NULL)
                         free_home(&server->home[i]);
@@ -335,4 +346,9 @@ void rdx_server_free(struct rdx_server *server)
 void rdx_server_device(const struct rdx_server *server, unsigned endpoint, struct rdx_device_info *out)
 {
         *out = server->endpoint[endpoint].info;
+}
+
+bool rdx_server_tokens(const struct rdx_server *server, unsigned endpoint)
+{
+        return server->home[0].lane[endpoint].dialer != NULL;
 }

@@ -4,7 +4,7 @@
  * Keeps I7: a pair that is done with goes to the error state, what was posted on it comes back, and only when nothing is posted, or the pair is destroyed,
  * are the buffers given back to their owners. A device that does not answer at all costs RDX_DRAIN_NS, and no buffer.
  */
-#include "rdma/internal.h"
+#include "rdma/initiator.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -289,6 +289,8 @@ void rdx_home_tick(struct lp_timer *timer)
         rdx_registry_expire(home, now);
         for (i = 0; i < home->slot_count; i++)
                 look_after(&home->slot[i], now);
+        for (i = 0; i < home->server->endpoint_count; i++)
+                rdx_dialer_tick(home->lane[i].dialer, now);
         /* It is in the heap's memory already, so it cannot be refused. */
         if (!atomic_load(&home->server->stopped))
                 lp_timer_start(home->loop, &home->timer, RDX_TICK_NS);
@@ -302,4 +304,6 @@ void rdx_home_stop(struct rdx_home *home)
         for (i = 0; i < home->slot_count; i++)
                 if (home->slot[i].state == RDX_DRAINING)
                         rdx_session_check(&home->slot[i], true);
+        for (i = 0; i < home->server->endpoint_count; i++)
+                rdx_dialer_stop(home->lane[i].dialer, -ESHUTDOWN);
 }

@@ -1,6 +1,8 @@
 /*
  * token.c - the de-facto header protocol's x-amz-rdma-token, in both forms that are about. Outside data; pure. What is not exactly one
  * of the forms is malformed: a token says where to write.
+ *
+ * The short form describes a registered buffer. The long one appends the place in it that this request is about.
  */
 #include "rdma_wire.h"
 
@@ -54,22 +56,34 @@ static int parse_first(const char *text, struct rdx_token *out)
         return 0;
 }
 
-/* The appended address and size, of which the first form has the size's low half only. */
+/* The appended place lies in the buffer; of one of 4 GiB and more, whose size has no room in the short form, it is the whole. */
 static int parse_appended(const char *text, struct rdx_token *out)
 {
+        struct rdx_place buffer = {.length = out->size};
         uint64_t address, size;
 
         if (text[0] != ':' || !rdx_hex_number(text + 1, 16, &address) || text[17] != ':' ||
             !rdx_hex_number(text + 18, 16, &size))
                 return -EBADMSG;
-        if (address != out->address || (uint32_t)size != out->size)
+        if (address < out->address)
                 return -EBADMSG;
+        if (!(address == out->address && (uint32_t)size == out->size) &&
+            !rdx_place_holds(&buffer, address - out->address, size))
+                return -EBADMSG;
+        out->address = address;
         out->size = size;
         return 0;
 }
 
+/* Behind a semicolon anything may stand, for other servers to read. */
+static bool is_suffix(const char *text, size_t len)
+{
+        return len == 0 || (text[0] == ';' && len - 1 <= SUFFIX_MOST && is_printable(text, len));
+}
+
 int rdx_token_parse(const char *text, size_t len, struct rdx_token *out)
 {
+        size_t used = TOKEN_LEN;
         int rv;
 
         memset(out, 0, sizeof(*out));
@@ -78,14 +92,11 @@ int rdx_token_parse(const char *text, size_t len, struct rdx_token *out)
         rv = parse_first(text, out);
         if (rv != 0)
                 return rv;
-        if (len == LONG_LEN && text[TOKEN_LEN] == ':')
+        if (len >= LONG_LEN && text[TOKEN_LEN] == ':') {
                 rv = parse_appended(text + TOKEN_LEN, out);
-        else if (len > TOKEN_LEN && text[TOKEN_LEN] == ';')
-                rv = len - TOKEN_LEN - 1 <= SUFFIX_MOST && is_printable(text + TOKEN_LEN, len - TOKEN_LEN) ? 0
-                                                                                                           : -EBADMSG;
-        else if (len != TOKEN_LEN)
-                rv = -EBADMSG;
-        if (rv == 0 && (out->size == 0 || out->size > UINT64_MAX - out->address))
+                used = LONG_LEN;
+        }
+        if (rv == 0 && (!is_suffix(text + used, len - used) || out->size == 0 || out->size > UINT64_MAX - out->address))
                 rv = -EBADMSG;
         return rv;
 }

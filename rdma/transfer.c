@@ -3,9 +3,9 @@
  * may be in flight on a device, so that loops need not ask each other.
  *
  * Fair: a session with jobs has one turn of at most RDX_TURN_JOBS work requests or RDX_TURN_BYTES, then goes behind the others. The last of a turn is signalled, and with
- * it all before it complete. Keeps I7 (a job is over when the device is through with its memory) and I9 (the ring, the share).
+ * it all before it complete. The initiator of requests by a token (initiator.c) has its turns between those of sessions. Keeps I7 (a job is over when the device is through with its memory) and I9 (the ring, the share).
  */
-#include "rdma/internal.h"
+#include "rdma/initiator.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since)
         rdx_count(&home->counters.latency_ns[stage], ns);
 }
 
-static void in_flight(struct rdx_lane *lane, int by)
+void rdx_in_flight(struct rdx_lane *lane, int by)
 {
         lane->in_flight += (unsigned)by;
         rdx_count(&lane->home->counters.in_flight, (uint64_t)(int64_t)by);
@@ -55,7 +55,7 @@ bool rdx_server_registered(const struct rdx_server *server, const void *buf, siz
 
 /* ---- jobs ----------------------------------------------------------------------------------------- */
 
-static struct rdx_write *write_of(struct rdx_job *job)
+struct rdx_write *rdx_write_of(struct rdx_job *job)
 {
         return (struct rdx_write *)((char *)job - offsetof(struct rdx_write, job));
 }
@@ -70,11 +70,11 @@ static struct rdx_send_buffer *buffer_of(struct rdx_job *job)
         return (struct rdx_send_buffer *)((char *)job - offsetof(struct rdx_send_buffer, job));
 }
 
-static void job_over(struct rdx_job *job, int result)
+void rdx_job_over(struct rdx_job *job, int result)
 {
         switch (job->kind) {
         case RDX_JOB_WRITE:
-                rdx_write_over(write_of(job), result);
+                rdx_write_over(rdx_write_of(job), result);
                 break;
         case RDX_JOB_NOTICE:
                 rdx_request_job_over(request_of(job), result);
@@ -124,7 +124,7 @@ void rdx_jobs_drop(struct rdx_session *session, const struct rdx_flow *flow, int
         session->last = link;
         while ((job = dropped) != NULL) {
                 dropped = job->next;
-                job_over(job, result);
+                rdx_job_over(job, result);
         }
 }
 
@@ -135,21 +135,21 @@ static uint64_t send_tag(const struct rdx_session *session, uint32_t seq)
         return (uint64_t)session->index << 48 | (uint64_t)session->generation << 32 | (seq & 0xffff);
 }
 
-static void make_write(struct rdx_session *session, struct rdx_job *job, struct rdx_work *work)
+void rdx_make_write(struct rdx_home *home, unsigned endpoint, struct rdx_job *job, struct rdx_work *work)
 {
-        struct rdx_server *server = session->home->server;
-        struct rdx_write *write = write_of(job);
+        struct rdx_server *server = home->server;
+        struct rdx_write *write = rdx_write_of(job);
         struct rdx_flow *flow = job->flow;
         int arena = rdx_arena_of(server, write->buf, write->len);
 
         work->op = flow->read ? RDX_OP_READ : RDX_OP_WRITE;
         work->address = write->buf;
         work->len = write->len;
-        work->lkey = server->transport->region_lkey(server->endpoint[session->endpoint].region[arena]);
+        work->lkey = server->transport->region_lkey(server->endpoint[endpoint].region[arena]);
         work->remote = flow->window.address + write->offset;
         work->rkey = flow->window.rkey;
         flow->posted = true;
-        rdx_latency(session->home, RDX_STAGE_QUEUED, write->asked);
+        rdx_latency(home, RDX_STAGE_QUEUED, write->asked);
 }
 
 /* Scheme (a): a message that takes the window back. Else: nothing but the number. */
@@ -189,7 +189,7 @@ static void make_work(struct rdx_session *session, struct rdx_job *job, uint32_t
 {
         memset(work, 0, sizeof(*work));
         if (job->kind == RDX_JOB_WRITE)
-                make_write(session, job, work);
+                rdx_make_write(session->home, session->endpoint, job, work);
         else if (job->kind == RDX_JOB_NOTICE)
                 make_notice(session, job, work, seq);
         else
@@ -230,15 +230,15 @@ static void post_turn(struct rdx_lane *lane, struct rdx_session *session)
                 bytes += work[count++].len;
         }
         work[count - 1].signalled = true;
-        in_flight(lane, (int)count);
+        rdx_in_flight(lane, (int)count);
         rv = home->server->transport->post(session->pair, work, count, &taken);
         if (rv == 0)
                 return;
-        in_flight(lane, -(int)(count - taken));
+        rdx_in_flight(lane, -(int)(count - taken));
         while (count-- > taken) {
                 struct rdx_job *job = session->ring[--session->posted % RDX_PAIR_SENDS].job;
 
-                job_over(job, -ECONNRESET);
+                rdx_job_over(job, -ECONNRESET);
         }
         rdx_session_fail(session, RDX_END_DEVICE);
 }
@@ -253,17 +253,22 @@ void rdx_post_marker(struct rdx_session *session)
             session->home->server->transport->post(session->pair, &work, 1, &taken) != 0)
                 return;
         session->ring[session->posted++ % RDX_PAIR_SENDS] = (struct rdx_posted){.job = NULL};
-        in_flight(&session->home->lane[session->endpoint], 1);
+        rdx_in_flight(&session->home->lane[session->endpoint], 1);
 }
 
 void rdx_pump(struct rdx_lane *lane)
 {
         struct rdx_session *session;
 
-        while ((session = lane->first) != NULL) {
+        while ((session = lane->first) != NULL || rdx_dialer_wants(lane->dialer)) {
                 if (lane->in_flight >= lane->home->share) {
                         rdx_count(&lane->home->counters.starved, 1);
                         return;
+                }
+                lane->dialer_next = !lane->dialer_next;
+                if (rdx_dialer_wants(lane->dialer) && (session == NULL || lane->dialer_next)) {
+                        rdx_dialer_turn(lane->dialer);
+                        continue;
                 }
                 lane->first = session->next_turn;
                 if (lane->first == NULL)
@@ -282,12 +287,12 @@ static void pop_ring(struct rdx_session *session, int result)
 {
         struct rdx_posted *posted = &session->ring[session->over++ % RDX_PAIR_SENDS];
 
-        in_flight(&session->home->lane[session->endpoint], -1);
+        rdx_in_flight(&session->home->lane[session->endpoint], -1);
         if (posted->job == NULL)
                 return;
         if (result == 0)
                 rdx_latency(session->home, RDX_STAGE_WIRE, posted->at);
-        job_over(posted->job, result);
+        rdx_job_over(posted->job, result);
 }
 
 void rdx_ring_drop(struct rdx_session *session, int result)
@@ -336,6 +341,8 @@ static void take_done(struct rdx_lane *lane, const struct rdx_done *done)
         uint64_t index = done->tag >> 48;
         struct rdx_session *session = index < home->slot_count ? &home->slot[index] : NULL;
 
+        if (index == RDX_DIALER_INDEX)
+                rdx_dialer_sent(lane->dialer, done);
         if (session == NULL || session->generation != (uint16_t)(done->tag >> 32) || session->state == RDX_SLOT_FREE ||
             session->state == RDX_CLOSED)
                 return;

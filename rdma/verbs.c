@@ -84,6 +84,15 @@ const struct rdx_transport *rdx_verbs(void)
                 .pair_close = rdx_verbs_pair_close,
                 .post = rdx_verbs_post,
                 .post_receive = rdx_verbs_post_receive,
+#ifdef RDX_HAVE_DC
+                .initiator_open = rdx_verbs_initiator_open,
+                .initiator_close = rdx_verbs_initiator_close,
+                .initiator_reset = rdx_verbs_initiator_reset,
+                .initiator_post = rdx_verbs_initiator_post,
+                .route_open = rdx_verbs_route_open,
+                .route_close = rdx_verbs_route_close,
+                .route_blocks = true, /* the kernel asks for the neighbour's address */
+#endif
         };
 
         return &table;

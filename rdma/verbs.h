@@ -115,6 +115,10 @@ struct rdx_pair {
 
 #define RDX_READ_DEPTH 16u
 
+#if __has_include(<infiniband/mlx5dv.h>)
+#define RDX_HAVE_DC 1 /* dynamically connected transport is compiled in */
+#endif
+
 /* verbs_device.c */
 int rdx_verbs_devices(void (*visit)(void *arg, const struct rdx_device_info *info), void *arg);
 int rdx_verbs_device_open(const char *address, uint16_t port, bool remote, unsigned timeout_ms, struct rdx_device **out,
@@ -162,5 +166,17 @@ int rdx_verbs_queue_arm(struct rdx_queue *queue);
 int rdx_verbs_queue_poll(struct rdx_queue *queue, struct rdx_done *out, unsigned most);
 int rdx_verbs_post(struct rdx_pair *pair, const struct rdx_work *work, unsigned count, unsigned *posted);
 int rdx_verbs_post_receive(struct rdx_pair *pair, uint64_t tag, void *address, uint32_t len, uint32_t lkey);
+
+/* verbs_dc.c */
+/* Compiled in, and this device has it. */
+bool rdx_verbs_dc(struct ibv_context *context);
+int rdx_verbs_initiator_open(struct rdx_domain *domain, struct rdx_queue *queue, unsigned sends,
+                             struct rdx_initiator **out);
+void rdx_verbs_initiator_close(struct rdx_initiator *initiator);
+int rdx_verbs_initiator_reset(struct rdx_initiator *initiator);
+int rdx_verbs_initiator_post(struct rdx_initiator *initiator, const struct rdx_work *work, unsigned count,
+                             unsigned *posted);
+int rdx_verbs_route_open(struct rdx_domain *domain, const struct rdx_port *port, struct rdx_route **out);
+void rdx_verbs_route_close(struct rdx_route *route);
 
 #endif

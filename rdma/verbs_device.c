@@ -45,6 +45,7 @@ static void fill_info(struct ibv_context *context, uint8_t port, const struct ib
         out->read_depth = attr->max_qp_rd_atom > 0 ? (unsigned)attr->max_qp_rd_atom : 0;
         out->rights =
                 RDX_RIGHTS_REGION | (out->window1 ? RDX_RIGHTS_WINDOW1 : 0) | (out->window2 ? RDX_RIGHTS_WINDOW2 : 0);
+        out->dc = rdx_verbs_dc(context);
         fill_port(context, port, out);
         fill_odp(context, out);
 }

@@ -106,13 +106,14 @@ int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_cre
 }
 
 /* Gives each loop its socket of a listener. */
-static int hand_over(struct srv_daemon *d, struct srv_listener *listener, bool tls, struct srv_error *error)
+static int hand_over(struct srv_daemon *d, struct srv_listener *listener, bool tls, const struct gw_targets *targets,
+                     struct srv_error *error)
 {
         unsigned i;
         int rv;
 
         for (i = 0; i < listener->count; i++) {
-                rv = gw_listen(d->gateway, i, listener->fds[i], tls);
+                rv = gw_listen(d->gateway, i, listener->fds[i], tls, targets);
                 if (rv != 0)
                         return srv_fail(error, rv, "cannot serve %s: %s", listener->text, strerror(-rv));
                 listener->fds[i] = -1;
@@ -149,9 +150,13 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         if (tls)
                 rv = srv_tls_load(s, d->gateway, error);
         if (rv == 0)
-                rv = hand_over(d, &d->listener, tls, error);
+                rv = srv_token_gids(&s->rdma_token_gid, "rdma_token_gid", &d->targets, error);
         if (rv == 0)
-                rv = hand_over(d, &d->plain_listener, false, error);
+                rv = srv_token_gids(&s->rdma_token_gid_plain, "rdma_token_gid_plain", &d->plain_targets, error);
+        if (rv == 0)
+                rv = hand_over(d, &d->listener, tls, &d->targets, error);
+        if (rv == 0)
+                rv = hand_over(d, &d->plain_listener, false, &d->plain_targets, error);
         return rv;
 }
 

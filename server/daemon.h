@@ -22,6 +22,7 @@ struct srv_daemon {
         struct srv_credentials credentials;
         struct srv_access_log *access_log; /* NULL: none */
         struct rdx_server *rdma; /* NULL: none */
+        struct gw_targets targets, plain_targets; /* that tokens may name on the two listeners */
         struct gw_gateway *gateway;
         struct srv_admin *admin;
         int signal_fd;

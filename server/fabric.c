@@ -71,6 +71,9 @@ static int make(const struct srv_settings *settings, struct rdx_server_options *
                         return srv_fail(error, -EINVAL, "rdma_listen: %s", bad);
                 endpoints[i] = (struct rdx_endpoint_options){addresses[i].host, addresses[i].port};
         }
+        rv = srv_token_key(settings->rdma_token_key, &options->token_key, error);
+        if (rv != 0)
+                return rv;
         options->endpoints = endpoints;
         options->endpoint_count = settings->rdma_listen.count;
         rv = rdx_server_new(options, out, why, sizeof(why));
@@ -95,6 +98,7 @@ int srv_rdma_open(const struct srv_settings *settings, const struct srv_loops *l
                            .requests = (unsigned)settings->rdma_requests,
                            .writes = (unsigned)settings->rdma_writes,
                            .life_ms = settings->rdma_session_life},
+                .tokens = settings->rdma_token_gid.count + settings->rdma_token_gid_plain.count > 0,
                 .batch = batch,
                 .arg = arg,
         };
@@ -119,6 +123,7 @@ void srv_rdma_say(const struct srv_settings *settings, const struct rdx_server *
                 struct rdx_device_info device;
 
                 rdx_server_device(rdma, i, &device);
-                srv_log(SRV_LOG_INFO, "RDMA on %s: device %s", settings->rdma_listen.item[i], device.name);
+                srv_log(SRV_LOG_INFO, "RDMA on %s: device %s%s", settings->rdma_listen.item[i], device.name,
+                        rdx_server_tokens(rdma, i) ? ", also for requests with x-amz-rdma-token" : "");
         }
 }

@@ -551,7 +551,11 @@ static const struct metric metrics[] = {
          IN(rdma.in_flight)},
         {"millrace_rdma_starved_total", COUNTER, "", "Times a loop had work and no room left on its device.", write_u64,
          IN(rdma.starved)},
-        {"millrace_rdma_declined_total", COUNTER, "reason (off, device, policy, sse-c, queue-pairs)",
+        {"millrace_rdma_tokens_total", COUNTER, "", "Requests by x-amz-rdma-token that an initiator took.", write_u64,
+         IN(rdma.tokens)},
+        {"millrace_rdma_token_resets_total", COUNTER, "", "Initiators made ready again after an error of a target's.",
+         write_u64, IN(rdma.token_resets)},
+        {"millrace_rdma_declined_total", COUNTER, "reason (off, device, policy, sse-c, queue-pairs, target)",
          "Requests for RDMA that were answered over TCP.", write_rdma_declines, WHOLE},
         {"millrace_rdma_seconds", HISTOGRAM, "stage",
          "Stages of a transfer: queued (a write waits for its turn), wire (until its completion), notice (from the last byte given to the "

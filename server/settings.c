@@ -237,6 +237,8 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
         for (i = 0; i < settings->rdma_listen.count; i++)
                 if (srv_parse_address(settings->rdma_listen.item[i], &address, &why) != 0)
                         return srv_fail(error, -EINVAL, "rdma_listen: '%.200s' %s", settings->rdma_listen.item[i], why);
+        if (srv_token_check(settings, error) != 0)
+                return -EINVAL;
         if ((*settings->tls_cert != '\0') != (*settings->tls_key != '\0'))
                 return srv_fail(error, -EINVAL, "%s: given without %s",
                                 *settings->tls_cert != '\0' ? "tls_cert" : "tls_key",

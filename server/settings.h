@@ -16,6 +16,8 @@
 #define SRV_VALUE_MAX 4096u /* bytes of one value */
 #define SRV_RDMA_LISTEN_MAX 8u
 
+struct gw_targets;
+
 struct srv_error {
         char text[512]; /* one line that names what is at fault */
 };
@@ -110,6 +112,13 @@ struct srv_ec {
         X(rdma_listen, LIST, "", 0, 0, "ADDR:PORT",                                                                    \
           "Address of an interface with RDMA on which sessions are connected; once for each, at most 8. The device is the one " \
           "that has the address. None: no RDMA. Where there is no such device the daemon says so and serves without.") \
+        X(rdma_token_gid, LIST, "", 0, 0, "GID",                                                                       \
+          "Client whose memory requests with x-amz-rdma-token on the listener of listen may name (see rdma-protocol.md): "  \
+          "its GID as an IPv6 address, or an IPv4 address. Once for each, or a list with commas. None: such requests are "  \
+          "declined.")                                                                                                 \
+        X(rdma_token_gid_plain, LIST, "", 0, 0, "GID", "The same for the listener of plain_listen.")                   \
+        X(rdma_token_key, STRING, "ffeeddcc", 1, 16, "HEX",                                                            \
+          "Access key of the clients' targets, which a token does not carry: both ends must have the same.")           \
         X(rdma_sessions, INT, "256", 1, 4096, "N", "RDMA sessions that may be open at once.")                          \
         X(rdma_sessions_per_key, INT, "64", 1, 4096, "N", "RDMA sessions that one access key may have open.")          \
         X(rdma_session_life, DURATION, "1h", 10000, 86400000, "TIME", "Longest life of an RDMA session.")              \
@@ -226,6 +235,14 @@ int srv_parse_choice(const char *text, const char *choices, unsigned *out, const
 /* The way a person would write it: 64MiB, 30s. size: at least 32 bytes. */
 void srv_format_size(uint64_t bytes, char *out, size_t size);
 void srv_format_duration(uint64_t ms, char *out, size_t size);
+
+/* ---- settings_token.c ---------------------------------------------------------------------------- */
+
+/* rdma_token_gid or rdma_token_gid_plain: name is which, for the error. */
+int srv_token_gids(const struct srv_list *list, const char *name, struct gw_targets *out, struct srv_error *error);
+int srv_token_key(const char *text, uint64_t *out, struct srv_error *error);
+/* Of all settings of tokens: they are good, and what they need is there. */
+int srv_token_check(const struct srv_settings *settings, struct srv_error *error);
 
 /* ---- settings_print.c ---------------------------------------------------------------------------- */
 

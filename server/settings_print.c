@@ -134,6 +134,8 @@ void srv_print_sample_config(FILE *out)
                         fprintf(out, "# One of %s\n", info->argument);
                 if (info->type == SRV_LIST && strcmp(info->argument, "DIR") == 0)
                         fprintf(out, "#%s = /srv/millrace/1\n#%s = /srv/millrace/2\n", info->name, info->name);
+                else if (info->type == SRV_LIST && strcmp(info->argument, "GID") == 0)
+                        fprintf(out, "#%s = 192.0.2.10\n#%s = 2001:db8::10\n", info->name, info->name);
                 else if (info->type == SRV_LIST)
                         fprintf(out, "#%s = 192.0.2.1:9010\n#%s = 192.0.2.2:9010\n", info->name, info->name);
                 else

@@ -13,7 +13,8 @@
 
 #include "rdma_transport.h"
 
-#define FAKE_DIRECTORY "MILLRACE_FAKE_RDMA"        /* environment: live, sockets here */
+#define FAKE_DIRECTORY "MILLRACE_FAKE_RDMA"       /* environment: live, sockets here */
+#define FAKE_NO_DC     "MILLRACE_FAKE_RDMA_NO_DC" /* environment: live, the device has no dynamically connected transport */
 #define FAKE_STRICT    "MILLRACE_FAKE_RDMA_STRICT" /* environment: live, bytes become visible with the notice only */
 
 struct fake_options {
@@ -23,14 +24,15 @@ struct fake_options {
         unsigned fail_one_in; /* 0: none */
         unsigned rights;      /* mask of what the device has; 0: all */
         unsigned queue_pairs; /* that can exist at a time; 0: no bound */
+        bool no_dc;           /* the device has no dynamically connected transport */
 };
 
 /* Points: every call that can fail, every post, every work request's way there and its way back. */
 struct fake_counts {
         uint64_t points, failed;
         uint64_t
-                objects; /* that are open: devices, domains, regions, windows, queues, channels, listeners, pairs, arrivals */
-        uint64_t rnr;     /* messages for which no receive was posted */
+                objects; /* that are open: devices, domains, regions, windows, queues, channels, listeners, pairs, arrivals, initiators, routes, targets */
+        uint64_t rnr;    /* messages for which no receive was posted */
         uint64_t refused; /* by rights */
         uint64_t late;    /* refused because the right had ended */
         uint64_t writes, written, reads, messages;
@@ -48,5 +50,14 @@ void fake_counts_read(struct fake_counts *out);
 void fake_cut(bool device_gone);
 /* How a process dies: the pairs of the domain in which this memory is registered reach nobody any more, and the peers are not told. */
 void fake_kill(const void *memory, size_t len);
+
+/*
+ * A dynamically connected target, as a client's token names it: by its device's GID and its number. Initiators that know the key reach what is registered in its
+ * domain, within the rights of regions and type 1 windows. Open, number and close may be found by dlsym() in the driver.
+ */
+struct fake_target;
+int fake_target_open(struct rdx_domain *domain, uint64_t key, struct fake_target **out);
+uint32_t fake_target_number(const struct fake_target *target);
+void fake_target_close(struct fake_target *target);
 
 #endif

@@ -113,6 +113,7 @@ struct fake_work {
         uint32_t seq;
         bool sent, executed;
         int result;
+        int dialled; /* live: the connection that it went over */
         struct fake_work *next;
 };
 
@@ -148,7 +149,37 @@ struct rdx_pair {
         struct fake_work *work, **work_last;
         struct fake_receive *receive, **receive_last;
         struct fake_staged *staged; /* bytes that are here and not visible */
+        bool dials;                 /* an initiator's: it has no peer of its own */
         struct rdx_pair *next;
+};
+
+/* initiator.c */
+struct rdx_initiator {
+        struct rdx_pair pair;
+};
+
+struct rdx_route {
+        struct rdx_domain *domain;
+        struct rdx_port port;
+        unsigned works; /* that name it and are not over */
+};
+
+struct fake_target {
+        struct rdx_domain *domain;
+        uint32_t number;
+        uint64_t key;
+        int fd; /* live: listens */
+        struct fake_target *next;
+};
+
+/* Live: a connection between an initiator and a target of another process, at either end. */
+struct fake_link {
+        struct rdx_pair *initiator; /* at its end */
+        struct fake_target *target; /* at the other one */
+        uint8_t gid[RDX_GID_LEN];   /* whom it reaches */
+        uint32_t number;
+        struct rdx_pair pair; /* descriptor, process and domain, as those who copy want them */
+        struct fake_link *next;
 };
 
 struct fake_world {
@@ -161,6 +192,8 @@ struct fake_world {
         struct rdx_listener *listeners;
         struct rdx_pair *pairs;
         struct rdx_channel *channels;
+        struct fake_target *targets;
+        struct fake_link *links;
         struct fake_key *keys;
         uint32_t key_count;
         uint32_t next_pair;
@@ -246,6 +279,22 @@ void fake_executed(struct rdx_pair *pair, uint32_t seq, int result);
 bool fake_complete(struct rdx_pair *pair);
 void fake_settle(struct rdx_pair *pair, bool all);
 
+/* More of it goes out, where it can. Live only. */
+void fake_transmit_live(struct rdx_pair *pair);
+
+/* initiator.c */
+int fake_initiator_open(struct rdx_domain *domain, struct rdx_queue *queue, unsigned sends, struct rdx_initiator **out);
+void fake_initiator_close(struct rdx_initiator *initiator);
+int fake_initiator_reset(struct rdx_initiator *initiator);
+int fake_initiator_post(struct rdx_initiator *initiator, const struct rdx_work *work, unsigned count, unsigned *posted);
+int fake_route_open(struct rdx_domain *domain, const struct rdx_port *port, struct rdx_route **out);
+void fake_route_close(struct rdx_route *route);
+/* Of this process. */
+struct fake_target *fake_target_find(const uint8_t gid[RDX_GID_LEN], uint32_t number);
+/* At the target: one work request; the pair is for whom it is copied. */
+int fake_target_execute(const struct fake_target *target, const struct rdx_pair *pair, const struct rdx_work *work,
+                        fake_copy copy);
+
 /* wire.c: live */
 void fake_wire_start(void);
 int fake_wire_listen(struct rdx_listener *listener);
@@ -255,5 +304,10 @@ int fake_wire_accept(struct rdx_pair *pair, const void *data, size_t len);
 void fake_wire_reject(struct rdx_arrival *arrival, const void *data, size_t len);
 void fake_wire_send(struct rdx_pair *pair, const struct fake_work *work);
 void fake_wire_close(struct rdx_pair *pair);
+int fake_wire_target(struct fake_target *target);
+void fake_wire_untarget(struct fake_target *target);
+/* Its answer comes, or it has failed at once (false). */
+bool fake_wire_dial(struct rdx_pair *pair, struct fake_work *work);
+void fake_wire_hang_up(const struct rdx_pair *initiator);
 
 #endif

@@ -103,6 +103,7 @@ static void fill_info(const uint8_t gid[RDX_GID_LEN], struct rdx_device_info *ou
         out->window1 = (out->rights & RDX_RIGHTS_WINDOW1) != 0;
         out->window2 = (out->rights & RDX_RIGHTS_WINDOW2) != 0;
         out->read_depth = 16;
+        out->dc = fake.live ? getenv(FAKE_NO_DC) == NULL : !fake.options.no_dc;
 }
 
 int fake_devices(void (*visit)(void *arg, const struct rdx_device_info *info), void *arg)

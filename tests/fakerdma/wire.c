@@ -26,7 +26,7 @@ struct message {
         uint32_t type, seq;
         int32_t result;
         uint32_t op, rkey, len, imm, answer;
-        uint64_t remote, local;
+        uint64_t remote, local, key;
         int32_t pid;
         struct rdx_party party;
         uint32_t data_len;
@@ -173,6 +173,201 @@ static void take_message(struct rdx_pair *pair, struct message *message)
         }
 }
 
+/* ---- initiators and targets ------------------------------------------------------------------------ */
+
+static void close_link(struct fake_link *link)
+{
+        struct fake_link **at = &fake.links;
+
+        while (*at != link)
+                at = &(*at)->next;
+        *at = link->next;
+        close(link->pair.fd);
+        free(link);
+}
+
+static struct fake_link *new_link(int fd)
+{
+        struct fake_link *link = calloc(1, sizeof(*link));
+
+        FAKE_MUST(link != NULL);
+        link->pair.fd = fd;
+        link->next = fake.links;
+        fake.links = link;
+        watch(fd);
+        return link;
+}
+
+/* What goes over it names its process; nothing is agreed on before. */
+static void accept_link(struct fake_target *target)
+{
+        int fd = accept4(target->fd, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd >= 0)
+                new_link(fd)->target = target;
+}
+
+static void serve_link(struct fake_link *link, const struct message *message)
+{
+        struct rdx_work work = {.op = message->op,
+                                .len = message->len,
+                                .remote = message->remote,
+                                .rkey = message->rkey,
+                                .key = message->key,
+                                .address = (void *)(uintptr_t)message->local};
+        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
+
+        link->pair.pid = message->pid;
+        answer.result = fake_target_execute(link->target, &link->pair, &work, copy_between);
+        send_message(link->pair.fd, &answer, NULL);
+}
+
+/* Its answer, or that there will be none. */
+static void dialled(struct rdx_pair *pair, int fd, uint32_t seq, int result)
+{
+        if (pair->work == NULL || !pair->work->sent || pair->work->dialled != fd || pair->work->seq != seq)
+                return;
+        fake_executed(pair, seq, result);
+        while (fake_complete(pair))
+                ;
+        fake_transmit_live(pair);
+}
+
+static void link_ready(struct fake_link *link, struct message *message)
+{
+        struct rdx_pair *initiator = link->initiator;
+        int fd = link->pair.fd;
+
+        if (read_message(fd, message, MSG_DONTWAIT)) {
+                if (link->target != NULL)
+                        serve_link(link, message);
+                else
+                        dialled(initiator, fd, message->seq, message->result);
+                return;
+        }
+        if (errno == EAGAIN && recv(fd, message, 1, MSG_DONTWAIT | MSG_PEEK) != 0)
+                return;
+        close_link(link);
+        if (initiator != NULL && initiator->work != NULL)
+                dialled(initiator, fd, initiator->work->seq, -ETIMEDOUT);
+}
+
+static bool link_of(int fd, struct message *message)
+{
+        struct fake_target *target;
+        struct fake_link *link;
+
+        for (target = fake.targets; target != NULL; target = target->next)
+                if (target->fd == fd) {
+                        accept_link(target);
+                        return true;
+                }
+        for (link = fake.links; link != NULL; link = link->next)
+                if (link->pair.fd == fd) {
+                        link_ready(link, message);
+                        return true;
+                }
+        return false;
+}
+
+static void name_target(struct sockaddr_un *name, const uint8_t gid[RDX_GID_LEN], uint32_t number)
+{
+        char hex[2 * RDX_GID_LEN + 1];
+        unsigned i;
+
+        for (i = 0; i < RDX_GID_LEN; i++)
+                snprintf(hex + 2 * i, 3, "%02x", gid[i]);
+        *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+        FAKE_MUST(snprintf(name->sun_path, sizeof(name->sun_path), "%s/dct-%s-%06x", getenv(FAKE_DIRECTORY), hex,
+                           number) < (int)sizeof(name->sun_path));
+}
+
+int fake_wire_target(struct fake_target *target)
+{
+        struct sockaddr_un name;
+        unsigned tries;
+
+        target->fd = new_socket();
+        for (tries = 0; tries < 1000; tries++) {
+                name_target(&name, target->domain->device->gid, target->number);
+                if (bind(target->fd, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(target->fd, 64) == 0) {
+                        watch(target->fd);
+                        return 0;
+                }
+                target->number = (target->number + 1) & 0xffffff;
+        }
+        close(target->fd);
+        return -EADDRINUSE;
+}
+
+void fake_wire_untarget(struct fake_target *target)
+{
+        struct sockaddr_un name;
+        struct fake_link *link, *next;
+
+        name_target(&name, target->domain->device->gid, target->number);
+        unlink(name.sun_path);
+        close(target->fd);
+        for (link = fake.links; link != NULL; link = next) {
+                next = link->next;
+                if (link->target == target)
+                        close_link(link);
+        }
+}
+
+static struct fake_link *dial(struct rdx_pair *pair, const uint8_t gid[RDX_GID_LEN], uint32_t number)
+{
+        struct sockaddr_un name;
+        struct fake_link *link;
+        int fd;
+
+        for (link = fake.links; link != NULL; link = link->next)
+                if (link->initiator == pair && link->number == number && memcmp(link->gid, gid, RDX_GID_LEN) == 0)
+                        return link;
+        name_target(&name, gid, number);
+        fd = new_socket();
+        if (connect(fd, (struct sockaddr *)&name, sizeof(name)) != 0) {
+                close(fd);
+                return NULL;
+        }
+        link = new_link(fd);
+        link->initiator = pair;
+        link->number = number;
+        memcpy(link->gid, gid, RDX_GID_LEN);
+        return link;
+}
+
+bool fake_wire_dial(struct rdx_pair *pair, struct fake_work *item)
+{
+        const struct rdx_work *work = &item->work;
+        struct fake_link *link = dial(pair, work->route->port.gid, work->target);
+        struct message message = {.type = MESSAGE_WORK,
+                                  .seq = item->seq,
+                                  .op = work->op,
+                                  .rkey = work->rkey,
+                                  .len = work->len,
+                                  .remote = work->remote,
+                                  .key = work->key,
+                                  .pid = getpid(),
+                                  .local = (uint64_t)(uintptr_t)work->address};
+
+        if (link == NULL)
+                return false;
+        item->dialled = link->pair.fd;
+        return send_message(link->pair.fd, &message, NULL);
+}
+
+void fake_wire_hang_up(const struct rdx_pair *initiator)
+{
+        struct fake_link *link, *next;
+
+        for (link = fake.links; link != NULL; link = next) {
+                next = link->next;
+                if (link->initiator == initiator)
+                        close_link(link);
+        }
+}
+
 /* Whose descriptor it was when the event was made may be gone by now. */
 static void ready(int fd)
 {
@@ -180,6 +375,8 @@ static void ready(int fd)
         struct rdx_listener *listener;
         struct rdx_pair *pair;
 
+        if (link_of(fd, &message))
+                return;
         for (listener = fake.listeners; listener != NULL; listener = listener->next)
                 if (listener->fd == fd)
                         accept_one(listener);

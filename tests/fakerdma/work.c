@@ -183,14 +183,14 @@ static void enqueue(struct rdx_pair *pair, const struct rdx_work *work)
                 window->posted_key = window->index << 8 | ++fake.keys[window->index].generation;
                 item->work.rkey = window->posted_key;
         }
+        if (work->route != NULL)
+                work->route->works++;
         *pair->work_last = item;
         pair->work_last = &item->next;
         pair->sends_used++;
         if (is_bulk(work) && ++fake.writes_out > fake.counts.most_writes)
                 fake.counts.most_writes = fake.writes_out;
 }
-
-static void transmit_live(struct rdx_pair *pair);
 
 int fake_post(struct rdx_pair *pair, const struct rdx_work *work, unsigned count, unsigned *posted)
 {
@@ -212,7 +212,7 @@ int fake_post(struct rdx_pair *pair, const struct rdx_work *work, unsigned count
         if (pair->state == PAIR_ERROR && pair->work != NULL)
                 fake_to_error(pair, -ECANCELED);
         else if (fake.live)
-                transmit_live(pair);
+                fake_transmit_live(pair);
         fake_unlock();
         return rv;
 }
@@ -265,6 +265,8 @@ static struct fake_work *pop_work(struct rdx_pair *pair)
         if (pair->work == NULL)
                 pair->work_last = &pair->work;
         pair->sends_used--;
+        if (item->work.route != NULL)
+                item->work.route->works--;
         if (is_bulk(&item->work))
                 fake.writes_out--;
         return item;
@@ -358,13 +360,21 @@ static int execute_local(struct rdx_pair *pair, const struct rdx_work *work)
         return fake_invalidate(pair, work->rkey);
 }
 
-static void transmit_live(struct rdx_pair *pair)
+/* An initiator has one on its way at a time: they go to different processes, and none may be behind one that fails. */
+void fake_transmit_live(struct rdx_pair *pair)
 {
         struct fake_work *item;
 
         while (pair->state == PAIR_READY && (item = first_unsent(pair)) != NULL) {
+                if (pair->dials && item != pair->work)
+                        return;
                 item->sent = true;
-                if (is_local(&item->work)) {
+                if (pair->dials) {
+                        if (fake_wire_dial(pair, item))
+                                return;
+                        fake_executed(pair, item->seq, -ETIMEDOUT);
+                        fake_complete(pair);
+                } else if (is_local(&item->work)) {
                         fake_executed(pair, item->seq, execute_local(pair, &item->work));
                         while (fake_complete(pair))
                                 ;
@@ -372,6 +382,16 @@ static void transmit_live(struct rdx_pair *pair)
                         fake_wire_send(pair, item);
                 }
         }
+}
+
+static int execute_far(struct rdx_pair *pair, const struct rdx_work *work)
+{
+        const struct fake_target *target;
+
+        if (!pair->dials)
+                return pair->remote != NULL ? fake_execute(pair->remote, work, fake_copy_here) : -ETIMEDOUT;
+        target = fake_target_find(work->route->port.gid, work->target);
+        return target != NULL ? fake_target_execute(target, pair, work, fake_copy_here) : -ETIMEDOUT;
 }
 
 /* A failure here is one of a lost request (nothing happened), of a lost answer (it did), or of the responder. */
@@ -383,8 +403,8 @@ static void transmit(struct rdx_pair *pair, struct fake_work *item)
         item->sent = true;
         if (is_local(&item->work))
                 result = execute_local(pair, &item->work);
-        else if (!lost && !pair->cut && pair->remote != NULL)
-                result = fake_execute(pair->remote, &item->work, fake_copy_here);
+        else if (!lost && !pair->cut)
+                result = execute_far(pair, &item->work);
         if (unanswered && result == 0 && !is_local(&item->work))
                 result = -ETIMEDOUT;
         if (pair->work != NULL) /* else the responder's end has taken ours with it */
@@ -467,6 +487,12 @@ static const struct rdx_transport table = {
         .pair_close = fake_pair_close,
         .post = fake_post,
         .post_receive = fake_post_receive,
+        .initiator_open = fake_initiator_open,
+        .initiator_close = fake_initiator_close,
+        .initiator_reset = fake_initiator_reset,
+        .initiator_post = fake_initiator_post,
+        .route_open = fake_route_open,
+        .route_close = fake_route_close,
 };
 
 const struct rdx_transport *fake_transport(void)
@@ -474,9 +500,13 @@ const struct rdx_transport *fake_transport(void)
         return &table;
 }
 
-/* What rdx_transport_load() looks for. */
+/* What rdx_transport_load() looks for. A live one's ways are found as those of devices are: by who may block. */
 const struct rdx_transport *rdx_driver(void);
 const struct rdx_transport *rdx_driver(void)
 {
-        return &table;
+        static struct rdx_transport live;
+
+        live = table;
+        live.route_blocks = true;
+        return &live;
 }

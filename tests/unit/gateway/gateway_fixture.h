@@ -81,7 +81,7 @@ static void site_open(const struct gw_limits *limits)
         fake_reset(site.loop);
         assert_int_equal(gw_new(&options, &site.gw), 0);
         assert_int_equal(gw_credentials_set(site.gw, &root, 1), 0);
-        assert_int_equal(gw_listen(site.gw, 0, listen_any(&site.port), false), 0);
+        assert_int_equal(gw_listen(site.gw, 0, listen_any(&site.port), false, NULL), 0);
         assert_int_equal(pthread_create(&site.thread, NULL, run_loop, site.loop), 0);
 }
 

@@ -49,6 +49,27 @@ static void test_the_long_form(void **state)
         refuse(TOKEN ":00007f0012345000;0000000100100000");
 }
 
+/* The short form is the buffer, what is appended the place in it. */
+static void test_a_place_in_the_buffer(void **state)
+{
+        struct rdx_token token;
+
+        assert_int_equal(parse(TOKEN ":00007f0012346000:0000000000001000", &token), 0);
+        assert_true(token.address == 0x7f0012346000 && token.size == 0x1000);
+        assert_int_equal(parse(TOKEN ":00007f0012345000:0000000000000001", &token), 0);
+        assert_int_equal(parse(TOKEN ":00007f0012444fff:0000000000000001", &token), 0);
+        assert_int_equal(parse(TOKEN ":00007f0012345000:0000000000100000;v=1", &token), 0);
+        refuse(TOKEN ":00007f0012445000:0000000000000001"); /* behind its end */
+        refuse(TOKEN ":00007f0012444fff:0000000000000002");
+        refuse(TOKEN ":00007f0012344fff:0000000000000001"); /* before it */
+        refuse(TOKEN ":00007f0012346000:ffffffffffffffff");
+        refuse(TOKEN ":00007f0012345000:0000000000000000");
+        refuse(TOKEN ":00007f0012346000:0000000100100000"); /* larger than 4 GiB: only the whole */
+        refuse(TOKEN ":00007f0012345000:000000000010000G");
+        refuse(TOKEN ":00007f0012345000:0000000000100000:");
+        refuse(TOKEN ":00007f0012345000:0000000000100000 ;");
+}
+
 static void test_the_form_with_a_semicolon(void **state)
 {
         struct rdx_token token;
@@ -137,6 +158,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_short_form),
                 cmocka_unit_test(test_the_long_form),
+                cmocka_unit_test(test_a_place_in_the_buffer),
                 cmocka_unit_test(test_the_form_with_a_semicolon),
                 cmocka_unit_test(test_malformed),
                 cmocka_unit_test(test_without_a_gid),

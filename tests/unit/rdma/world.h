@@ -19,10 +19,12 @@
 #define UNIT        (4u << 10)
 #define UNITS_MOST  16u
 #define OWNER       "AKIATEST"
+#define TOKEN_KEY   0xffeeddccull
 
 static struct rdx_server *server;
 static char *arena;
 static unsigned arena_next;
+static bool world_tokens; /* the header protocol is on in the next world */
 
 static inline uint8_t object_byte(unsigned object, uint64_t i)
 {
@@ -37,6 +39,7 @@ enum get_plan { GET_WHOLE, GET_BODY, GET_ABANDON, GET_OUTSIDE };
 struct get {
         struct lp_msg start;
         struct rdx_request request;
+        struct rdx_token token;
         struct rdx_write write[UNITS_MOST];
         char *slot[UNITS_MOST];
         enum get_plan plan;
@@ -135,6 +138,20 @@ static inline void get_start(struct get *get, const uint8_t session[RDX_ID_LEN],
         lp_post(&step_loop[step_random(STEP_LOOPS)], &get->start);
 }
 
+/* The same by a token, on this loop. */
+static inline void get_start_token(struct get *get, unsigned loop, const struct rdx_token *token, unsigned object,
+                                   unsigned len, enum get_plan plan)
+{
+        *get = (struct get){
+                .plan = plan, .object = object, .len = len, .units = (len + UNIT - 1) / UNIT, .token = *token};
+        get->request.token = &get->token;
+        get->request.begun = get_begun;
+        get->request.ended = get_ended;
+        get->start.run = get_run;
+        assert(get->units <= UNITS_MOST);
+        lp_post(&step_loop[loop], &get->start);
+}
+
 static inline bool get_over(const struct get *get)
 {
         return get->begun == 1 && (get->begin_result != 0 || get->ended == 1);
@@ -214,6 +231,8 @@ static inline int world_open(uint64_t seed, const struct fake_options *how, cons
                                              .loop_count = STEP_LOOPS,
                                              .endpoints = &endpoint,
                                              .endpoint_count = 1,
+                                             .tokens = world_tokens,
+                                             .token_key = TOKEN_KEY,
                                              .batch = world_batch};
         char why[200];
         int rv;

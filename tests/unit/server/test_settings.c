@@ -3,6 +3,9 @@
  */
 #include "server/settings.h"
 
+#include "gateway.h"
+
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -383,6 +386,61 @@ static void test_rdma_addresses(void **state)
         refused(f, LOAD(f, "--config", f->file), "more than 8");
 }
 
+static void test_rdma_tokens(void **state)
+{
+        static const char *const wrong[] = {"*", "", ",", "::", "0.0.0.0", "fe80::1,*", "fe80::1;fe80::2", "fe80::/10", "10.0.0", "all",
+                                            "00000000000000000000ffff7f000002"};
+        struct fixture *f = *state;
+        struct gw_targets targets;
+        uint64_t key;
+        unsigned i;
+        char line[200];
+
+        assert_int_equal(LOAD(f, "--drive", "/d", "--rdma-listen", "10.0.0.1:1", "--rdma-token-gid", "fe80::1, 10.0.0.2",
+                              "--rdma-token-gid", "fd00::3", "--rdma-token-key", "00FF"),
+                         0);
+        assert_int_equal(srv_token_gids(&f->settings.rdma_token_gid, "rdma_token_gid", &targets, &f->error), 0);
+        assert_int_equal(targets.count, 3);
+        assert_memory_equal(targets.gid[0], "\xfe\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\x01", 16);
+        assert_memory_equal(targets.gid[1], "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\x02", 16);
+        assert_int_equal(targets.gid[2][15], 3);
+        assert_int_equal(srv_token_key(f->settings.rdma_token_key, &key, &f->error), 0);
+        assert_true(key == 0xff);
+        assert_int_equal(LOAD(f, "--drive", "/d"), 0);
+        assert_int_equal(srv_token_key(f->settings.rdma_token_key, &key, &f->error), 0);
+        assert_true(key == 0xffeeddcc);
+        for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+                snprintf(line, sizeof(line), "drive = /d\nrdma_listen = 10.0.0.1:1\nrdma_token_gid = %s\n", wrong[i]);
+                write_file(f, line);
+                refused(f, LOAD(f, "--config", f->file), "rdma_token_gid");
+        }
+        refused(f, LOAD(f, "--drive", "/d", "--rdma-token-gid", "fe80::1"), "without rdma_listen");
+        refused(f, LOAD(f, "--drive", "/d", "--rdma-token-gid-plain", "fe80::1"), "without rdma_listen");
+        assert_int_equal(LOAD(f, "--drive", "/d", "--rdma-listen", "10.0.0.1:1", "--rdma-token-gid-plain", "fe80::1"),
+                         0);
+        refused(f, LOAD(f, "--drive", "/d", "--rdma-token-key", "0x12"), "rdma_token_key");
+        refused(f, LOAD(f, "--drive", "/d", "--rdma-token-key", "12345678123456781"), "rdma-token-key");
+}
+
+/* More than can be kept. */
+static void test_too_many_gids(void **state)
+{
+        static char text[SRV_VALUE_MAX];
+        struct srv_list list = {.count = 5};
+        struct gw_targets targets;
+        struct srv_error error;
+        unsigned i;
+
+        for (i = 0; i < 250; i++)
+                strcat(text, i > 0 ? ",fe80::1" : "fe80::1");
+        for (i = 0; i < 5; i++)
+                list.item[i] = text;
+        assert_int_equal(srv_token_gids(&list, "rdma_token_gid", &targets, &error), -EINVAL);
+        list.count = 4;
+        assert_int_equal(srv_token_gids(&list, "rdma_token_gid", &targets, &error), 0);
+        assert_int_equal(targets.count, 1000);
+}
+
 static void test_file_refusals(void **state)
 {
         struct fixture *f = *state;
@@ -478,6 +536,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_file, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_who_overrides_whom, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_rdma_addresses, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_rdma_tokens, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_too_many_gids, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_file_refusals, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_sample_round_trip, setup, teardown),
         };
