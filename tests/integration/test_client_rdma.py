@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests.conftest import SEED
+from tests.support.daemon import Daemon
 from tests.support.rdma import DRIVER, rdma_daemon
 
 millrace = pytest.importorskip("millrace")
@@ -27,7 +28,8 @@ def client_of(daemon, **options):
 @contextlib.contextmanager
 def another(**how):
     """A daemon of the test's own: its fabric is this process's meanwhile."""
-    with rdma_daemon(**how).start() as daemon:
+    daemon = rdma_daemon(**how)
+    with daemon.start():
         before, os.environ["MILLRACE_FAKE_RDMA"] = os.environ["MILLRACE_FAKE_RDMA"], daemon.sockets
         try:
             yield daemon
@@ -151,7 +153,7 @@ def test_many_threads_share_a_session(site, client):
 
 
 def test_a_batch_of_registered_memory(site, client):
-    gets = [millrace.Get("samples", name) for name in ("small", "inline", "units", "absent", "large")]
+    gets = [millrace.Get("samples", name, length=SIZES.get(name, 10)) for name in ("small", "inline", "units", "absent", "large")]
     results = client.get_batch(gets)
     for get, result in zip(gets, results):
         if get.key == "absent":
@@ -174,7 +176,7 @@ def test_auto_takes_rdma_for_large_registered_memory(site):
 
 
 def test_an_endpoint_without_rdma(site):
-    with another(settings={"rdma_listen": ""}) as daemon:
+    with Daemon().start() as daemon:
         with client_of(daemon, transport="auto") as client:
             client.create_bucket("samples")
             client.put("samples", "big", site.objects["big"])
