@@ -213,6 +213,7 @@ static int piece_send(struct stream *stream, struct piece *piece)
         piece->part.request.data = piece->data;
         piece->part.request.len = piece->len;
         piece->part.request.fd = -1;
+        piece->part.send.transport = stream->client->settings.transport;
         piece->part.request.progress = stream->put->progress;
         piece->part.request.progress_arg = stream->put->progress_arg;
         piece->part.done = piece_done;
