@@ -31,6 +31,8 @@ static void restore(struct mr_send *send)
         request->session = NULL;
         request->single = false;
         request->by_window = false;
+        request->check = NULL; /* what has a body to send asks nothing of the answer's */
+        request->sink_arg = NULL;
         request->done = send->done;
         request->done_arg = send->done_arg;
         explicit_bzero(&send->lease.key, sizeof(send->lease.key));

@@ -1,5 +1,6 @@
 """The client library's RDMA against the real daemon, over the fake transport: what RDMA carries, what TCP carries instead, and what neither may do."""
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -12,7 +13,9 @@ import numpy
 import pytest
 
 from tests.conftest import SEED
+from tests.support.checksums import checksum
 from tests.support.daemon import BUILD, CLI, Daemon, sanitizer_environment
+from tests.support.editing_proxy import EditingProxy, header, replaced, without
 from tests.support.rdma import DRIVER, rdma_daemon
 
 millrace = pytest.importorskip("millrace")
@@ -23,8 +26,10 @@ SIZES = {"none": 0, "one": 1, "small": 10 * KIB, "inline": 128 * KIB, "large": 3
 
 
 def client_of(daemon, **options):
+    if options.get("transport", "rdma") != "tcp" and BUILD.name in ("asan", "tsan"):
+        pytest.skip("a sanitizer's driver cannot be loaded into Python")
     options = {"transport": "rdma", "region": "us-east-1", "test_rdma_driver": str(DRIVER), "connect_timeout": 30, **options}
-    return millrace.Client(daemon.endpoint, access_key=daemon.access_key, secret_key=daemon.secret_key, **options)
+    return millrace.Client(options.pop("endpoint", daemon.endpoint), access_key=daemon.access_key, secret_key=daemon.secret_key, **options)
 
 
 @contextlib.contextmanager
@@ -342,6 +347,146 @@ def test_sessions_end_with_their_client(site):
         got(client, site, "small")
         assert metric(site, "millrace_rdma_sessions") == 1
     eventually(lambda: metric(site, "millrace_rdma_sessions") == 0)
+
+
+# ---- an endpoint that says wrong things ----------------------------------------------------------------------------------
+
+def by_rdma(lines):
+    return header(lines, "x-millrace-transport") == "rdma"
+
+
+class Edits:
+    """Applies an edit to the first so many answers to GETs that RDMA has carried."""
+
+    def __init__(self, edit, times=10 ** 9):
+        self.edit = edit
+        self.left = times
+        self.done = 0
+        self.lock = threading.Lock()
+
+    def __call__(self, request, lines, body):
+        with self.lock:
+            if not (request[0].startswith(b"GET") and by_rdma(lines)) or self.left == 0:
+                return lines, body
+            self.left -= 1
+            self.done += 1
+        return self.edit(lines, body)
+
+
+EDITS = {
+    "crc": lambda lines, body: (replaced(lines, "x-millrace-crc32c", "AAAAAA=="), body),
+    "no-crc": lambda lines, body: (without(lines, "x-millrace-crc32c"), body),
+    "bytes": lambda lines, body: (replaced(lines, "x-millrace-rdma-bytes", "7"), body),
+    "more-bytes": lambda lines, body: (replaced(lines, "x-millrace-rdma-bytes", str(1 << 40)), body),
+    "no-transport": lambda lines, body: (without(lines, "x-millrace-transport"), body),
+    "no-notices": lambda lines, body: (without(lines, "x-millrace-rdma-notices"), body),
+    "lost": lambda lines, body: None,
+    "unknown-session": lambda lines, body: ([b"HTTP/1.1 403 Forbidden", b"x-millrace-rdma-posted: none", b"Content-Length: 56"],
+                                            b"<Error><Code>InvalidAccessKeyId</Code></Error>".ljust(56)),
+    "repeated": lambda lines, body: ([b"HTTP/1.1 409 Conflict", b"x-millrace-rdma-posted: none", b"Content-Length: 56"],
+                                     b"<Error><Code>RDMARequestRepeated</Code></Error>".ljust(56)),
+    "failed": lambda lines, body: ([b"HTTP/1.1 500 Failed", b"Content-Length: 0"], b""),
+}
+
+
+@pytest.mark.parametrize("name", list(EDITS))
+def test_one_wrong_answer_is_made_good(site, name):
+    edits = Edits(EDITS[name], 1)
+    with EditingProxy(site.host, site.port, after=edits) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        got(client, site, "units")
+        assert edits.done == 1
+        got(client, site, "units")
+
+
+@pytest.mark.parametrize("name", list(EDITS))
+def test_wrong_answers_without_end(site, name):
+    """TCP carries the bytes where that is left to the client; else it fails, and says of what."""
+    edits = Edits(EDITS[name])
+    with EditingProxy(site.host, site.port, after=edits) as proxy:
+        with client_of(site, endpoint=proxy.endpoint, transport="auto") as client:
+            got(client, site, "units", "tcp")
+            assert edits.done > 0
+        with client_of(site, endpoint=proxy.endpoint, attempts=2) as client:
+            with pytest.raises(millrace.MillraceError):
+                client.get("samples", "units")
+
+
+def test_what_is_declined_comes_in_the_body(site):
+    data = site.objects["units"]
+    crc = checksum("CRC32C", data).encode()
+
+    def decline(request):
+        if not header(request, "x-millrace-rdma-window"):
+            return None
+        if request[0].startswith(b"PUT"):
+            text = b"<Error><Code>RDMADeclined</Code></Error>"
+            return [b"HTTP/1.1 501 Declined", b"x-millrace-rdma-posted: none", b"x-millrace-rdma-declined: off",
+                    b"Content-Length: %d" % len(text)], text
+        return [b"HTTP/1.1 200 OK", b"x-millrace-transport: tcp", b"x-millrace-rdma-declined: off", b'ETag: "e"', b"x-millrace-crc32c: " + crc,
+                b"Content-Length: %d" % len(data)], data
+
+    with EditingProxy(site.host, site.port, before=decline) as proxy:
+        for transport in ("auto", "rdma"):
+            with client_of(site, endpoint=proxy.endpoint, transport=transport) as client:
+                before = metric(site, "millrace_rdma_sessions_opened_total")
+                got(client, site, "units", "tcp")
+                got(client, site, "units", "tcp")
+                memory = client.buffer(len(data))
+                memoryview(memory).cast("B")[:] = data
+                client.put("samples", "declined", memory)
+                assert client.get("samples", "declined", transport="tcp") == data
+                assert metric(site, "millrace_rdma_sessions_opened_total") - before <= 1
+
+
+def test_sessions_are_renewed_unseen(site):
+    """They expire after two seconds, as far as the client is told: another one is there before that, and all goes on by RDMA."""
+    def short(request, lines, body):
+        if request[0].startswith(b"POST") and b"rdma/v1/sessions" in request[0]:
+            opened = json.loads(body)
+            opened["expires_ms"] = 2000
+            body = json.dumps(opened).encode()
+            lines = replaced(lines, "content-length", str(len(body)))
+        return lines, body
+
+    before = metric(site, "millrace_rdma_sessions_opened_total")
+    with EditingProxy(site.host, site.port, after=short) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        def renewed():
+            got(client, site, "units")
+            return metric(site, "millrace_rdma_sessions_opened_total") >= before + 3
+        eventually(renewed)
+
+
+ANSWERS = {
+    "not-json": lambda opened: b"hello",
+    "no-session": lambda opened: {k: v for k, v in opened.items() if k != "session"},
+    "version": lambda opened: {**opened, "version": 2},
+    "rights": lambda opened: {**opened, "rights": "everything"},
+    "no-endpoint": lambda opened: {**opened, "endpoints": []},
+    "two-endpoints": lambda opened: {**opened, "endpoints": opened["endpoints"] * 2},
+    "address": lambda opened: {**opened, "endpoints": [{**opened["endpoints"][0], "address": "1" * 100}]},
+    "limits": lambda opened: {**opened, "limits": {**opened["limits"], "requests": 0}},
+    "boot": lambda opened: {**opened, "endpoints": [{**opened["endpoints"][0], "boot_id": "00" * 8}]},  # not the one that is there
+    "nonce": lambda opened: {**opened, "server_nonce": "00" * 16},
+}
+
+
+@pytest.mark.parametrize("name", list(ANSWERS))
+def test_sessions_that_cannot_be_opened(site, name):
+    asked = []
+
+    def change(request, lines, body):
+        if request[0].startswith(b"POST") and b"rdma/v1/sessions" in request[0]:
+            asked.append(1)
+            body = ANSWERS[name](json.loads(body))
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
+            lines = replaced(lines, "content-length", str(len(body)))
+        return lines, body
+
+    with EditingProxy(site.host, site.port, after=change) as proxy, client_of(site, endpoint=proxy.endpoint, transport="auto", attempts=2) as client:
+        got(client, site, "units", "tcp")
+        assert asked
+        with pytest.raises(millrace.MillraceError):
+            client.get("samples", "units", transport="rdma")
 
 
 # ---- the program -------------------------------------------------------------------------------------------------------
