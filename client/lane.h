@@ -96,6 +96,9 @@ void mr_lease_over(struct mr_lease *lease, enum mr_lease_end how);
 int mr_lease_batch(struct mr_lease *lease, const struct rdx_client_batch *batch, const struct rdx_entry *entries,
                    unsigned count, unsigned *sent);
 
+/* In granted(): what has granted it. */
+void mr_lease_describe(const struct mr_lease *lease, struct mr_rdma_report *out);
+
 /* ---- for fabric.c -------------------------------------------------------------------------------- */
 
 int mr_lane_new(struct mr_client *client, enum mr_lane_kind kind, struct mr_lane **out);

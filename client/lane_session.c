@@ -275,3 +275,16 @@ void mr_lane_session_close(struct mr_lane_session *session)
         end(session);
         drop_link(session);
 }
+
+void mr_lane_session_describe(const struct mr_lane_session *session, struct mr_rdma_report *out)
+{
+        struct rdx_device_info info;
+
+        rdx_link_device(session->link, &info);
+        snprintf(out->device, sizeof(out->device), "%s", info.name);
+        snprintf(out->link, sizeof(out->link), "%s", info.link);
+        snprintf(out->address, sizeof(out->address), "%s", session->address);
+        out->port = session->port;
+        snprintf(out->rights, sizeof(out->rights), "%s", mr_rights_name(session->opened.grant.rights));
+        out->requests = session->opened.grant.requests;
+}

@@ -60,6 +60,8 @@ int64_t mr_lane_session_due(const struct mr_lane_session *session);
 void mr_lane_session_renew(struct mr_lane_session *session);
 /* It was fenced, and no right of it is open. our_will: no failure that counts. */
 void mr_lane_session_lost(struct mr_lane_session *session, bool our_will);
+/* While there is one. */
+void mr_lane_session_describe(const struct mr_lane_session *session, struct mr_rdma_report *out);
 /* At the lane's end. */
 void mr_lane_session_close(struct mr_lane_session *session);
 

@@ -146,6 +146,15 @@ int mr_admin(struct mr_client *client, const char *method, const char *path, con
              struct mr_reply *out, struct mr_error *err);
 /* One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for any answer. */
 int mr_probe_endpoint(struct mr_client *client, struct mr_reply *out, struct mr_error *err);
+/* How RDMA would carry this client's bytes: opens a session, if there is none. Else why not. */
+struct mr_rdma_report {
+        char device[64], link[24]; /* of this machine */
+        char address[64];          /* of the endpoint */
+        uint16_t port;
+        char rights[16]; /* "window2", "window1", "region" */
+        unsigned requests; /* at once */
+};
+int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct mr_error *err);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);
 
 #endif

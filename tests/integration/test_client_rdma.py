@@ -514,3 +514,11 @@ def test_the_program_gets_and_puts(site, tmp_path):
         by_rdma = len(data) if transport == "rdma" else 0
         assert metric(site, "millrace_rdma_written_bytes_total") - before[0] == by_rdma
         assert metric(site, "millrace_rdma_read_bytes_total") - before[1] == by_rdma
+
+
+def test_the_doctor_tries_it(site, tmp_path):
+    ended = millrace_program(site, tmp_path, "doctor")
+    assert "from fake0 (fake) to 127.0.0.1:" in ended.stdout and "rights window2" in ended.stdout, ended.stdout
+    with Daemon().start() as daemon:
+        ended = millrace_program(daemon, tmp_path, "doctor")
+        assert "none: the endpoint offers no RDMA session" in ended.stdout and "everything goes over TCP" in ended.stdout, ended.stdout
