@@ -69,9 +69,10 @@ MICRO_BIN := $(O)/bench/micro
 LIBMILLRACE := $(O)/lib/libmillrace.so $(O)/lib/libmillrace.a $(O)/lib/pkgconfig/millrace.pc
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
-FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target
+FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
 ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC) tests/rdma/peer.c tests/rdma/target.c)
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
+	$(call obj,tests/rdma/peer.c tests/rdma/target.c tests/rdma/stress.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -112,10 +113,11 @@ $(foreach h,$(HOUSES) testlib fakerdma,$(eval $(call house_lib,$(h))))
 # libmillrace: the client with what it stands on, position-independent. Only what millrace.h marks MR_API can be seen from outside, in the static
 # library, too: it is one object whose other symbols are local.
 LIBMILLRACE_HOUSES := client s3 ec
+RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c frame.c text.c keys.c load.c)
 LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
 LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
 pic = $(patsubst %.c,$(O)/pic/%.o,$(1))
-LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))) rdma/message.c rdma/frame.c rdma/text.c)
+LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))) $(RDMA_OF_CLIENT))
 $(eval $(call remember,$(O)/libmillrace.sources,LIBMILLRACE_OBJ))
 $(O)/pic/%.o: %.c $(COMPILED_WITH)
 	@mkdir -p $(@D)
@@ -174,6 +176,8 @@ $(O)/libfakerdma.so: $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma
 $(O)/rdma_peer: $(call obj,tests/rdma/peer.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/rdma_target: $(call obj,tests/rdma/target.c) $(LIBS) $(LINKED_WITH)
+	$(call link)
+$(O)/rdma_stress: $(call obj,tests/rdma/stress.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)
