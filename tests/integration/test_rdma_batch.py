@@ -107,6 +107,12 @@ def spoil(drive):
                     file.write(b"damaged!" * 16)
 
 
+def empty(drive):
+    for path in (drive / "data").iterdir():
+        if path.is_file():
+            os.truncate(path, 0)
+
+
 # ---- what comes ------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("rights", ["window2", "window1", "region"])
@@ -409,13 +415,6 @@ def test_damage_and_a_missing_drive():
         daemon.discard()
 
 
-def lose(drive):
-    for path in (drive / "data").iterdir():
-        if path.is_file():
-            with open(path, "r+b") as file:
-                file.truncate(0)
-
-
 def test_a_store_that_loses_drives_meanwhile():
     """A drive's files go while it is read: an entry has all its bytes, or a failure that says to try again. Nothing else is disturbed."""
     daemon = fill(rdma_daemon(drives=4, ec="2+2").start(), count=40)
@@ -430,9 +429,9 @@ def test_a_store_that_loses_drives_meanwhile():
                     assert result.code in (OK, 10, 11, UNAVAILABLE), (name, result)
                     if result.code == OK:
                         assert result.crc == awscrt.checksums.crc32c(daemon.objects[name]), name
-                lose(drive)
-            for drive in daemon.drives[:3]:  # what was repaired meanwhile, too
-                lose(drive)
+                empty(drive)
+            for drive in daemon.drives[:3]:  # what was read meanwhile was mended
+                empty(drive)
             results, _, _ = ask(session, entries[:3])
             assert any(result.code in (11, UNAVAILABLE) for result in results), results
     finally:
