@@ -71,6 +71,8 @@ bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, 
 
 /* ---- transfer_put.c ---- */
 
+/* For the client's device. */
+bool gw_transfer_waits(const struct gw_request *req);
 /* The engine is to wake the transfer. */
 void gw_transfer_wakes(struct gw_request *req, struct eng_put_params *params);
 /*

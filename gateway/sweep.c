@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ops.h"
+#include "session.h"
 
 #define MS 1000000ull
 #define SLOW_SWEEPS 10u                 /* in a row below the minimum rate, while others wait for what it holds */
@@ -155,11 +156,13 @@ static bool end_was_missed(const struct gw_conn *conn)
         return conn->ended >= 2 && ioctl(conn->fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-/* It is us who are behind: what the client has sent is not read yet, or all that it was sent has reached it. */
+/* It is us who are behind: what the client has sent is not read yet, or all that it was sent has reached it. Or nothing is asked of its device. */
 static bool waits_for_us(const struct gw_request *req, enum lp_share share)
 {
         int bytes = 0;
 
+        if (gw_session_upload(req))
+                return !gw_transfer_waits(req);
         if (ioctl(req->conn->fd, share == LP_SHARE_PUT ? FIONREAD : SIOCOUTQ, &bytes) != 0)
                 return false;
         return share == LP_SHARE_PUT ? bytes > 0 : bytes == 0;
@@ -187,6 +190,13 @@ static void time_out_body(struct gw_request *req)
         gw_conn_cut(req->conn);
 }
 
+/* It holds buffers until its READs are over: only the end of the session ends them. */
+static bool reads_too_slowly(struct gw_request *req)
+{
+        return req->state == GW_BODY && gw_session_upload(req) && req->rdma->transfer != NULL &&
+               too_slow(req, LP_SHARE_PUT, req->body->received);
+}
+
 static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t now)
 {
         const struct gw_limits *limits = &req->loop->gw->limits;
@@ -195,6 +205,8 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
         if (req->suspended) {
                 if (age > GW_GONE_MS * MS && conn->ended > 0)
                         gw_conn_cut(conn); /* also where bytes it sent before wait unread */
+                else if (reads_too_slowly(req))
+                        rdx_session_end(req->loop->gw->rdma, req->rdma->session);
                 return;
         }
         switch (req->state) {

@@ -88,6 +88,17 @@ static void wake(void *arg)
                 pump(t);
 }
 
+bool gw_transfer_waits(const struct gw_request *req)
+{
+        const struct gw_transfer *t = req->rdma->transfer;
+        unsigned i;
+
+        for (i = 0; t != NULL && i < GW_PIECES; i++)
+                if (t->piece[i].busy)
+                        return true;
+        return false;
+}
+
 void gw_transfer_wakes(struct gw_request *req, struct eng_put_params *params)
 {
         params->wake = wake;

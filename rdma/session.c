@@ -171,7 +171,8 @@ void rdx_session_connect(struct lp_msg *msg)
                 rv = slot_memory(session);
                 if (rv == 0)
                         rv = open_pair(session, record);
-                if (rv == 0) { /* before the client can know: its first request may be here before this returns, and waits behind it */
+                if (rv ==
+                    0) { /* before the client can know: its first request may be here before this returns, and waits behind it */
                         rdx_registry_connected(record);
                         rv = accept_pair(session, record);
                 }

@@ -29,7 +29,7 @@ static struct {
         unsigned fail_at; /* the session ends instead of this transfer, counted from 1; 0: never */
         _Atomic bool hold;
         /* figures */
-        _Atomic unsigned begun, ended, read, dropped, posted;
+        _Atomic unsigned begun, ended, read, dropped, posted, session_ends;
         unsigned declined[RDX_DECLINE_KINDS];
         uint64_t last_number;
         /* of the one request under way */
@@ -222,9 +222,16 @@ int rdx_session_open(struct rdx_server *server, const struct rdx_open *open, str
         return -ENODEV;
 }
 
+/* The device lets go of what it held. */
 int rdx_session_end(struct rdx_server *server, const uint8_t session[RDX_ID_LEN])
 {
-        return -ENOENT;
+        fabric.session_ends++;
+        fabric.result = -ECONNRESET;
+        if (fabric.request != NULL && fabric.count > 0)
+                fabric.request->posted = true;
+        fabric.hold = false;
+        fabric_kick();
+        return 0;
 }
 
 /* No batch comes. */

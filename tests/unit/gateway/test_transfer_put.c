@@ -303,6 +303,61 @@ static void the_connection_ends_while_the_engine_works(void **state)
         }
 }
 
+/* owner: the loop */
+static struct {
+        struct lp_msg msg;
+        struct lp_reserve all, more;
+        bool take;
+} others;
+
+static void granted(struct lp_reserve *reserve)
+{
+}
+
+static void run_others(struct lp_msg *msg)
+{
+        if (others.take) {
+                others.all = others.more = (struct lp_reserve){.share = LP_SHARE_PUT, .granted = granted};
+                others.all.count = others.more.count = lp_share_slots(site.loop, LP_SHARE_PUT);
+                assert_int_equal(lp_reserve(site.loop, &others.all), 0);
+                assert_int_equal(lp_reserve(site.loop, &others.more), -EAGAIN);
+        } else {
+                lp_reserve_cancel(site.loop, &others.more);
+                lp_unreserve(site.loop, LP_SHARE_PUT, others.all.count);
+        }
+}
+
+static void post_others(bool take)
+{
+        others.take = take;
+        others.msg.run = run_others;
+        lp_post(site.loop, &others.msg);
+}
+
+/* Others wait for buffers, and a client's device does not move: its session ends. One that waits for us, not for its device, goes on. */
+static void a_device_that_is_too_slow(void **state)
+{
+        int fd = dial();
+
+        post_others(true);
+        fake.place = 5000;
+        fabric.hold = true;
+        send_window(fd, "/bucket/key", 0, 100000, NULL);
+        expect_refused(fd, 503, "ServiceUnavailable", true);
+        assert_int_equal(fabric.session_ends, 1);
+        nothing_stored();
+        fake.room = 1;
+        fake_set_hold();
+        send_window(fd, "/bucket/key", 0, 100000, NULL);
+        EVENTUALLY(fake_held() == 1);
+        sleep_ms(6500);
+        assert_int_equal(fabric.session_ends, 1);
+        fake_release();
+        expect_taken(fd, 100000);
+        post_others(false);
+        close(fd);
+}
+
 /* The gateway is freed around a transfer; the device is through with it first. */
 static void the_daemon_ends_while_it_is_read(void **state)
 {
@@ -344,6 +399,7 @@ int main(void)
                 TEST(a_wrong_digest),
                 TEST(the_connection_ends_while_it_is_read),
                 TEST(the_connection_ends_while_the_engine_works),
+                TEST(a_device_that_is_too_slow),
                 TEST(the_daemon_ends_while_it_is_read),
         };
 
