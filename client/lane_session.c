@@ -19,7 +19,7 @@
 #define LACKING_MS    300000 /* the endpoint has no RDMA */
 #define NO_DEVICE_MS  60000
 #define DENIED_MS     10000
-#define FAILED_MS     1000   /* and doubling */
+#define FAILED_MS     1000 /* and doubling */
 #define FAILED_MOST   60000
 #define MINUTE_MS     60000
 #define RENEW_MOST_MS 60000 /* before it expires, or a tenth of its life where that is less */
@@ -193,7 +193,10 @@ static int join(struct mr_lane_session *session, struct mr_error *err)
         if (rv == 0)
                 return 0;
         drop_link(session); /* the device may be gone, or the way to it */
-        return mr_failure(err, mr_client_canceled(session->client) ? -ECANCELED : rv == -ENODEV ? -EIO : rv,
+        return mr_failure(err,
+                          mr_client_canceled(session->client) ? -ECANCELED
+                          : rv == -ENODEV                     ? -EIO
+                                                              : rv,
                           "the RDMA connection to %s failed: %s", session->address,
                           rv == -EACCES ? "the other side is not the endpoint" : strerror(-rv));
 }

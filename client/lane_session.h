@@ -11,8 +11,8 @@
 
 /* How the lane waits, and what it wants to hear. */
 struct mr_lane_hooks {
-        void (*pause)(void *arg);                           /* as in struct mr_session_wait */
-        void (*wake)(void *arg);                            /* the same */
+        void (*pause)(void *arg);                            /* as in struct mr_session_wait */
+        void (*wake)(void *arg);                             /* the same */
         int (*wait)(void *arg, int fd, unsigned timeout_ms); /* as in struct rdx_client_events */
         void (*noticed)(void *arg, uint64_t number);
         void (*result)(void *arg, const struct rdx_client_result *result);

@@ -167,7 +167,7 @@ static int part_begin(struct mr_client *client, const void *arg, const struct mr
         part->run.done = part_ended;
         part->run.done_arg = part;
         part->run.send.transport = upload->transport;
-        part->run.send.buffer = op->buffer;
+        part->run.send.buffer = mr_buffer_of(client, op->buffer);
         part->run.send.buffer_at = what->place->offset;
         part->run.request.data = memory;
         part->run.request.len = what->place->len;

@@ -102,7 +102,7 @@ static int put_begin(struct mr_client *client, const void *what, const struct mr
                 put->putting.data = memory;
                 put->putting.size = from->place.len;
                 put->putting.transport = transport;
-                put->putting.buffer = op->buffer;
+                put->putting.buffer = mr_buffer_of(client, op->buffer);
                 put->putting.buffer_at = from->place.offset;
                 put->putting.canceled = &op->canceled;
                 put->putting.done = put_ended;

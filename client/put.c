@@ -238,7 +238,7 @@ int mr_putting_start(struct mr_putting *putting)
         mr_upload_init(&putting->run, putting->client, putting->head);
         putting->run.canceled = putting->canceled;
         if (putting->buffer != NULL && putting->data == NULL) /* a dma-buf */
-                putting->run.has_checksum = false; /* nobody here can sum what nobody here sees */
+                putting->run.has_checksum = false;            /* nobody here can sum what nobody here sees */
         if (putting->plan.parts == 0) {
                 rv = put_whole(putting);
         } else {

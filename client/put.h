@@ -15,7 +15,8 @@ struct mr_putting {
         int fd;
         uint64_t base, size;
         enum mr_transport transport;
-        struct mr_buffer *buffer; /* where data is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no data */
+        struct mr_buffer
+                *buffer; /* where data is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no data */
         uint64_t buffer_at;
         mr_progress_fn progress;
         void *progress_arg;

@@ -8,9 +8,11 @@
 
 /* owner: the caller until mr_send_start(), and again from the request's done() on. Zeroed by the caller, but for what it sets. */
 struct mr_send {
-        struct mr_request *request; /* ready to be started, without check() or sink(): its body is sent, or read by the server. done() is called as ever */
+        struct mr_request *
+                request; /* ready to be started, without check() or sink(): its body is sent, or read by the server. done() is called as ever */
         enum mr_transport transport;
-        struct mr_buffer *buffer; /* where request->data is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no data */
+        struct mr_buffer *
+                buffer; /* where request->data is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no data */
         uint64_t buffer_at;
 
         enum mr_transport carried; /* what came of it */

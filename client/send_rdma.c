@@ -87,8 +87,9 @@ static void again_or_not(struct mr_send *send, int rv, bool may_pass)
         if (is_final(send, rv)) {
                 finish(send, rv);
         } else if (may_pass && !send->declined && send->attempts < most) {
-                send->lease.delay_ms = mr_retry_delay_ms(request->error.http_status == 503 ? MR_RETRY_SLOWER : MR_RETRY_SOON,
-                                                         send->attempts + 1, mr_core_random(), 0);
+                send->lease.delay_ms =
+                        mr_retry_delay_ms(request->error.http_status == 503 ? MR_RETRY_SLOWER : MR_RETRY_SOON,
+                                          send->attempts + 1, mr_core_random(), 0);
                 attempt(send);
         } else if (has_body(send) && (send->declined || !send->insist)) {
                 go_tcp(send);

@@ -26,7 +26,8 @@ struct mr_settings {
         unsigned stall_timeout_s;   /* no byte moves for this long: the attempt has failed; 1..3,600 */
         uint64_t part_size;         /* bytes, 5 MiB..5 GiB; 0: chosen by the object's size, 8-64 MiB */
         unsigned rdma_rights;       /* as in struct mr_options */
-        char test_rdma_driver[1024]; /* a transport without hardware, loaded in place of verbs: for tests and measurements; "": verbs */
+        char test_rdma_driver
+                [1024]; /* a transport without hardware, loaded in place of verbs: for tests and measurements; "": verbs */
 };
 
 void mr_settings_default(struct mr_settings *settings);
@@ -151,7 +152,7 @@ struct mr_rdma_report {
         char device[64], link[24]; /* of this machine */
         char address[64];          /* of the endpoint */
         uint16_t port;
-        char rights[16]; /* "window2", "window1", "region" */
+        char rights[16];   /* "window2", "window1", "region" */
         unsigned requests; /* at once */
 };
 int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct mr_error *err);

@@ -134,6 +134,20 @@ def test_memory_that_is_not_registered_is_bounced(site, client):
     run_all([lambda: one("big")] * 6)
 
 
+def test_arrays_and_tensors_of_the_pool_are_registered(site):
+    data = site.objects["units"]
+    with client_of(site, transport="auto") as client, client_of(site, transport="auto") as other:
+        array = numpy.frombuffer(client.buffer(len(data)), dtype=numpy.uint8)
+        assert client.get_into("samples", "units", array).transport == "rdma" and array.tobytes() == data
+        array[:] = 0
+        assert client.get_into("samples", "units", array[5:1 << 20], length=(1 << 20) - 5).transport == "rdma"
+        assert array[5:1 << 20].tobytes() == data[:(1 << 20) - 5] and not array[:5].any() and not array[1 << 20:].any()
+        assert other.get_into("samples", "units", array).transport == "tcp" and array.tobytes() == data  # it is not that one's
+        torch = pytest.importorskip("torch")
+        tensor = torch.frombuffer(client.buffer(len(data)), dtype=torch.uint8)
+        assert client.get_into("samples", "units", tensor).transport == "rdma" and tensor.numpy().tobytes() == data
+
+
 def run_all(jobs):
     failed = []
 
@@ -177,7 +191,8 @@ def test_uploads(site, client):
         memory = client.buffer(len(data))
         memoryview(memory).cast("B")[:] = data
         before = metric(site, "millrace_rdma_read_bytes_total")
-        assert client.put("samples", "new/" + name, memory).bytes == len(data)
+        put = client.put("samples", "new/" + name, memory)
+        assert put.bytes == len(data) and put.transport == ("rdma" if data else "tcp"), name
         assert metric(site, "millrace_rdma_read_bytes_total") - before == len(data), name
         assert client.get("samples", "new/" + name, transport="tcp") == data
     before = metric(site, "millrace_rdma_read_bytes_total")

@@ -119,10 +119,8 @@ static void write_one(struct mr_queue *queue, unsigned slot, unsigned *seed)
                              .place = {.buffer = buffer, .offset = (uint64_t)slot * SLICE, .len = len},
                              .transport = MR_TRANSPORT_RDMA};
         unsigned char *back = malloc(len);
-        struct mr_get get = {.bucket = bucket,
-                             .key = name,
-                             .place = {.memory = back, .len = len},
-                             .transport = MR_TRANSPORT_TCP};
+        struct mr_get get = {
+                .bucket = bucket, .key = name, .place = {.memory = back, .len = len}, .transport = MR_TRANSPORT_TCP};
         struct mr_result result;
         uint64_t op = 0;
         int rv;
