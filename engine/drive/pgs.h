@@ -22,7 +22,7 @@ struct eng_append {
         struct eng_buf *head; /* replay: body without the inline bytes */
         struct eng_op *op;    /* NULL: the drive's own, or replayed */
         void (*durable)(void *arg, struct eng_append *append); /* it is in the log; takes over append */
-        bool moved;                                            /* a copy made by reclaim: nobody asked for its bytes */
+        bool cached;                                           /* its inline bytes are to be kept in memory once it is applied */
         TAILQ_ENTRY(eng_append) link;                          /* queue, batch, or pending of its pg in order of seq */
         TAILQ_ENTRY(eng_append) order;                         /* all pending ones in order of position */
 };
