@@ -65,6 +65,7 @@ enum eng_op_kind {
 #define ENG_OP_WANT_ATTRS 4u   /* SCAN: give attrs too */
 #define ENG_OP_WANT_PARTS 8u   /* SCAN: give fmt_parts too (verification) */
 #define ENG_OP_WANT_CRC 16u    /* READ: give their CRC32C too */
+#define ENG_OP_CACHE 32u       /* APPEND: inline bytes go to the cache once committed: reads are sent to this drive first */
 
 #define ENG_HELD_MAX 256u
 #define ENG_IDS_MAX  4096u

@@ -48,7 +48,7 @@ static uint64_t gather_limit(const struct eng_put *put)
 static int grow_head(struct eng_put *put, size_t need)
 {
         size_t cap = put->head_cap * 2 + 4096;
-        uint8_t *grown;
+        struct eng_buf *grown;
 
         if (need <= put->head_cap)
                 return 0;
@@ -58,10 +58,14 @@ static int grow_head(struct eng_put *put, size_t need)
                 cap = (size_t)put->params.size;
         if (cap < need)
                 cap = need;
-        grown = realloc(put->head, cap);
+        grown = eng_buf_new(cap);
         if (grown == NULL)
                 return -ENOMEM;
-        put->head = grown;
+        if (put->head_len > 0)
+                memcpy(grown->data, put->head, put->head_len);
+        eng_buf_unref(put->head_buf);
+        put->head_buf = grown;
+        put->head = grown->data;
         put->head_cap = cap;
         return 0;
 }
@@ -200,7 +204,7 @@ static void put_free(struct eng_put *put)
         TAILQ_REMOVE(&put->el->puts, put, link);
         assert(put->md5.out == 0);
         eng_put_unreserve(put);
-        free(put->head);
+        eng_buf_unref(put->head_buf);
         free(put->drives);
         free(put->syncs);
         free(put->commit_attrs);
@@ -244,12 +248,11 @@ static void send_txn(struct eng_put *put)
         if (change != NULL) {
                 change->value = eng_put_value(put, change->txn.pg);
                 if (!put->striped && put->head_len != 0) {
-                        change->bytes = eng_buf_new(put->head_len);
-                        if (change->bytes != NULL)
-                                memcpy(change->bytes->data, put->head, put->head_len);
+                        put->head_buf->len = (uint32_t)put->head_len;
+                        change->bytes = eng_buf_ref(put->head_buf);
                 }
         }
-        if (change == NULL || change->value == NULL || (!put->striped && put->head_len != 0 && change->bytes == NULL)) {
+        if (change == NULL || change->value == NULL) {
                 if (change != NULL)
                         eng_txn_put_free(change);
                 discard_all(put);

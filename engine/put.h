@@ -70,6 +70,7 @@ struct eng_put {
         bool md5_ends;                 /* nothing is to come */
         uint8_t id[FMT_ID];
 
+        struct eng_buf *head_buf;      /* what holds the head; of a small object it goes with the record */
         uint8_t *head;                 /* bytes before (or instead of) the first stripe */
         size_t head_len, head_cap, head_at;
 

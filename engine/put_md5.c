@@ -2,15 +2,13 @@
  * put_md5.c - the MD5 of uploads, hashed side by side (hasher.c).
  *
  * Home loop. Full units of striped uploads are hashed in their slots, by the hasher that all loops share, while they are written and until the upload
- * needs a slot or ends; small ones in their buffer, by the loop's own.
+ * needs a slot or ends; small ones in their buffer, by the loop's own, at the end of the round in which they came: with all others that came then.
  */
 #include "engine/put.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define AT_ONCE (8u << 10) /* bytes that it is not worth to wait with */
 
 static void let_go(struct eng_put *put, struct put_write *w)
 {
@@ -97,25 +95,15 @@ static void add_rest(struct eng_put *put)
 {
         const uint8_t *bytes[2] = {(const uint8_t *)put->current + LP_SLOT_HEADER, put->head + put->head_at};
         size_t len[2] = {put->fill, put->head_len - put->head_at};
-        uint64_t began = lp_clock();
-        bool at_once;
         unsigned i;
 
         if (put->md5_ends)
                 return;
         put->md5_ends = true;
         begin(put);
-        at_once = all_hashed(put) && len[0] + len[1] <= AT_ONCE;
-        for (i = 0; i < 2; i++) {
-                if (len[i] == 0)
-                        continue;
-                if (at_once)
-                        era_md5_update(&(struct era_md5_job){.md5 = &put->md5.md5, .buf = bytes[i], .len = len[i]}, 1);
-                else
+        for (i = 0; i < 2; i++)
+                if (len[i] != 0)
                         add(put, &put->rest[i], bytes[i], len[i]);
-        }
-        if (at_once)
-                eng_step_ends(put->el, ENG_STEP_MD5, began);
 }
 
 bool eng_put_md5_ready(struct eng_put *put)

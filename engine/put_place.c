@@ -87,9 +87,10 @@ ssize_t eng_put_place(struct eng_put *put, void **place)
 
 static int copy_small(struct eng_put *put, const struct put_lent *lent)
 {
-        put->head = malloc(lent->len);
-        if (put->head == NULL)
+        put->head_buf = eng_buf_new(lent->len);
+        if (put->head_buf == NULL)
                 return -ENOMEM;
+        put->head = put->head_buf->data;
         memcpy(put->head, bytes_of(lent->slot), lent->len);
         put->head_len = put->head_cap = lent->len;
         return 0;

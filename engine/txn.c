@@ -330,6 +330,7 @@ static void submit_appends(struct eng_txn *txn)
 {
         struct eng_store *store = txn->store;
         struct eng_fan *fan = txn->fan;
+        int reader = eng_pg_reader(txn->at, txn->pg, 0);
         unsigned i, n = 0;
 
         txn->held = false;
@@ -346,7 +347,7 @@ static void submit_appends(struct eng_txn *txn)
                 fo->fan = fan;
                 fo->slot = i;
                 fo->op.kind = ENG_OP_APPEND;
-                fo->op.flags = ENG_OP_RESERVE;
+                fo->op.flags = ENG_OP_RESERVE | ((int)i == reader ? ENG_OP_CACHE : 0);
                 fo->op.epoch = txn->at->view.epoch;
                 fo->op.done = appended;
                 fo->op.append.body = fan->body;

@@ -66,7 +66,7 @@ static int apply_put(struct eng_local *l, const struct eng_append *append, const
         head->seq = append->rec.seq;
         head->log_file = append->rec.file;
         head->log_position = append->rec.position;
-        if (mut->inline_len > 0 && append->body != NULL && !append->moved)
+        if (mut->inline_len > 0 && append->body != NULL && append->cached)
                 cache_inline(l, head, append, mut);
         return eng_tail_put(l->active, mut->name, mut->name_len, value, append->rec.seq);
 }
@@ -370,6 +370,7 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
         append->rec.seq = op->append.seq;
         append->rec.committed = op->append.committed;
         append->rec.time_ms = op->append.time_ms;
+        append->cached = (op->flags & ENG_OP_CACHE) != 0;
         append->op = op;
         append->durable = durable_of(op->append.type);
         eng_log_append(l, append);

@@ -2,7 +2,8 @@
  * pgs.c - placement groups of one drive, and their pending records.
  *
  * APPEND adds records, COMMIT and replay take them out in order of seq, recovery lists them. A drive has as many groups as the
- * store's map; records of one group nearly always come in order, so a list kept sorted from its end is all it needs.
+ * store's map, and each record asks for its own three times: they are found by number, and a tree keeps their order. Records of one group nearly
+ * always come in order, so a list kept sorted from its end is all it needs.
  * owner: the loop (replay: the opening thread).
  */
 #include "engine/drive/pgs.h"
@@ -62,6 +63,8 @@ struct eng_log_pg *eng_pgs_find(const struct eng_pgs *pgs, uint32_t number)
 {
         struct eng_log_pg key = {.pg = number};
 
+        if (number < ENG_PGS_NEAR)
+                return pgs->near[number];
         return RB_FIND(eng_log_pg_tree, (struct eng_log_pg_tree *)&pgs->tree, &key);
 }
 
@@ -77,6 +80,8 @@ struct eng_log_pg *eng_pgs_get(struct eng_pgs *pgs, uint32_t number)
         pg->pg = number;
         TAILQ_INIT(&pg->pending);
         RB_INSERT(eng_log_pg_tree, &pgs->tree, pg);
+        if (number < ENG_PGS_NEAR)
+                pgs->near[number] = pg;
         pgs->count++;
         return pg;
 }

@@ -13,6 +13,7 @@
 #include "engine/drive.h"
 
 #define ENG_PG_RECENT 16u
+#define ENG_PGS_NEAR  4160u /* numbers that are found at once: all that a store has, CONFIG too; what a record says beyond is looked for */
 
 /* One record: queued, being written, then (types PG and FENCE) pending until it is applied. owner: the loop */
 struct eng_append {
@@ -21,7 +22,7 @@ struct eng_append {
         struct eng_buf *head; /* replay: body without the inline bytes */
         struct eng_op *op;    /* NULL: the drive's own, or replayed */
         void (*durable)(void *arg, struct eng_append *append); /* it is in the log; takes over append */
-        bool moved;                                            /* a copy made by reclaim: nobody asked for its bytes */
+        bool cached;                                           /* its inline bytes are to be kept in memory once it is applied */
         TAILQ_ENTRY(eng_append) link;                          /* queue, batch, or pending of its pg in order of seq */
         TAILQ_ENTRY(eng_append) order;                         /* all pending ones in order of position */
 };
@@ -48,6 +49,7 @@ RB_HEAD(eng_log_pg_tree, eng_log_pg);
 
 struct eng_pgs {
         struct eng_log_pg_tree tree;
+        struct eng_log_pg *near[ENG_PGS_NEAR]; /* those of the tree, by number */
         struct eng_append_list order;
         unsigned count, pending_count;
         uint64_t pending_bytes;

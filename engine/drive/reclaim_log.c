@@ -209,7 +209,6 @@ static int append_copy(struct eng_local *l, const struct fmt_record *rec, const 
         append->rec.seq = rec->seq;
         append->rec.epoch = rec->epoch;
         append->rec.time_ms = rec->time_ms;
-        append->moved = true;
         append->durable = copy_durable;
         eng_log_append(l, append);
         l->reclaim.out++;

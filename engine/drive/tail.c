@@ -263,23 +263,25 @@ static int replace(struct eng_tail *tail, struct eng_tail_name *entry, enum eng_
         return loser == NULL ? 0 : supersede(tail, loser, kind == ENG_TAIL_PUT ? value : NULL);
 }
 
+/* One walk down the tree, whether or not the name is there. */
 static int set(struct eng_tail *tail, const uint8_t *name, size_t len, enum eng_tail_kind kind, struct eng_buf *value,
                uint64_t seq)
 {
-        struct eng_tail_name *entry = find_exact(tail, name, len);
+        struct eng_tail_name *entry = new_entry(name, len), *present;
 
-        if (entry != NULL)
-                return replace(tail, entry, kind, value, seq);
-        entry = new_entry(name, len);
         if (entry == NULL) {
                 eng_buf_unref(value);
                 return -ENOMEM;
+        }
+        present = RB_INSERT(eng_tail_tree, &tail->names, entry);
+        if (present != NULL) {
+                free(entry);
+                return replace(tail, present, kind, value, seq);
         }
         entry->kind = (uint8_t)kind;
         entry->value = value;
         entry->seq = seq;
         entry->copied = tail->copying;
-        RB_INSERT(eng_tail_tree, &tail->names, entry);
         tail->name_count++;
         tail->range_count += kind == ENG_TAIL_RANGE;
         tail->bytes += entry_bytes(entry);

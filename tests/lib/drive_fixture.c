@@ -245,6 +245,7 @@ void fx_fill_append(struct fx_op *op, const struct fx_body *body, uint32_t pg, u
 {
         memset(op, 0, sizeof(*op));
         op->op.kind = ENG_OP_APPEND;
+        op->op.flags = ENG_OP_CACHE;
         op->op.append.body = fx_body_buf(body);
         op->op.append.body_crc = era_crc32c(0, body->bytes, body->len);
         op->op.append.inline_len = (uint32_t)body->inline_len;

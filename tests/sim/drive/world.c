@@ -117,6 +117,7 @@ void fill_append(struct eng_op *op, const struct record *rec, uint64_t committed
 {
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_APPEND;
+        op->flags = rec->seq % 2 == 0 ? ENG_OP_CACHE : 0;
         op->epoch = epoch;
         op->append.body = rec->body;
         op->append.body_crc = rec->body_crc;
