@@ -127,8 +127,8 @@ static void read_ahead(struct gw_batch *batch)
         for (unsigned i = 0; i < GW_BATCH_AT_ONCE && !batch->ordered && batch->reads < GW_BATCH_READS; i++) {
                 struct gw_batch_slot *slot = &batch->slot[i];
 
-                if (slot->state == GW_BATCH_READY && slot->entry.get != NULL && slot != batch->current && !slot->started &&
-                    slot->entry.result.bytes <= GW_BATCH_READ_MOST)
+                if (slot->state == GW_BATCH_READY && slot->entry.get != NULL && slot != batch->current &&
+                    !slot->started && slot->entry.result.bytes <= GW_BATCH_READ_MOST)
                         read_now(slot);
         }
 }

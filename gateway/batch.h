@@ -40,7 +40,7 @@ struct gw_batch_slot {
 /* owner: its request; what is still being looked up keeps it alive when that is over. On the request's loop */
 struct gw_batch {
         struct gw_request *req; /* NULL: over */
-        char *bytes; /* of the body */
+        char *bytes;            /* of the body */
         struct rdx_body body;
         bool ordered;
         unsigned count, begun, sent; /* entries */

@@ -128,7 +128,7 @@ static struct gw_line *line_of(struct gw_executor *ex, const void *session)
 {
         struct gw_line *line;
 
-        LIST_FOREACH(line, &ex->lines, link)
+        LIST_FOREACH (line, &ex->lines, link)
                 if (line->session == session)
                         return line;
         line = calloc(1, sizeof(*line));

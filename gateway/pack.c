@@ -67,8 +67,8 @@ void gw_pack_init(struct gw_pack *pack, struct lp_loop *loop, void (*changed)(st
                 struct gw_pack_slot *slot = &pack->slot[i];
 
                 slot->pack = pack;
-                slot->reserve = (struct lp_reserve){
-                        .count = 1, .share = LP_SHARE_GET, .granted = granted, .expired = expired};
+                slot->reserve =
+                        (struct lp_reserve){.count = 1, .share = LP_SHARE_GET, .granted = granted, .expired = expired};
                 for (k = 0; k < GW_PACK_PIECES; k++)
                         slot->piece[k] = (struct gw_pack_piece){.write.done = completed, .slot = slot};
         }

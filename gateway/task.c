@@ -104,10 +104,8 @@ static int give_span(struct gw_task *task)
                 return -EAGAIN;
         piece->busy = true;
         piece->task = task;
-        piece->write = (struct rdx_write){.buf = (void *)task->span,
-                                          .len = (uint32_t)task->span_len,
-                                          .offset = task->given,
-                                          .done = piece_done};
+        piece->write = (struct rdx_write){
+                .buf = (void *)task->span, .len = (uint32_t)task->span_len, .offset = task->given, .done = piece_done};
         task->out++;
         task->given += task->span_len;
         task->span = NULL;
@@ -270,7 +268,6 @@ void gw_task_begin(struct gw_line *line, struct gw_run *run)
         if (!looking)
                 found(task);
 }
-
 
 void gw_task_end(struct gw_task *task)
 {
