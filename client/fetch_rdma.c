@@ -300,6 +300,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         transfer->rv = rv;
         if (rv != 0) {
                 fetch->error = lease->error;
+                fetch->error.http_status = 0; /* it was not this request that was answered so */
                 again_or_not(transfer, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
                 return;
         }

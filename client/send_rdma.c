@@ -164,6 +164,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         send->rv = rv;
         if (rv != 0) {
                 request->error = lease->error;
+                request->error.http_status = 0; /* it was not this request that was answered so */
                 again_or_not(send, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
                 return;
         }

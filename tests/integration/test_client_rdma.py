@@ -504,6 +504,30 @@ def test_sessions_that_cannot_be_opened(site, name):
             client.get("samples", "units", transport="rdma")
 
 
+@pytest.mark.parametrize("status", [200, 400, 403, 404, 405, 412, 500, 501, 503])
+def test_endpoints_that_know_no_sessions(site, status):
+    """Whatever they answer to the asking, it is not taken for an answer to what was wanted."""
+    data, asked = site.objects["units"], []
+
+    def refuse(request):
+        if not (request[0].startswith(b"POST") and b"rdma/v1/sessions" in request[0]):
+            return None
+        asked.append(1)
+        text = b"<Error><Code>NoSuchKey</Code></Error>" if status == 404 else b""
+        return [b"HTTP/1.1 %d X" % status, b"Content-Length: %d" % len(text), b"Connection: close"], text
+
+    with EditingProxy(site.host, site.port, before=refuse) as proxy, client_of(site, endpoint=proxy.endpoint, transport="auto", attempts=2) as client:
+        memory = client.buffer(len(data))
+        memoryview(memory).cast("B")[:] = data
+        assert client.put("samples", "known", memory).transport == "tcp"
+        assert client.get("samples", "known", transport="tcp") == data
+        got(client, site, "units", "tcp")
+        with pytest.raises(millrace.MillraceError) as caught:
+            client.get("samples", "units", transport="rdma")
+        assert not isinstance(caught.value, millrace.NotFound) or status == 404
+        assert asked
+
+
 # ---- the program -------------------------------------------------------------------------------------------------------
 
 def millrace_program(daemon, folder, *words):
