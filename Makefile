@@ -173,6 +173,10 @@ $(O)/libfakerdma.so: $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma
 	$(COMPILE) -fPIC -shared -o $@ $(SRC_fakerdma)
 $(O)/rdma_peer: $(call obj,tests/rdma/peer.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
+# What the client that was written from the protocol's page takes of libibverbs; nothing of the project is in it.
+$(O)/independent.so: tests/independent/verbs.c $(COMPILED_WITH)
+	@mkdir -p $(@D)
+	$(COMPILE) -Wno-missing-prototypes -fPIC -shared -o $@ $< -libverbs -lrdmacm
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter %.o,$^) -lfuse3 $(LDLIBS)
