@@ -5,6 +5,7 @@ tests/conftest.py is not loaded here (--confcutdir): what it imports takes long 
 import hashlib
 import os
 import secrets
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,7 +24,7 @@ if ADDRESS is None:
 
 from tests.independent.session import Session  # noqa: E402
 from tests.independent.signer import Signer  # noqa: E402
-from tests.support.daemon import Daemon  # noqa: E402
+from tests.support.daemon import BUILD, Daemon  # noqa: E402,F401
 
 
 def pytest_report_header():
@@ -86,6 +87,23 @@ def site(shared):
     yield shared
     assert shared.daemon.alive, shared.daemon.tail()
     shared.daemon.wait_until(lambda: shared.sessions() == 0, 30, "to end all sessions")
+
+
+@pytest.fixture
+def second_address():
+    """Another address of the device."""
+    address = ADDRESS.rsplit(".", 1)[0] + ".2"
+    subprocess.run(["ip", "address", "add", f"{address}/24", "dev", "v0"], check=True)
+    yield address
+    subprocess.run(["ip", "address", "del", f"{address}/24", "dev", "v0"], check=True)
+
+
+def pytest_runtest_logreport(report):
+    """A failure is shown at once: the guest may not come to its end."""
+    if report.failed:
+        print(f"\n---- {report.nodeid} ({report.when})\n{report.longreprtext[-4000:]}", flush=True)
+        for name, text in report.sections:
+            print(f"---- {name}\n{text[-3000:]}", flush=True)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -40,8 +40,9 @@ def main():
     if os.geteuid() != 0:
         raise SystemExit("only root can share its root with the guest")
     environment = f"export MILLRACE_BUILD={arguments.build} MILLRACE_PATIENCE=6 PYTHONDONTWRITEBYTECODE=1 SEED={os.environ.get('SEED', time.time_ns() % (1 << 32))}"
-    tests = shlex.join(["build/venv/bin/python", "-m", "pytest", "-q", "--tb=short", "--color=no", "-p", "no:cacheprovider", "--confcutdir=tests/rdma",
-                        "--timeout=120", "--durations=12", "--junitxml=/mnt/junit.xml", *(more or ["tests/rdma"])])
+    tests = shlex.join(["build/venv/bin/python", "-m", "pytest", "-v", "--tb=short", "--color=no", "--no-header", "--show-capture=no", "-p", "no:cacheprovider", "--confcutdir=tests/rdma",
+                        "--timeout=120", "--durations=12", "--junitxml=/mnt/junit.xml", *more,
+                        *([] if any(word.startswith("tests/") for word in more) else ["tests/rdma"])])
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="millrace-guest-") as out:
         try:
