@@ -4,6 +4,7 @@
  * Small objects gather in memory and go into their log record. Larger ones fill one unit at a time in an arena slot; a full unit is added into the
  * stripe's parity and written at once. commit: last units, then SYNC on every drive used, then the record (a txn), so that a
  * record never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home loop throughout.
+ * Its other files: put_stripe.c, put_place.c, put_md5.c, put_value.c.
  */
 #include "engine/put.h"
 
@@ -13,27 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALE_RETRY_NS (5ull * 1000 * 1000)
-#define STALE_RETRIES 2000u
 #define GATHER_BYTES (64u << 10)
 
 static void step(struct eng_put *put);
 
-/* ---- slots ------------------------------------------------------------------------------------------------- */
-
-static void *take_slot(struct eng_put *put)
-{
-        if (!put->granted || put->used >= put->reserve.count)
-                return NULL;
-        put->used++;
-        return lp_slot_get(put->el->loop);
-}
-
-void eng_put_drop_slot(struct eng_put *put, void *slot)
-{
-        lp_slot_put(put->el->loop, slot);
-        put->used--;
-}
+/* ---- coming back ---------------------------------------------------------------------------------------------------------- */
 
 void eng_put_wake(struct eng_put *put)
 {
@@ -50,308 +35,6 @@ void eng_put_back(struct eng_put *put)
 {
         put->in_flight--;
         step(put);
-}
-
-/* The hasher waits for those that hold slots, as they will have something for it. */
-static void set_granted(struct eng_put *put, bool is)
-{
-        if (put->params.md5 && is != put->granted)
-                atomic_fetch_add(&put->el->bulk_hasher->expected, is ? 1u : -1u);
-        put->granted = is;
-}
-
-static void granted(struct lp_reserve *reserve)
-{
-        struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
-
-        set_granted(put, true);
-        eng_step(put->el, ENG_STEP_BUFFERS, lp_now(put->el->loop) - reserve->since);
-        eng_put_wake(put);
-}
-
-/* The client is told to slow down. */
-static void expired(struct lp_reserve *reserve)
-{
-        struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
-
-        if (put->error == 0)
-                put->error = -EAGAIN;
-        eng_put_wake(put);
-}
-
-/* Enough for a stripe under way and the next one begun, if it is to be had at once; else the least that can make progress. */
-static int reserve_slots(struct eng_put *put)
-{
-        struct lp_loop *loop = put->el->loop;
-        unsigned least = 2 + put->m, good = put->k + 2 * put->m + 1, half = lp_share_slots(loop, LP_SHARE_PUT) / 2;
-        int rv;
-
-        put->reserve.share = LP_SHARE_PUT;
-        put->reserve.granted = granted;
-        put->reserve.expired = expired;
-        put->reserve.count = good < half ? good : least;
-        rv = lp_reserve(loop, &put->reserve);
-        if (rv == -EAGAIN && put->reserve.count > least) {
-                lp_reserve_cancel(loop, &put->reserve);
-                put->reserve.count = least;
-                rv = lp_reserve(loop, &put->reserve);
-        }
-        set_granted(put, rv == 0);
-        if (put->granted)
-                eng_step(put->el, ENG_STEP_BUFFERS, 0);
-        if (rv == -EBUSY)
-                return -EAGAIN;
-        return rv == 0 || rv == -EAGAIN ? 0 : rv;
-}
-
-/* ---- placing and writing shards -------------------------------------------------------------------------------- */
-
-static unsigned shards_of(const struct eng_put *put)
-{
-        return put->k + put->m;
-}
-
-static uint16_t *run_drives(struct eng_put *put, unsigned run)
-{
-        return put->drives + (size_t)run * shards_of(put);
-}
-
-/* Another drive, or the same opened again, is in the slot since: what was written there before is not to be relied on. */
-static bool is_new(const struct eng_put *put, unsigned slot)
-{
-        return put->el->view.since[slot] > put->epoch;
-}
-
-/* Drives that shards are placed on: not one that came after the upload began, since it would not count (is_new()), and none that leaves. */
-static eng_mask takers(const struct eng_put *put, eng_mask leaving)
-{
-        const struct eng_view *view = &put->el->view;
-        eng_mask mask = view->in & view->up & ~leaving;
-        unsigned i;
-
-        for (i = 0; i < view->map->drives; i++)
-                if (is_new(put, i))
-                        mask &= ~eng_bit(i);
-        return mask;
-}
-
-static int place_run(struct eng_put *put, unsigned run)
-{
-        const struct eng_view *view = &put->el->view;
-        uint32_t pg = eng_pg_of_run(put->store->pg_count, put->id, run);
-        uint16_t *grown = realloc(put->drives, (size_t)(run + 1) * shards_of(put) * sizeof(uint16_t));
-        eng_mask mask = takers(put, view->map->leaving);
-        unsigned placed;
-
-        if (grown == NULL)
-                return -ENOMEM;
-        put->drives = grown;
-        put->runs = run + 1;
-        /* What took the place of a drive that leaves may be too new for this upload. The removal waits for uploads that began before it (heal.c). */
-        if ((unsigned)__builtin_popcountll(mask) < put->need)
-                mask = takers(put, put->leaving);
-        placed = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, shards_of(put),
-                                  run_drives(put, run));
-        return placed < put->need ? -EROFS : 0;
-}
-
-/* Shards on this drive are lost to the upload: it goes on while enough of each run are left. */
-static void lose_drive(struct eng_put *put, unsigned slot)
-{
-        unsigned run, shard, left;
-
-        for (run = 0; run < put->runs; run++) {
-                uint16_t *drives = run_drives(put, run);
-
-                for (left = 0, shard = 0; shard < shards_of(put); shard++) {
-                        if (drives[shard] == slot)
-                                drives[shard] = ENG_NO_DRIVE;
-                        left += drives[shard] != ENG_NO_DRIVE;
-                }
-                if (left < put->need && put->error == 0)
-                        put->error = -EROFS;
-        }
-}
-
-static void submit_write(struct put_write *w);
-
-static void retry_write(struct lp_timer *timer)
-{
-        submit_write((struct put_write *)((char *)timer - offsetof(struct put_write, retry)));
-}
-
-static void written(struct eng_op *op)
-{
-        struct put_write *w = (struct put_write *)((char *)op - offsetof(struct put_write, op));
-        struct eng_put *put = w->put;
-
-        if (op->result == -ESTALE && ++w->retries < STALE_RETRIES &&
-            lp_timer_start(put->el->loop, &w->retry, STALE_RETRY_NS) == 0)
-                return; /* an epoch change is under way */
-        if (op->result == -ENOSPC) {
-                if (put->error == 0)
-                        put->error = -ENOSPC;
-        } else if (op->result != 0) {
-                eng_drive_failed(put->store, w->slot_no, w->drive, "a shard could not be written");
-                lose_drive(put, w->slot_no);
-        }
-        eng_put_write_done(put, w);
-        eng_put_back(put);
-}
-
-static void submit_write(struct put_write *w)
-{
-        w->op.epoch = w->put->el->view.epoch;
-        if (w->drive == NULL)
-                w->drive = w->put->store->members[w->slot_no].drive;
-        eng_drive_submit(w->drive, &w->op);
-}
-
-/* Sends one full slot on its way; the slot is given back when it is written. len: bytes of the upload in it, 0 for parity. */
-static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t len)
-{
-        unsigned drive = run_drives(put, put->runs - 1)[shard];
-        uint8_t *payload = (uint8_t *)slot + LP_SLOT_HEADER;
-        struct put_write *w;
-
-        if (drive != ENG_NO_DRIVE && is_new(put, drive)) {
-                lose_drive(put, drive);
-                drive = ENG_NO_DRIVE;
-        }
-        w = put->error != 0 ? NULL : calloc(1, sizeof(*w));
-        if (w == NULL) {
-                if (put->error == 0)
-                        put->error = -ENOMEM;
-                eng_put_drop_slot(put, slot);
-                return;
-        }
-        w->put = put;
-        w->users = 1;
-        w->slot_no = drive;
-        w->retry.expired = retry_write;
-        w->op.kind = ENG_OP_WRITE;
-        w->op.done = written;
-        memcpy(w->op.write.object_id, put->id, FMT_ID);
-        w->op.write.stripe = put->stripe;
-        w->op.write.shard = (uint8_t)shard;
-        w->op.write.k = (uint8_t)put->k;
-        w->op.write.m = (uint8_t)put->m;
-        w->op.write.payload_len = put->stripe_unit;
-        w->op.write.slot = slot;
-        w->op.write.payload = payload;
-        eng_put_md5_add(put, w, len);
-        if (drive == ENG_NO_DRIVE) {
-                eng_put_write_done(put, w);
-                return;
-        }
-        put->touched |= eng_bit(drive);
-        put->in_flight++;
-        submit_write(w);
-}
-
-/* ---- stripes ------------------------------------------------------------------------------------------------------ */
-
-static uint32_t unit_of_stripe(const struct eng_put *put)
-{
-        uint64_t full = (uint64_t)put->k * put->unit, start = full * put->stripe;
-
-        if (put->params.size == ENG_SIZE_UNKNOWN || put->params.size - start >= full)
-                return put->unit;
-        return eng_stripe_last_unit(put->params.size - start, put->k);
-}
-
-/* Some may only wait to be hashed. */
-static bool has_slots(struct eng_put *put, unsigned count)
-{
-        if (put->reserve.count - put->used < count && eng_put_md5_wait(put))
-                return false;
-        return put->reserve.count - put->used >= count;
-}
-
-/* Parity accumulators and a first slot for a new stripe; all or nothing. 0, -EAGAIN (no slots now), or an error. */
-static int begin_stripe(struct eng_put *put)
-{
-        unsigned i;
-        int rv;
-
-        if (!has_slots(put, put->m + 1))
-                return -EAGAIN;
-        if (put->stripe % eng_stripes_per_run(put->k, put->unit) == 0) {
-                rv = place_run(put, put->stripe / eng_stripes_per_run(put->k, put->unit));
-                if (rv != 0)
-                        return rv;
-        }
-        put->stripe_unit = unit_of_stripe(put);
-        for (i = 0; i < put->m; i++)
-                put->parity[i] = take_slot(put);
-        put->unit_no = 0;
-        put->in_stripe = true;
-        return 0;
-}
-
-static void end_stripe(struct eng_put *put)
-{
-        unsigned i;
-
-        for (i = 0; i < put->m; i++) {
-                write_shard(put, put->parity[i], put->k + i, 0);
-                put->parity[i] = NULL;
-        }
-        put->last_unit = put->stripe_unit;
-        put->stripe++;
-        put->in_stripe = false;
-}
-
-static void flush_unit(struct eng_put *put)
-{
-        uint8_t *parity[ERA_MAX_M], *payload = (uint8_t *)put->current + LP_SLOT_HEADER;
-        uint64_t began;
-        unsigned i;
-
-        memset(payload + put->fill, 0, put->stripe_unit - put->fill);
-        for (i = 0; i < put->m; i++)
-                parity[i] = (uint8_t *)put->parity[i] + LP_SLOT_HEADER;
-        if (put->m != 0) {
-                began = lp_clock();
-                era_update(put->code, put->stripe_unit, put->unit_no, put->unit_no == 0, payload, parity);
-                eng_step_ends(put->el, ENG_STEP_PARITY, began);
-        }
-        write_shard(put, put->current, put->unit_no, put->fill);
-        put->current = NULL;
-        put->fill = 0;
-        if (++put->unit_no == put->k)
-                end_stripe(put);
-}
-
-/* Copies into the current unit as far as slots go. */
-static ssize_t write_striped(struct eng_put *put, const uint8_t *data, size_t len)
-{
-        size_t taken = 0;
-
-        while (taken < len && put->error == 0) {
-                size_t n;
-                int rv = 0;
-
-                if (!put->granted)
-                        break;
-                if (!put->in_stripe)
-                        rv = begin_stripe(put);
-                if (rv == -EAGAIN)
-                        break;
-                if (rv != 0)
-                        return put->error = rv;
-                if (put->current == NULL && has_slots(put, 1))
-                        put->current = take_slot(put);
-                if (put->current == NULL)
-                        break;
-                n = put->stripe_unit - put->fill < len - taken ? put->stripe_unit - put->fill : len - taken;
-                memcpy((uint8_t *)put->current + LP_SLOT_HEADER + put->fill, data + taken, n);
-                put->fill += (uint32_t)n;
-                taken += n;
-                if (put->fill == put->stripe_unit)
-                        flush_unit(put);
-        }
-        return put->error != 0 ? put->error : (ssize_t)taken;
 }
 
 /* ---- before the first stripe ---------------------------------------------------------------------------------------------------------- */
@@ -401,7 +84,7 @@ static int begin_striped(struct eng_put *put)
         int rv;
 
         put->striped = true;
-        rv = reserve_slots(put);
+        rv = eng_put_reserve(put);
         if (rv == 0)
                 put->reserved = true;
         return rv;
@@ -414,7 +97,7 @@ static bool drain_head(struct eng_put *put)
 
         if (put->head_at == put->head_len)
                 return true;
-        n = write_striped(put, put->head + put->head_at, put->head_len - put->head_at);
+        n = eng_put_write_striped(put, put->head + put->head_at, put->head_len - put->head_at);
         if (n > 0)
                 put->head_at += (size_t)n;
         return put->head_at == put->head_len;
@@ -425,7 +108,7 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         ssize_t n;
         int rv = 0;
 
-        assert(put->state == PUT_BODY);
+        assert(put->state == PUT_BODY && put->lent_to == 0);
         if (put->error != 0)
                 return put->error;
         if (put->params.size != ENG_SIZE_UNKNOWN && put->taken + len > put->params.size)
@@ -439,7 +122,7 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         }
         if (rv != 0)
                 return put->error = rv;
-        n = drain_head(put) ? write_striped(put, data, len) : put->error;
+        n = drain_head(put) ? eng_put_write_striped(put, data, len) : put->error;
         if (n > 0)
                 put->taken += (uint64_t)n;
         if (n >= 0 && (size_t)n < len) {
@@ -514,34 +197,14 @@ void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counte
 
 static void put_free(struct eng_put *put)
 {
-        struct lp_loop *loop = put->el->loop;
-
         TAILQ_REMOVE(&put->el->puts, put, link);
         assert(put->md5.out == 0);
-        if (put->reserved && put->granted)
-                lp_unreserve(loop, LP_SHARE_PUT, put->reserve.count);
-        else if (put->reserved)
-                lp_reserve_cancel(loop, &put->reserve);
-        set_granted(put, false);
+        eng_put_unreserve(put);
         free(put->head);
         free(put->drives);
         free(put->syncs);
         free(put->commit_attrs);
         free(put);
-}
-
-static void drop_unwritten(struct eng_put *put)
-{
-        unsigned i;
-
-        if (put->current != NULL)
-                eng_put_drop_slot(put, put->current);
-        put->current = NULL;
-        for (i = 0; i < put->m; i++) {
-                if (put->parity[i] != NULL)
-                        eng_put_drop_slot(put, put->parity[i]);
-                put->parity[i] = NULL;
-        }
 }
 
 static void discard_all(struct eng_put *put)
@@ -572,66 +235,6 @@ static void txn_done(struct eng_txn *txn)
         eng_txn_put_free(change);
 }
 
-/* The fmt_part of a striped upload, with its drives; NULL: no memory. */
-static uint8_t *encode_part(struct eng_put *put, size_t *len)
-{
-        size_t attrs_len = put->params.is_part ? put->commit.attrs_len : 0;
-        size_t drives_len = (size_t)put->runs * shards_of(put) * sizeof(uint16_t);
-        struct fmt_part part = {
-                .number = (uint16_t)put->params.part_number,
-                .k = (uint8_t)put->k,
-                .m = (uint8_t)put->m,
-                .attrs_len = (uint16_t)attrs_len,
-                .runs = (uint16_t)put->runs,
-                .unit = put->unit,
-                .last_unit = put->last_unit,
-                .size = put->taken,
-        };
-        uint8_t *out = malloc(sizeof(part) + attrs_len + drives_len);
-
-        if (out == NULL)
-                return NULL;
-        memcpy(part.id, put->id, FMT_ID);
-        memcpy(part.etag, put->commit.etag, 16);
-        memcpy(out, &part, sizeof(part));
-        if (attrs_len != 0)
-                memcpy(out + sizeof(part), put->commit_attrs, attrs_len);
-        memcpy(out + sizeof(part) + attrs_len, put->drives, drives_len);
-        *len = sizeof(part) + attrs_len + drives_len;
-        return out;
-}
-
-static struct eng_buf *make_value(struct eng_put *put, uint32_t pg)
-{
-        struct eng_value_spec spec = {
-                .space = put->params.is_part ? FMT_SPACE_PART : FMT_SPACE_OBJECT,
-                .inline_value = !put->striped,
-                .pg = pg,
-                .inline_len = put->striped ? 0 : (uint32_t)put->head_len,
-                .size = put->taken,
-                .mtime_ms = put->commit.mtime_ms != 0 ? put->commit.mtime_ms : lp_wall_ms(),
-                .id = put->id,
-                .etag = put->commit.etag,
-                .upload_id = put->params.is_part ? put->params.upload_id : NULL,
-                .tag = put->commit.tag,
-                .attrs = put->commit_attrs,
-                .attrs_len = put->commit.attrs_len,
-        };
-        struct eng_buf *value;
-        uint8_t *part = NULL;
-
-        if (put->striped) {
-                part = encode_part(put, &spec.parts_len);
-                if (part == NULL)
-                        return NULL;
-                spec.parts = part;
-                spec.part_count = 1;
-        }
-        value = eng_value_new(&spec);
-        free(part);
-        return value;
-}
-
 static void send_txn(struct eng_put *put)
 {
         struct eng_txn_put *change =
@@ -639,7 +242,7 @@ static void send_txn(struct eng_put *put)
 
         put->state = PUT_RECORD;
         if (change != NULL) {
-                change->value = make_value(put, change->txn.pg);
+                change->value = eng_put_value(put, change->txn.pg);
                 if (!put->striped && put->head_len != 0) {
                         change->bytes = eng_buf_new(put->head_len);
                         if (change->bytes != NULL)
@@ -669,7 +272,7 @@ static void synced(struct eng_op *op)
 
         if (op->result != 0) {
                 eng_drive_failed(put->store, sync->slot_no, sync->drive, "shards could not be made durable");
-                lose_drive(put, sync->slot_no);
+                eng_put_lose_drive(put, sync->slot_no);
         }
         put->in_flight--;
         step(put);
@@ -680,8 +283,8 @@ static int send_syncs(struct eng_put *put)
         unsigned i, n = 0;
 
         for (i = 0; i < put->store->drive_count; i++)
-                if ((put->touched & eng_bit(i)) && is_new(put, i)) {
-                        lose_drive(put, i);
+                if ((put->touched & eng_bit(i)) && eng_put_is_new(put, i)) {
+                        eng_put_lose_drive(put, i);
                         put->touched &= ~eng_bit(i);
                 }
         if (put->error != 0)
@@ -723,20 +326,20 @@ static bool flush_rest(struct eng_put *put)
                 return put->error != 0;
         }
         if (put->taken == 0 && put->runs == 0 && put->error == 0)
-                put->error = place_run(put, 0);
+                put->error = eng_put_place_run(put, 0);
         if (put->current != NULL && put->fill != 0) {
                 if (put->params.size == ENG_SIZE_UNKNOWN && put->unit_no == 0)
                         put->stripe_unit = eng_stripe_last_unit(put->fill, 1);
-                flush_unit(put);
+                eng_put_flush_unit(put);
         }
         if (put->in_stripe)
-                end_stripe(put);
+                eng_put_end_stripe(put);
         return true;
 }
 
 static void fail(struct eng_put *put)
 {
-        drop_unwritten(put);
+        eng_put_drop_unwritten(put);
         discard_all(put);
         finish(put, put->error, NULL);
 }
@@ -775,7 +378,7 @@ static void step(struct eng_put *put)
         case PUT_ABORT:
                 if (put->in_flight > 0)
                         break;
-                drop_unwritten(put);
+                eng_put_drop_unwritten(put);
                 discard_all(put);
                 put_free(put);
                 break;
@@ -803,7 +406,7 @@ static void wake_flush(void *arg)
 
 void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
 {
-        assert(put->state == PUT_BODY);
+        assert(put->state == PUT_BODY && put->lent_count == 0);
         put->state = PUT_CALLED;
         put->commit = *commit;
         put->done = done;

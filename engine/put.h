@@ -1,5 +1,5 @@
 /*
- * put.h - one upload in progress (private to put.c; unit tests look inside).
+ * put.h - one upload in progress (private to put*.c; unit tests look inside).
  */
 #ifndef MILLRACE_ENGINE_PUT_H
 #define MILLRACE_ENGINE_PUT_H
@@ -44,6 +44,14 @@ struct put_sync {
         unsigned slot_no;
 };
 
+/* A slot whose bytes are being brought by somebody else. owner: home loop */
+struct put_lent {
+        void *slot;
+        uint32_t len;
+        void *parity[ERA_MAX_M];       /* of the stripe that begins with it; else NULL */
+};
+#define PUT_LENT_MAX 8u
+
 /* owner: home loop */
 struct eng_put {
         struct eng_store *store;
@@ -81,6 +89,12 @@ struct eng_put {
         eng_mask leaving;              /* drives that were already to leave then */
         struct put_sync *syncs;
 
+        struct put_lent lent[PUT_LENT_MAX]; /* a ring */
+        unsigned lent_first, lent_count;
+        uint64_t lent_to;              /* bytes of the upload up to which places were lent */
+        uint32_t lent_stripe;          /* of the next one */
+        unsigned lent_unit;
+
         struct eng_put_commit commit;
         uint8_t *commit_attrs;
         eng_put_done done;
@@ -88,10 +102,51 @@ struct eng_put {
         struct lp_msg msg;
 };
 
+static inline unsigned eng_put_shards(const struct eng_put *put)
+{
+        return put->k + put->m;
+}
+
 void eng_put_wake(struct eng_put *put);
 /* What counted in in_flight is back. */
 void eng_put_back(struct eng_put *put);
+
+/* ---- put_stripe.c --------------------------------------------------------------------------------------------- */
+
+/* Stands in line for slots, or has them. One that is not striped needs one, to have its bytes brought there (put_place.c). */
+int eng_put_reserve(struct eng_put *put);
+void eng_put_unreserve(struct eng_put *put);
+/* NULL: it holds as many as it has reserved, or none is granted yet. */
+void *eng_put_take_slot(struct eng_put *put);
 void eng_put_drop_slot(struct eng_put *put, void *slot);
+/* It has so many left. False: wait for what is out, as eng_put_md5_wait() says where it only is to be hashed. */
+bool eng_put_has_slots(struct eng_put *put, unsigned count);
+/* Slots of what never went to a drive. */
+void eng_put_drop_unwritten(struct eng_put *put);
+/* Another drive, or the same opened again, is in the slot since: what was written there before is not to be relied on. */
+bool eng_put_is_new(const struct eng_put *put, unsigned slot);
+/* Shards on this drive are lost to the upload: it goes on while enough of each run are left. */
+void eng_put_lose_drive(struct eng_put *put, unsigned slot);
+int eng_put_place_run(struct eng_put *put, unsigned run);
+uint32_t eng_put_unit_of(const struct eng_put *put, uint32_t stripe);
+/* The next stripe begins; its parity is seen to by the caller. */
+int eng_put_begin_stripe(struct eng_put *put);
+/* The current unit, full or the last one, is on its way. */
+void eng_put_flush_unit(struct eng_put *put);
+/* So is the parity of the stripe. */
+void eng_put_end_stripe(struct eng_put *put);
+/* Copies into the current unit as far as slots go. */
+ssize_t eng_put_write_striped(struct eng_put *put, const uint8_t *data, size_t len);
+
+/* ---- put_place.c ---------------------------------------------------------------------------------------------- */
+
+/* What is lent and never came. */
+void eng_put_drop_lent(struct eng_put *put);
+
+/* ---- put_value.c ---------------------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+struct eng_buf *eng_put_value(struct eng_put *put, uint32_t pg);
 
 /* ---- put_md5.c ---------------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
  * becomes visible before gw_body_finish() has said S3_OK and the operation commits.
  */
 #include "ops.h"
+#include "session.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -182,7 +183,9 @@ static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, 
         struct s3_chunked_params params = {.form = auth->payload, .decoded_length = S3_LENGTH_UNKNOWN};
         struct s3_chunk_chain chain;
 
-        body->expected = req->content_length;
+        body->expected = gw_session_upload(req) ? req->rdma->window.length : req->content_length;
+        if (gw_session_upload(req))
+                return S3_OK;
         /* A signed hash is of the bytes as they come: decoding them would leave it unchecked. */
         if (!streaming && (auth->payload == S3_PAYLOAD_SHA256 || !says_aws_chunked(req)))
                 return S3_OK;
@@ -341,15 +344,16 @@ static enum s3_error deliver(struct gw_request *req, const char *data, size_t le
         return S3_OK;
 }
 
-static void hash(struct gw_request *req, const char *data, size_t len)
+/* MD5 is the engine's, where the bytes are. */
+static void hash(struct gw_request *req, const void *data, size_t len, bool md5)
 {
         struct gw_body *body = req->body;
         uint64_t began;
 
-        if (body->sums == NULL && (req->put != NULL || !body->check_md5))
+        if (body->sums == NULL && !md5)
                 return;
         began = lp_clock();
-        if (req->put == NULL && body->check_md5)
+        if (md5)
                 era_md5_update(&(struct era_md5_job){.md5 = &body->md5, .buf = data, .len = len}, 1);
         if (body->sums != NULL)
                 s3_sums_update(body->sums, data, len);
@@ -363,9 +367,15 @@ static enum s3_error consume(struct gw_request *req, const char *data, size_t le
 
         if (error != S3_OK)
                 return error;
-        hash(req, data, *taken);
+        hash(req, data, *taken, req->put == NULL && body->check_md5);
         body->received += *taken;
         return S3_OK;
+}
+
+void gw_body_placed(struct gw_request *req, const void *data, size_t len)
+{
+        hash(req, data, len, false);
+        req->body->received += len;
 }
 
 /* Bytes that were decoded at an earlier call but found no room. */

@@ -59,6 +59,8 @@ void gw_body_free(struct gw_request *req);
  * Takes what came; *len becomes what was not taken (no room in the engine: wait for its wake). Errors are final.
  */
 enum s3_error gw_body_feed(struct gw_request *req, const char *data, size_t *len);
+/* These came by another way than gw_body_feed(), and where they lie is the engine's. */
+void gw_body_placed(struct gw_request *req, const void *data, size_t len);
 /* All has come: lengths, signature, checksums. */
 enum s3_error gw_body_finish(struct gw_request *req);
 /* Value of the checksum of the bytes; after finish. NULL if that kind was not computed. */

@@ -15,6 +15,7 @@
 
 #include "access.h"
 #include "ops.h"
+#include "session.h"
 
 /* The library counts a connection a little longer than we do (accept.c), and must not refuse the one that comes in its place. */
 #define CLOSING_MAX 64u
@@ -74,7 +75,7 @@ static enum MHD_Result begin_over(struct gw_request *req)
                 gw_request_wait(req);
                 return MHD_YES;
         }
-        gw_request_move(req, has_body(req) ? GW_BODY : GW_CHECKED);
+        gw_request_move(req, has_body(req) || gw_session_upload(req) ? GW_BODY : GW_CHECKED);
         return MHD_YES;
 }
 
@@ -114,11 +115,26 @@ static enum MHD_Result run(struct gw_request *req)
         return MHD_YES;
 }
 
+/* Its bytes come by RDMA: woken when they are there, or when it was refused. */
+static enum MHD_Result window_call(struct gw_request *req)
+{
+        if (gw_answered(req)) {
+                gw_request_move(req, GW_ANSWER);
+                return queue(req);
+        }
+        if (req->put != NULL)
+                return run(req);
+        gw_request_wait(req);
+        return MHD_YES;
+}
+
 static enum MHD_Result body_call(struct gw_request *req, const char *data, size_t *len)
 {
         size_t offered = *len;
         enum s3_error error;
 
+        if (gw_session_upload(req))
+                return window_call(req);
         if (offered == 0 && req->put != NULL && !eng_put_md5_ready(req->put)) {
                 gw_request_wait(req);
                 return MHD_YES;

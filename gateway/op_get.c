@@ -377,7 +377,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
 void gw_begin_get(struct gw_request *req)
 {
         if (req->rdma != NULL)
-                gw_transfer_begin(req);
+                gw_transfer_begin(req, gw_begin_done);
         else
                 gw_begin_done(req);
 }

@@ -5,6 +5,7 @@
  * request's loop. Nothing is stored on any error: what is open is aborted with the request.
  */
 #include "ops.h"
+#include "session.h"
 
 #include <errno.h>
 
@@ -158,9 +159,13 @@ static void open_put(struct gw_request *req, struct put_work *work)
                 return;
         params.size = size == S3_LENGTH_UNKNOWN ? ENG_SIZE_UNKNOWN : size;
         memcpy(params.upload_id, work->upload_id, ENG_ID_LEN);
+        if (gw_session_upload(req))
+                gw_transfer_wakes(req, &params);
         rv = eng_put_open(req->loop->gw->store, &params, &req->put);
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        else if (gw_session_upload(req))
+                gw_transfer_receive(req);
         else
                 gw_begin_done(req);
 }
@@ -192,7 +197,7 @@ static void present_found(void *arg, int rv, struct eng_get *get)
                 open_put(req, work);
 }
 
-void gw_begin_put(struct gw_request *req)
+static void begin_put(struct gw_request *req)
 {
         struct put_work *work = gw_alloc(req, sizeof(*work));
         enum s3_error error;
@@ -212,6 +217,14 @@ void gw_begin_put(struct gw_request *req)
                 eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), present_found, req);
         else
                 open_put(req, work);
+}
+
+void gw_begin_put(struct gw_request *req)
+{
+        if (gw_session_upload(req))
+                gw_transfer_begin(req, begin_put);
+        else
+                begin_put(req);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------------- */
@@ -277,7 +290,7 @@ static void upload_found(void *arg, int rv, const struct eng_object *object)
                 open_put(req, work);
 }
 
-void gw_begin_part(struct gw_request *req)
+static void begin_part(struct gw_request *req)
 {
         struct put_work *work = gw_alloc(req, sizeof(*work));
 
@@ -291,6 +304,14 @@ void gw_begin_part(struct gw_request *req)
         if (gw_upload_id_of(req, work->upload_id))
                 eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id, upload_found,
                                req);
+}
+
+void gw_begin_part(struct gw_request *req)
+{
+        if (gw_session_upload(req))
+                gw_transfer_begin(req, begin_part);
+        else
+                begin_part(req);
 }
 
 /* ---- run -------------------------------------------------------------------------------------------------------- */
@@ -323,6 +344,10 @@ static void stored(void *arg, int rv, const struct eng_object *object)
         gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, 0));
         if (work->sum.has)
                 gw_checksum_headers(req, &work->sum);
+        if (gw_session_upload(req)) {
+                gw_reply_header(req, "x-millrace-transport", "rdma");
+                gw_reply_header_uint(req, "x-millrace-rdma-bytes", req->rdma->window.length);
+        }
         gw_reply_empty(req, 200);
 }
 

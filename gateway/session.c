@@ -48,6 +48,17 @@ static bool is_signed(const struct s3_auth *auth, const char *name)
         return false;
 }
 
+static bool is_upload(const struct gw_op *op)
+{
+        return op->body == GW_BODY_DATA;
+}
+
+/* Of an upload: the bytes are in the window, and nowhere else. */
+static bool has_no_body(const struct gw_request *req)
+{
+        return !req->chunked && req->content_length == 0 && req->loop->auth.payload == S3_PAYLOAD_UNSIGNED;
+}
+
 /* The headers of a request; session: that of the key that signed it. */
 static enum s3_error read_headers(struct gw_request *req, const uint8_t session[RDX_ID_LEN])
 {
@@ -70,21 +81,10 @@ static enum s3_error read_headers(struct gw_request *req, const uint8_t session[
         if (number.data == NULL || s3_parse_uint(number, UINT64_MAX, &rdma->number) != 0 || rdma->number == 0 ||
             window.data == NULL || rdx_place_parse(window.data, window.len, &rdma->window) != 0)
                 return S3_ERR_MALFORMED_RDMA_REQUEST;
+        if (is_upload(req->op) && !has_no_body(req))
+                return S3_ERR_MALFORMED_RDMA_REQUEST;
         req->rdma = rdma;
         return S3_OK;
-}
-
-static bool is_upload(const struct gw_op *op)
-{
-        return op->body == GW_BODY_DATA;
-}
-
-/* Its body is to come instead. */
-static void decline_upload(struct gw_request *req)
-{
-        rdx_count_decline(req->loop->gw->rdma, RDX_DECLINE_OFF);
-        gw_reply_header(req, "x-millrace-rdma-declined", rdx_decline_name(RDX_DECLINE_OFF));
-        gw_reply_error(req, S3_ERR_RDMA_DECLINED, NULL);
 }
 
 bool gw_session_accept(struct gw_request *req, bool by_session)
@@ -116,8 +116,6 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
         explicit_bzero(&info, sizeof(info));
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
-        else if (is_upload(req->op))
-                decline_upload(req);
         return !gw_answered(req);
 }
 

@@ -30,16 +30,34 @@ bool gw_session_credential(struct gw_loop *loop, const char *access_key, struct 
  * key signs nothing but its own requests, and these nothing but it).
  */
 bool gw_session_accept(struct gw_request *req, bool by_session);
+/* It came with a session's key, and its bytes are to be read from the window. */
+static inline bool gw_session_upload(const struct gw_request *req)
+{
+        return req->rdma != NULL && req->op->body == GW_BODY_DATA;
+}
 /* The client may use the memory again, whatever the answer: it named some, and nothing was posted. */
 bool gw_session_none_posted(const struct gw_request *req);
 
 /* ---- transfer.c ---- */
 
-/* begin() of a GET: takes the number. Ends in gw_begin_done() or an answer. */
-void gw_transfer_begin(struct gw_request *req);
-/* Takes req->get over and answers when all is over. False: declined, the body is to answer (headers that say so are added). */
-bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, uint64_t len);
+/* begin(): takes the number. Goes on with next(), or answers, or (a GET that is declined) ends in gw_begin_done(). */
+void gw_transfer_begin(struct gw_request *req, void (*next)(struct gw_request *req));
 /* The request is over, whatever becomes of the transfer. Harmless where there is none. */
 void gw_transfer_drop(struct gw_request *req);
+
+/* ---- transfer_get.c ---- */
+
+/* Takes req->get over and answers when all is over. False: declined, the body is to answer (headers that say so are added). */
+bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, uint64_t len);
+
+/* ---- transfer_put.c ---- */
+
+/* The engine is to wake the transfer. */
+void gw_transfer_wakes(struct gw_request *req, struct eng_put_params *params);
+/*
+ * begin() of an upload, which was opened with that: takes req->put over, and lets the request go on. It gets req->put back when all its bytes are read and hashed, or an answer: an
+ * error.
+ */
+void gw_transfer_receive(struct gw_request *req);
 
 #endif

@@ -297,6 +297,14 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 /* Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a negative errno that ends the put
  * (still to be aborted by the caller). */
 ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
+/*
+ * Instead of eng_put_write(), for who has bytes brought to where they are to lie (RDMA READ), and knows params.size: lends the place of the next ones, in a
+ * slot of the loop. Returns its length (at most LP_SLOT_UNIT; not beyond params.size), 0: none now (ask again behind eng_put_placed(), or when wake was called), or a negative errno that ends the put.
+ * Several may be lent at a time. Until eng_put_placed(), which says that the bytes are there, they are the caller's to look at; places are given back in the order in which
+ * they were lent, all of them before the commit. eng_put_abort() takes the others back: nobody may write there any more (I7).
+ */
+ssize_t eng_put_place(struct eng_put *put, void **place);
+void eng_put_placed(struct eng_put *put, void *place);
 /* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads are hashed side by side. */
 bool eng_put_md5_ready(struct eng_put *put);
 /* Once it was true, or where nothing was written: MD5 of all that was. */

@@ -147,6 +147,14 @@ class Session:
         self.peer.tell("close", index, int(not noticed))
         return answer, self.saved(offset, length)
 
+    def put(self, path, data, offset=0, headers=None, **how):
+        """A PUT of memory[offset, offset + len(data)), which is filled with data before: its answer."""
+        self.load(offset, data)
+        index, place = self.grip(offset, max(1, len(data)), read=True)
+        answer = self.ask("PUT", path, place[:26] + f"{len(data):016x}", headers=headers, **how)
+        self.peer.tell("close", index, 1)
+        return answer
+
     def saved(self, offset, length):
         path = Path(self.folder) / "memory"
         self.peer.tell("save", offset, length, path)
