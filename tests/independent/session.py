@@ -56,11 +56,11 @@ class Grant:
         kind = {"window2": 2, "window1": 1, "region": 0}[session.rights]
         self.region = Region(session.domain, memory, LOCAL_WRITE | (verbs.BIND if kind else access))
         self.rkey = self.region.rkey
+        session.grants.add(self)
         if kind:
             self.window = Window(session.domain, kind)
-            done, self.rkey = self.window.bind(link, self.region, at, self.length, access)
+            done, self.rkey = self.window.bind(link, self.region, at, max(self.length, 1), access)  # no type 2 window has a length of 0
             session.wait_done(link, done)
-        session.grants.add(self)
 
     @property
     def address(self):

@@ -199,7 +199,8 @@ def test_an_interface_that_goes_down_in_the_middle(elsewhere, second_device, sit
         assert other.get("/samples/big", 32 * MIB).data == site.objects["/samples/big"]
 
 
-@pytest.mark.parametrize("data", [b"", b"x", b"\1\0\1\0" + bytes(28), b"\2\0\1\0\x20\0\0\0" + bytes(24), os.urandom(500), bytes(16384)])
+@pytest.mark.parametrize("data", [b"", b"x", b"\1\0\1\0" + bytes(28), b"\2\0\1\0\x20\0\0\0" + bytes(24), os.urandom(500), bytes(16384)],
+                         ids=["empty", "a byte", "no length", "version 2", "random", "zeros"])
 def test_an_undecodable_message_ends_its_session(site, data):
     with site.session() as other:
         session = site.session()
