@@ -112,10 +112,11 @@ $(foreach h,$(HOUSES) testlib fakerdma,$(eval $(call house_lib,$(h))))
 # libmillrace: the client with what it stands on, position-independent. Only what millrace.h marks MR_API can be seen from outside, in the static
 # library, too: it is one object whose other symbols are local.
 LIBMILLRACE_HOUSES := client s3 ec
+RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c frame.c text.c keys.c load.c)
 LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
 LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
 pic = $(patsubst %.c,$(O)/pic/%.o,$(1))
-LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))) rdma/message.c rdma/frame.c rdma/text.c)
+LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))) $(RDMA_OF_CLIENT))
 $(eval $(call remember,$(O)/libmillrace.sources,LIBMILLRACE_OBJ))
 $(O)/pic/%.o: %.c $(COMPILED_WITH)
 	@mkdir -p $(@D)

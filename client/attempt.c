@@ -39,7 +39,7 @@ static size_t on_read(char *out, size_t size, size_t count, void *arg)
         struct mr_attempt *attempt = request->attempt;
         ssize_t n;
 
-        if (attempt->sent == request->len)
+        if (request->by_window || attempt->sent == request->len)
                 return 0;
         n = mr_body_read(request, attempt->sent, out, size * count);
         if (n < 0) {
@@ -76,7 +76,7 @@ static void set_method(const struct mr_request *request, CURL *curl)
         }
         if (strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0) {
                 curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-                curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->len);
+                curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, request->by_window ? 0 : (curl_off_t)request->len);
         }
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
@@ -101,7 +101,10 @@ void mr_request_set(struct mr_request *request, CURL *curl)
 {
         struct mr_attempt *attempt = request->attempt;
 
+        request->went_out = true;
         set_limits(&request->client->settings, curl);
+        if (request->limit_ms != 0)
+                curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)request->limit_ms);
         set_method(request, curl);
         curl_easy_setopt(curl, CURLOPT_URL, attempt->wire.url);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, attempt->wire.lines);

@@ -2,6 +2,7 @@
  * buffer.c - memory that is registered once and sliced by places. TCP needs no registration: a buffer is then its memory and a count of those that use
  * it; a transport that does need it finds the memory here. Any thread.
  */
+#include "memory.h"
 #include "op.h"
 
 #include <errno.h>
@@ -13,22 +14,13 @@
 
 #define HUGE_PAGE (2u << 20)
 
-struct mr_buffer {
-        /* constant */
-        char *memory;       /* NULL: a dma-buf */
-        size_t len, mapped; /* mapped: bytes that are ours; 0: the caller's */
-        int fd;             /* of a dma-buf, with fd_offset; else -1 */
-        uint64_t fd_offset;
-
-        atomic_uint uses; /* operations under way; any thread */
-};
-
-static int buffer_new(struct mr_buffer **out)
+static int buffer_new(struct mr_client *client, struct mr_buffer **out)
 {
         struct mr_buffer *buffer = calloc(1, sizeof(*buffer));
 
         if (buffer == NULL)
                 return -ENOMEM;
+        buffer->client = client;
         buffer->fd = -1;
         *out = buffer;
         return 0;
@@ -43,7 +35,7 @@ int mr_buffer_new(struct mr_client *client, size_t len, unsigned flags, struct m
 
         if (len == 0 || len > SIZE_MAX / 2 || (flags & ~MR_BUFFER_HUGE) != 0)
                 return -EINVAL;
-        rv = buffer_new(&buffer);
+        rv = buffer_new(client, &buffer);
         if (rv != 0)
                 return rv;
         buffer->len = len;
@@ -71,12 +63,28 @@ int mr_buffer_register(struct mr_client *client, void *memory, size_t len, struc
 
         if (memory == NULL || len == 0)
                 return -EINVAL;
-        rv = buffer_new(out);
+        rv = buffer_new(client, out);
         if (rv != 0)
                 return rv;
         (*out)->memory = memory;
         (*out)->len = len;
         return 0;
+}
+
+/* So that what a device has written can be compared with its checksum. Few GPUs let their memory be mapped; then there is none. */
+static void map_view(struct mr_buffer *buffer)
+{
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = buffer->fd_offset % page;
+        void *view;
+
+        if (buffer->len > SIZE_MAX / 2)
+                return;
+        buffer->viewed = buffer->len + before;
+        view = mmap(NULL, buffer->viewed, PROT_READ, MAP_SHARED, buffer->fd, (off_t)(buffer->fd_offset - before));
+        if (view == MAP_FAILED)
+                buffer->viewed = 0;
+        else
+                buffer->view = (const char *)view + before;
 }
 
 int mr_buffer_register_dmabuf(struct mr_client *client, int fd, uint64_t offset, size_t len, struct mr_buffer **out)
@@ -86,7 +94,7 @@ int mr_buffer_register_dmabuf(struct mr_client *client, int fd, uint64_t offset,
 
         if (len == 0 || offset > UINT64_MAX - len)
                 return -EINVAL;
-        rv = buffer_new(&buffer);
+        rv = buffer_new(client, &buffer);
         if (rv != 0)
                 return rv;
         buffer->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -97,6 +105,7 @@ int mr_buffer_register_dmabuf(struct mr_client *client, int fd, uint64_t offset,
         }
         buffer->fd_offset = offset;
         buffer->len = len;
+        map_view(buffer);
         *out = buffer;
         return 0;
 }
@@ -107,6 +116,9 @@ int mr_buffer_free(struct mr_buffer *buffer)
                 return 0;
         if (atomic_load(&buffer->uses) != 0)
                 return -EBUSY;
+        mr_memory_forget(buffer);
+        if (buffer->viewed != 0)
+                munmap((void *)(uintptr_t)(buffer->view - (buffer->viewed - buffer->len)), buffer->viewed);
         if (buffer->mapped != 0)
                 munmap(buffer->memory, buffer->mapped);
         if (buffer->fd >= 0)
@@ -138,9 +150,7 @@ int mr_place_take(struct mr_client *client, const struct mr_place *place, struct
         if (place->memory != NULL || place->offset > place->buffer->len ||
             place->len > place->buffer->len - place->offset)
                 return -EINVAL;
-        if (place->buffer->memory == NULL)
-                return -EOPNOTSUPP;
-        *memory = place->buffer->memory + place->offset;
+        *memory = place->buffer->memory != NULL ? place->buffer->memory + place->offset : NULL;
         *buffer = place->buffer;
         atomic_fetch_add(&place->buffer->uses, 1);
         return 0;
@@ -150,4 +160,9 @@ void mr_buffer_put(struct mr_buffer *buffer)
 {
         if (buffer != NULL)
                 atomic_fetch_sub(&buffer->uses, 1);
+}
+
+bool mr_buffer_unseen(const struct mr_buffer *buffer)
+{
+        return buffer != NULL && buffer->memory == NULL && buffer->view == NULL;
 }

@@ -6,6 +6,7 @@
 #include "compose.h"
 
 #include "creds.h"
+#include "lane.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -80,6 +81,8 @@ static bool body_is_signed(const struct mr_client *client, const struct mr_reque
 {
         bool tls = request->admin_path != NULL ? client->admin_tls : client->endpoint_tls;
 
+        if (request->session != NULL)
+                return false;
         if (request->signed_body)
                 return true;
         if (client->settings.sign_body == MR_SIGN_AUTO)
@@ -95,7 +98,7 @@ static bool body_is_hashed(const struct mr_client *client, const struct mr_reque
 
 bool mr_compose_waits(struct mr_client *client, const struct mr_request *request)
 {
-        if (!request->unsigned_request && mr_creds_waits(client->creds))
+        if (!request->unsigned_request && request->session == NULL && mr_creds_waits(client->creds))
                 return true;
         if (!body_is_hashed(client, request))
                 return false;
@@ -217,7 +220,8 @@ static int add_line(struct mr_composed *out, const char *name, const char *value
 
 /* What a request is signed with. owner: one call of mr_compose() */
 struct signing {
-        struct mr_key *key; /* NULL: it is not */
+        struct mr_key *key; /* of the user */
+        const char *access_key, *token; /* NULL: none */
         struct s3_signing_key derived;
         int64_t now_ms;
 };
@@ -234,7 +238,7 @@ static int sign(const struct mr_client *client, const struct signing *signing, c
                 .header_count = count,
         };
         struct s3_signer signer = {
-                .access_key = s3_str_of(signing->key->credentials.access_key),
+                .access_key = s3_str_of(signing->access_key),
                 .key = signing->derived,
                 .region = client->settings.region,
                 .service = "s3",
@@ -257,12 +261,12 @@ static int build_headers(const struct mr_client *client, const struct mr_request
 #define ADD(header_name, header_value)                                                                                 \
         (headers[count++] = (struct s3_header){s3_str_of(header_name), s3_str_of(header_value)})
         ADD("host", request->admin_path != NULL ? client->admin_host : client->endpoint_host);
-        if (signing->key != NULL) {
+        if (signing->access_key != NULL) {
                 s3_date_format_amz(signing->now_ms, date);
                 ADD("x-amz-date", date);
                 ADD("x-amz-content-sha256", request->payload);
-                if (signing->key->credentials.session_token[0] != '\0')
-                        ADD("x-amz-security-token", signing->key->credentials.session_token);
+                if (signing->token != NULL)
+                        ADD("x-amz-security-token", signing->token);
         }
         if (request->has_checksum) {
                 s3_checksum_format(request->checksum, request->sum, 0, sum);
@@ -274,11 +278,40 @@ static int build_headers(const struct mr_client *client, const struct mr_request
 #undef ADD
         for (size_t i = 0; i < count && rv == 0; i++)
                 rv = add_line(out, headers[i].name.data, headers[i].value.data);
-        if (rv == 0 && request->len <= SMALL_BODY)
+        if (rv == 0 && (request->len <= SMALL_BODY || request->by_window))
                 rv = add_line(out, "Expect", "");
-        if (rv == 0 && signing->key != NULL)
+        if (rv == 0 && signing->access_key != NULL)
                 rv = sign(client, signing, request->method, headers, count, out);
         return rv;
+}
+
+static int sign_by_user(struct mr_client *client, struct mr_request *request, struct signing *signing)
+{
+        const struct mr_credentials *credentials;
+        int rv = mr_creds_take(client->creds, client->settings.region, signing->now_ms, &signing->key,
+                               &signing->derived, &request->error);
+
+        if (rv != 0)
+                return rv;
+        credentials = &signing->key->credentials;
+        signing->access_key = credentials->access_key;
+        signing->token = credentials->session_token[0] != '\0' ? credentials->session_token : NULL;
+        request->key_generation = signing->key->generation;
+        if (request->signed_by != NULL)
+                *request->signed_by = (struct mr_signed){.key = signing->derived,
+                                                         .generation = signing->key->generation,
+                                                         .expires_s = credentials->expires_s};
+        return 0;
+}
+
+static void sign_by_session(const struct mr_client *client, const struct mr_session_key *key, struct signing *signing)
+{
+        char date[S3_DATE_AMZ_SIZE];
+
+        s3_date_format_amz(signing->now_ms, date);
+        date[8] = '\0';
+        s3_signing_key_derive(s3_str_of(key->secret), date, client->settings.region, "s3", &signing->derived);
+        signing->access_key = key->access_key;
 }
 
 int mr_compose(struct mr_client *client, struct mr_request *request, struct mr_composed *out)
@@ -287,12 +320,10 @@ int mr_compose(struct mr_client *client, struct mr_request *request, struct mr_c
         int rv = hash_body(client, request);
 
         out->lines = NULL;
-        if (rv == 0 && !request->unsigned_request && !mr_creds_none(client->creds)) {
-                rv = mr_creds_take(client->creds, client->settings.region, signing.now_ms, &signing.key,
-                                   &signing.derived, &request->error);
-                if (rv == 0)
-                        request->key_generation = signing.key->generation;
-        }
+        if (rv == 0 && request->session != NULL)
+                sign_by_session(client, request->session, &signing);
+        else if (rv == 0 && !request->unsigned_request && !mr_creds_none(client->creds))
+                rv = sign_by_user(client, request, &signing);
         if (rv == 0)
                 rv = build_url(client, request, out);
         if (rv == 0)

@@ -4,6 +4,7 @@
 #include "core.h"
 
 #include "creds.h"
+#include "fabric.h"
 #include "loop.h"
 #include "request.h"
 #include "settings.h"
@@ -78,6 +79,10 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         client = calloc(1, sizeof(*client));
         if (client == NULL)
                 return -ENOMEM;
+        if (mr_fabric_new(client, &client->fabric) != 0) {
+                free(client);
+                return -ENOMEM;
+        }
         client->settings = *settings;
         explicit_bzero(client->settings.secret_key, sizeof(client->settings.secret_key));
         explicit_bzero(client->settings.session_token, sizeof(client->settings.session_token));
@@ -103,9 +108,11 @@ void mr_client_free(struct mr_client *client)
         while (client->busy > 0)
                 pthread_cond_wait(&client->quiet, &client->lock);
         pthread_mutex_unlock(&client->lock);
+        mr_fabric_stop(client->fabric);
         mr_work_end(client);
         for (unsigned i = 0; i < client->loops; i++)
                 mr_loop_free(atomic_load(&client->loop[i]));
+        mr_fabric_free(client->fabric);
         mr_creds_free(client->creds);
         pthread_cond_destroy(&client->work);
         pthread_cond_destroy(&client->quiet);
@@ -161,6 +168,7 @@ void mr_core_wake(struct mr_client *client)
                 if (loop != NULL)
                         mr_loop_wake(loop);
         }
+        mr_fabric_wake(client->fabric);
 }
 
 int mr_core_sleep(struct mr_client *client, uint32_t ms, bool urgent)

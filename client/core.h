@@ -13,6 +13,7 @@
 #define MR_OP_SLOTS     1024u
 
 struct mr_creds;
+struct mr_fabric;
 struct mr_loop;
 struct mr_op;
 struct mr_request;
@@ -36,6 +37,7 @@ struct mr_client {
         bool endpoint_tls, admin_tls;
         char endpoint_host[512], admin_host[512]; /* value of the Host header: without a default port */
         struct mr_creds *creds;                   /* has a lock of its own */
+        struct mr_fabric *fabric;                 /* RDMA */
         pid_t pid;
 
         atomic_bool canceled; /* any thread, signal handlers */

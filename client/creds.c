@@ -176,6 +176,16 @@ int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, st
         return rv;
 }
 
+uint64_t mr_creds_generation(struct mr_creds *creds)
+{
+        uint64_t generation;
+
+        pthread_mutex_lock(&creds->lock);
+        generation = creds->generation;
+        pthread_mutex_unlock(&creds->lock);
+        return generation;
+}
+
 bool mr_creds_refused(struct mr_creds *creds, uint64_t generation)
 {
         bool others;

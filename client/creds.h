@@ -43,6 +43,8 @@ struct mr_key {
 int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, struct mr_key **out,
                   struct s3_signing_key *signing, struct mr_error *err);
 void mr_key_put(struct mr_key *key);
+/* Of the credentials in use; it changes when they are refreshed. */
+uint64_t mr_creds_generation(struct mr_creds *creds);
 /* The endpoint calls those of this generation expired. True: there will be others. */
 bool mr_creds_refused(struct mr_creds *creds, uint64_t generation);
 

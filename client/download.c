@@ -13,6 +13,7 @@
  */
 #include "download.h"
 
+#include "bounce.h"
 #include "object.h"
 
 #include <errno.h>
@@ -74,6 +75,18 @@ static int write_part(void *arg, uint64_t at, const void *data, size_t len)
         return span->download->write(span->download->write_arg, span->at + at, data, len);
 }
 
+/* Bytes that may come, as far as is known without asking. */
+static uint64_t most(const struct mr_download *download)
+{
+        if (download->last != 0)
+                return download->last;
+        if (download->len != 0)
+                return download->len;
+        if (download->size >= 0)
+                return (uint64_t)download->size;
+        return download->write == NULL ? download->room : UINT64_MAX;
+}
+
 static void fetch_of(struct mr_download *download, struct mr_span *span, uint64_t at)
 {
         struct mr_fetch *fetch = &span->fetch;
@@ -91,13 +104,17 @@ static void fetch_of(struct mr_download *download, struct mr_span *span, uint64_
         fetch->progress = download->progress;
         fetch->progress_arg = download->progress_arg;
         fetch->done_arg = span;
-        if (download->memory != NULL) {
-                fetch->memory = download->memory + at;
-                fetch->room = download->room - at;
-        } else {
+        fetch->unseen = download->unseen;
+        if (download->write != NULL) {
                 fetch->write = write_part;
                 fetch->write_arg = span;
+                fetch->room = most(download); /* as a bound of what may come; UINT64_MAX: none */
+                return;
         }
+        fetch->memory = download->memory != NULL ? download->memory + at : NULL;
+        fetch->room = download->room - at;
+        fetch->buffer = download->buffer;
+        fetch->buffer_at = download->buffer_at + at;
 }
 
 /* ---- one fetch ----------------------------------------------------------------------------------- */
@@ -181,8 +198,7 @@ static void part_start(struct mr_download *download, struct mr_span *span)
         span->index = index;
         span->fetch.offset = download->base + span->at;
         span->fetch.len = mr_plan_length(&download->plan, index);
-        if (download->memory != NULL)
-                span->fetch.room = span->fetch.len;
+        span->fetch.room = span->fetch.len;
         span->fetch.summed = download->summed;
         span->fetch.sum_kind = download->sum_kind;
         span->fetch.done = part_done;
@@ -267,6 +283,8 @@ static uint64_t part_size(const struct mr_download *download)
 {
         uint64_t wanted = download->client->settings.part_size;
 
+        if (download->transport == MR_TRANSPORT_RDMA && download->buffer == NULL && wanted > MR_BOUNCE_SLOT)
+                wanted = MR_BOUNCE_SLOT;
         return wanted != 0 ? wanted : MR_GET_PART;
 }
 
@@ -286,15 +304,16 @@ static int get_known(struct mr_download *download)
                 if (download->len != 0 && want > download->len)
                         want = download->len;
         }
-        if (download->memory != NULL && want > download->room)
+        if (download->write == NULL && want > download->room)
                 return mr_failure(&download->error, -EMSGSIZE, "the object's %llu bytes do not fit their place",
                                   (unsigned long long)size);
         mr_etag_quote(download->if_match, download->info.etag);
         if (want <= part_size(download) || (download->if_match[0] == '\0' && download->version_id == NULL))
                 return want == size ? get_single(download, 0, 0, 0) : get_single(download, download->base, want, 0);
-        mr_plan_download(want, download->client->settings.part_size, &download->plan);
+        mr_plan_download(want, part_size(download), &download->plan);
         download->summed =
-                want == size && mr_info_checksum(&download->info, false, &download->sum_kind, download->wanted);
+                want == size && !download->unseen &&
+                mr_info_checksum(&download->info, false, &download->sum_kind, download->wanted);
         return get_parts(download);
 }
 
@@ -346,18 +365,6 @@ static int ask_first(struct mr_download *download)
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------- */
-
-/* Bytes that may come, as far as is known without asking. */
-static uint64_t most(const struct mr_download *download)
-{
-        if (download->last != 0)
-                return download->last;
-        if (download->len != 0)
-                return download->len;
-        if (download->size >= 0)
-                return (uint64_t)download->size;
-        return download->memory != NULL ? download->room : UINT64_MAX;
-}
 
 /* From the beginning. 0: done() will come. */
 static int attempt(struct mr_download *download)

@@ -18,7 +18,10 @@ struct mr_download {
         const atomic_bool *canceled; /* as in struct mr_request */
         enum mr_transport transport;
 
-        char *memory; /* of room bytes; NULL: write(), with the offset in what is wanted, any thread, several at once */
+        char *memory; /* of room bytes; NULL: a dma-buf or, where it is set, write(), with the offset in what is wanted, any thread, several at once */
+        struct mr_buffer *buffer; /* where the memory is registered, at buffer_at of it; NULL: nowhere */
+        uint64_t buffer_at;
+        bool unseen; /* as in struct mr_fetch */
         uint64_t room;
         int (*write)(void *arg, uint64_t at, const void *data, size_t len);
         void *write_arg;

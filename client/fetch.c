@@ -114,6 +114,16 @@ static bool follows(const struct mr_response *response)
         return text != NULL && strcmp(text, "follows") == 0;
 }
 
+/* RDMA has carried the bytes: Content-Length is that of no body. */
+static bool written(const struct mr_response *response, uint64_t *bytes)
+{
+        const char *transport = mr_response_header(response, "x-millrace-transport");
+        const char *text = mr_response_header(response, "x-millrace-rdma-bytes");
+
+        return transport != NULL && strcmp(transport, "rdma") == 0 && text != NULL &&
+               s3_parse_uint(s3_str_of(text), INT64_MAX, bytes) == 0;
+}
+
 static int first_answer(struct mr_fetch *fetch, const struct mr_response *response)
 {
         const char *version = mr_response_header(response, "x-amz-version-id");
@@ -122,7 +132,9 @@ static int first_answer(struct mr_fetch *fetch, const struct mr_response *respon
 
         if (rv != 0)
                 return rv;
-        if (follows(response)) {
+        if (written(response, &len)) {
+                fetch->info.size = len;
+        } else if (follows(response)) {
                 if (fetch->info.size < sizeof(fetch->tail))
                         return -EPROTO;
                 fetch->info.size -= sizeof(fetch->tail);
@@ -201,7 +213,7 @@ static int take_tail(struct mr_fetch *fetch, const uint8_t *data, size_t len)
         return 0;
 }
 
-static int take_bytes(void *arg, const struct mr_response *response, const void *data, size_t len)
+int mr_fetch_sink(void *arg, const struct mr_response *response, const void *data, size_t len)
 {
         struct mr_fetch *fetch = arg;
         int rv = begin_answer(fetch, response);
@@ -250,15 +262,20 @@ static int check_sums(struct mr_fetch *fetch, struct mr_error *err)
         return 0;
 }
 
-static int check(void *arg, const struct mr_response *response, struct mr_error *err)
+static int no_answer(struct mr_error *err, int rv)
+{
+        return mr_failure(err, rv,
+                          rv == -EMSGSIZE ? "the object is larger than its place"
+                                          : "the endpoint's answer is not one to a GET");
+}
+
+int mr_fetch_check(void *arg, const struct mr_response *response, struct mr_error *err)
 {
         struct mr_fetch *fetch = arg;
         int rv = begin_answer(fetch, response);
 
         if (rv != 0)
-                return mr_failure(err, rv,
-                                  rv == -EMSGSIZE ? "the object is larger than its place"
-                                                  : "the endpoint's answer is not one to a GET");
+                return no_answer(err, rv);
         if (fetch->got != fetch->want || (fetch->crc_follows && fetch->tail_got != sizeof(fetch->tail)))
                 return mr_failure(err, -EPROTO, "the endpoint sent %llu bytes of %llu", (unsigned long long)fetch->got,
                                   (unsigned long long)fetch->want);
@@ -270,8 +287,45 @@ static int check(void *arg, const struct mr_response *response, struct mr_error 
         return check_sums(fetch, err);
 }
 
+/* From where RDMA has written it to where it is wanted. */
+static int give_on(struct mr_fetch *fetch, const char *from)
+{
+        if (fetch->write != NULL)
+                return fetch->write(fetch->write_arg, 0, from, (size_t)fetch->want);
+        if (from != fetch->memory && fetch->memory != NULL)
+                memcpy(fetch->memory, from, (size_t)fetch->want);
+        return 0;
+}
+
+int mr_fetch_written(struct mr_fetch *fetch, const struct mr_response *response, const char *from, uint64_t bytes,
+                     struct mr_error *err)
+{
+        int rv = begin_answer(fetch, response);
+
+        if (rv != 0)
+                return no_answer(err, rv);
+        if (fetch->want != bytes || fetch->crc_follows)
+                return mr_failure(err, -EPROTO, "the endpoint wrote %llu bytes where %llu were wanted",
+                                  (unsigned long long)bytes, (unsigned long long)fetch->want);
+        if (from != NULL && !fetch->crc_known)
+                return mr_failure(err, -EPROTO, "the endpoint did not say what the CRC32C of its bytes is");
+        fetch->crc = from != NULL ? era_crc32c(0, from, (size_t)bytes) : 0;
+        if (from != NULL && fetch->crc != fetch->crc_wanted)
+                return mr_failure(err, -EBADMSG, "the bytes received do not match the answer's CRC32C");
+        fetch->wire_verified = from != NULL;
+        rv = bytes > 0 && from != NULL ? give_on(fetch, from) : 0;
+        if (rv != 0)
+                return mr_failure_errno(err, rv);
+        fetch->got = bytes;
+        if (fetch->progress != NULL && bytes > 0)
+                fetch->progress(fetch->progress_arg, (int64_t)bytes);
+        if (fetch->sums != NULL && from != NULL)
+                s3_sums_update(fetch->sums, from, (size_t)bytes);
+        return from != NULL ? check_sums(fetch, err) : 0;
+}
+
 /* The words for a GET of what is "a condition does not hold" elsewhere. */
-static int explain(struct mr_fetch *fetch, int rv)
+int mr_fetch_explain(struct mr_fetch *fetch, int rv)
 {
         struct mr_error *err = &fetch->error;
 
@@ -294,13 +348,12 @@ static void fetched(void *arg, struct mr_request *request, int rv)
         fetch->sums = NULL;
         mr_response_free(&request->response);
         fetch->carried = MR_TRANSPORT_TCP;
-        fetch->done(fetch->done_arg, fetch, rv == 0 ? 0 : explain(fetch, rv));
+        fetch->done(fetch->done_arg, fetch, rv == 0 ? 0 : mr_fetch_explain(fetch, rv));
 }
 
-static int start_tcp(struct mr_client *client, struct mr_fetch *fetch)
+void mr_fetch_request(struct mr_fetch *fetch)
 {
         struct mr_request *request = &fetch->request;
-        int rv;
 
         memset(request, 0, sizeof(*request));
         request->method = "GET";
@@ -308,18 +361,35 @@ static int start_tcp(struct mr_client *client, struct mr_fetch *fetch)
         request->key = fetch->key;
         request->stop = fetch->stop;
         request->canceled = fetch->canceled;
-        request->sink = take_bytes;
-        request->check = check;
-        request->again = again;
         request->sink_arg = fetch;
-        request->done = fetched;
-        request->done_arg = fetch;
         mr_request_header(request, "x-amz-checksum-mode", "ENABLED");
         mr_request_header(request, "x-millrace-crc32c", "follows");
         if (fetch->version_id != NULL)
                 mr_request_query(request, "versionId", fetch->version_id);
-        fetch->want = UINT64_MAX;
         ask(fetch);
+}
+
+void mr_fetch_begin_again(struct mr_fetch *fetch)
+{
+        forget(fetch);
+        fetch->info_known = false;
+        fetch->answered = false;
+        fetch->want = UINT64_MAX;
+}
+
+int mr_fetch_tcp(struct mr_client *client, struct mr_fetch *fetch)
+{
+        struct mr_request *request = &fetch->request;
+        int rv;
+
+        if (fetch->memory == NULL && fetch->write == NULL)
+                return mr_failure(&fetch->error, -EOPNOTSUPP, "only RDMA reaches this memory");
+        mr_fetch_request(fetch);
+        request->sink = mr_fetch_sink;
+        request->check = mr_fetch_check;
+        request->again = again;
+        request->done = fetched;
+        request->done_arg = fetch;
         rv = mr_request_start(client, request);
         if (rv != 0)
                 fetch->error = request->error;
@@ -328,8 +398,9 @@ static int start_tcp(struct mr_client *client, struct mr_fetch *fetch)
 
 int mr_fetch_start(struct mr_client *client, struct mr_fetch *fetch)
 {
-        /* The seam of transports: each takes a fetch, keeps its promises, and calls done(). A client has no session by which RDMA could. */
-        if (fetch->transport == MR_TRANSPORT_RDMA)
-                return mr_failure(&fetch->error, -EOPNOTSUPP, "there is no RDMA session with this endpoint");
-        return start_tcp(client, fetch);
+        /* The seam of transports: each takes a fetch, keeps its promises, and calls done(). */
+        fetch->want = UINT64_MAX;
+        if (fetch->transport == MR_TRANSPORT_RDMA || mr_fetch_suits_rdma(client, fetch))
+                return mr_fetch_rdma(client, fetch);
+        return mr_fetch_tcp(client, fetch);
 }

@@ -4,6 +4,9 @@
 
 #include "request.h"
 
+struct mr_buffer;
+struct mr_transfer;
+
 /*
  * owner: the caller until mr_fetch_start(), and again from done() on; between, the transport. Zeroed by the caller. Strings are referenced until
  * done().
@@ -18,8 +21,14 @@ struct mr_fetch {
         enum mr_transport transport;
         const atomic_bool *stop, *canceled; /* as in struct mr_request */
 
-        /* Where bytes go: to memory, of room bytes, or else to write(), which gets each in order, and its offset in the fetch. On a loop. */
+        /*
+         * Where bytes go: to memory, of room bytes, or else to write(), which gets each in order, and its offset in the fetch. On a loop or worker. buffer: where
+         * the memory is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no memory. room is known with write(), too, if it is not 0.
+         */
         char *memory;
+        struct mr_buffer *buffer;
+        uint64_t buffer_at;
+        bool unseen; /* bytes that the CPU cannot see may come unverified */
         uint64_t room;
         int (*write)(void *arg, uint64_t at, const void *data, size_t len);
         void *write_arg;
@@ -41,7 +50,8 @@ struct mr_fetch {
         uint8_t sum[S3_CHECKSUM_MAX];
         struct mr_error error;
 
-        /* private to fetch.c */
+        /* private to fetch.c and fetch_rdma.c */
+        struct mr_transfer *transfer;
         struct mr_request request;
         uint64_t want; /* bytes, once an answer told; UINT64_MAX: not yet */
         bool ranged;   /* a Range was asked for: only a 206 will do */
@@ -65,6 +75,29 @@ struct mr_fetch {
  * range begins behind the object's end; -EMSGSIZE where more comes than there is room; and those of millrace.h. -EOPNOTSUPP: not by this transport.
  */
 int mr_fetch_start(struct mr_client *client, struct mr_fetch *fetch);
+
+/* ---- between fetch.c and fetch_rdma.c ------------------------------------------------------------- */
+
+/* The GET of what is still wanted, by fetch->request, which is zeroed first; done() and signature are the caller's affair. */
+void mr_fetch_request(struct mr_fetch *fetch);
+/* All of it is wanted again, of whatever version (but if_match stays), by whatever transport. */
+void mr_fetch_begin_again(struct mr_fetch *fetch);
+/* The request's sink and check of an answer with a body. */
+int mr_fetch_sink(void *arg, const struct mr_response *response, const void *data, size_t len);
+int mr_fetch_check(void *arg, const struct mr_response *response, struct mr_error *err);
+/* An answer that says that `bytes` were written to `from` (NULL: nobody can see them). Compares, and gives them on. As a request's check(). */
+int mr_fetch_written(struct mr_fetch *fetch, const struct mr_response *response, const char *from, uint64_t bytes,
+                     struct mr_error *err);
+/* The fetch's result from the request's. */
+int mr_fetch_explain(struct mr_fetch *fetch, int rv);
+int mr_fetch_tcp(struct mr_client *client, struct mr_fetch *fetch);
+
+/* ---- fetch_rdma.c ---------------------------------------------------------------------------------- */
+
+/* Whether RDMA should carry it, as far as is known without asking anybody. */
+bool mr_fetch_suits_rdma(struct mr_client *client, const struct mr_fetch *fetch);
+/* As mr_fetch_start(). Falls back to TCP, unless fetch->transport insists. */
+int mr_fetch_rdma(struct mr_client *client, struct mr_fetch *fetch);
 
 /* The object's own checksum of all its bytes, where it has one that ranges' checksums can be made into. */
 bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_checksum *kind,

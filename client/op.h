@@ -65,8 +65,10 @@ void mr_queue_push(struct mr_queue *queue, struct mr_node *node);
 
 /* ---- buffer.c ------------------------------------------------------------------------------------ */
 
-/* The memory of a place, whose buffer is in use until mr_buffer_put(). -EINVAL: it does not lie in its buffer; -EOPNOTSUPP: no memory of this host. */
+/* The memory of a place, NULL where it is a dma-buf; its buffer is in use until mr_buffer_put(). -EINVAL: it does not lie in its buffer. */
 int mr_place_take(struct mr_client *client, const struct mr_place *place, struct mr_buffer **buffer, char **memory);
 void mr_buffer_put(struct mr_buffer *buffer); /* NULL is allowed */
+/* Its bytes cannot be seen by the CPU: a dma-buf that cannot be mapped. NULL is allowed. */
+bool mr_buffer_unseen(const struct mr_buffer *buffer);
 
 #endif

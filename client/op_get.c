@@ -24,7 +24,7 @@ static int check(const struct mr_get *get)
         if (get->len > get->place.len || get->last > get->place.len ||
             get->len > INT64_MAX - (get->offset & INT64_MAX) || get->offset > INT64_MAX)
                 return -EINVAL;
-        if (get->transport > MR_TRANSPORT_RDMA || get->flags != 0)
+        if (get->transport > MR_TRANSPORT_RDMA || (get->flags & ~MR_GET_UNVERIFIED) != 0)
                 return -EINVAL;
         for (size_t i = 0; i < sizeof(get->reserved) / sizeof(get->reserved[0]); i++)
                 if (get->reserved[i] != 0)
@@ -32,7 +32,8 @@ static int check(const struct mr_get *get)
         return 0;
 }
 
-static void download_of(struct mr_op *op, const struct mr_get *get, char *memory, struct mr_download *out)
+static void download_of(struct mr_op *op, const struct mr_get *get, char *memory, struct mr_buffer *buffer,
+                        struct mr_download *out)
 {
         memset(out, 0, sizeof(*out));
         out->client = op->client;
@@ -48,6 +49,9 @@ static void download_of(struct mr_op *op, const struct mr_get *get, char *memory
         out->restarts_max = RESTARTS;
         out->transport = get->transport != MR_TRANSPORT_AUTO ? get->transport : op->client->settings.transport;
         out->memory = memory;
+        out->buffer = buffer;
+        out->buffer_at = get->place.offset;
+        out->unseen = (get->flags & MR_GET_UNVERIFIED) != 0 && mr_buffer_unseen(buffer);
         out->room = get->place.len;
 }
 
@@ -97,7 +101,7 @@ static int get_begin(struct mr_client *client, const void *what, const struct mr
                 return rv;
         }
         if (rv == 0) {
-                download_of(op, &copy, memory, &get->download);
+                download_of(op, &copy, memory, op->buffer, &get->download);
                 get->download.done = get_ended;
                 get->download.done_arg = get;
                 rv = mr_download_start(&get->download);
@@ -252,7 +256,7 @@ static void fill(struct batch_op *batch, struct slot *slot)
                 slot->buffer = NULL;
                 if (rv == 0)
                         rv = mr_place_take(batch->op.client, &get->place, &slot->buffer, &memory);
-                download_of(&batch->op, get, memory, &slot->download);
+                download_of(&batch->op, get, memory, slot->buffer, &slot->download);
                 slot->download.done = entry_ended;
                 slot->download.done_arg = slot;
                 if (rv == 0)
@@ -380,7 +384,7 @@ static bool group_add(struct group *group, size_t index)
         if (rv == 0)
                 rv = mr_place_take(batch->op.client, &get->place, &group->buffer[at], &memory);
         if (rv == 0) {
-                rv = mr_batch_add(&group->fetch, get, memory, index);
+                rv = memory != NULL ? mr_batch_add(&group->fetch, get, memory, index) : -EOPNOTSUPP;
                 if (rv != 0)
                         mr_buffer_put(group->buffer[at]);
         }

@@ -100,6 +100,7 @@ static int take_places(const struct mr_options *options, const struct mr_profile
                                   profile->region};
         const char *endpoints[4] = {options->endpoint, variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL"),
                                     profile->endpoint};
+        const char *drivers[4] = {options->test_rdma_driver, NULL, NULL, NULL};
         const char *bundles[4] = {options->ca_file, variable("AWS_CA_BUNDLE"), profile->ca_file, NULL};
         int rv = take_text(settings, "region", regions, err);
 
@@ -108,7 +109,9 @@ static int take_places(const struct mr_options *options, const struct mr_profile
                          settings->region);
                 rv = take_text(settings, "endpoint", endpoints, err);
         }
-        return rv == 0 ? take_text(settings, "ca_file", bundles, err) : rv;
+        if (rv == 0)
+                rv = take_text(settings, "ca_file", bundles, err);
+        return rv == 0 ? take_text(settings, "test_rdma_driver", drivers, err) : rv;
 }
 
 static int take_number(unsigned value, unsigned min, unsigned max, const char *what, unsigned *out,
@@ -143,8 +146,8 @@ static int take_numbers(const struct mr_options *options, struct mr_settings *se
         if (options->part_size != 0 && (options->part_size < 5u << 20 || options->part_size > 5ull << 30))
                 return mr_failure(err, -EINVAL, "part_size is not 5 MiB to 5 GiB");
         if (options->sign_body > MR_SIGN_NEVER || options->checksum > MR_CHECKSUM_NONE ||
-            options->transport > MR_TRANSPORT_RDMA)
-                return mr_failure(err, -EINVAL, "sign_body, checksum or transport is none of those there are");
+            options->transport > MR_TRANSPORT_RDMA || options->rdma_rights > 7)
+                return mr_failure(err, -EINVAL, "sign_body, checksum, transport or rdma_rights is none of those there are");
         for (size_t i = 0; i < sizeof(options->reserved) / sizeof(options->reserved[0]); i++)
                 if (options->reserved[i] != 0)
                         return mr_failure(err, -EINVAL, "the options were not zeroed, or are those of a later version");
@@ -152,6 +155,7 @@ static int take_numbers(const struct mr_options *options, struct mr_settings *se
         settings->sign_body = options->sign_body;
         settings->checksum = options->checksum;
         settings->transport = options->transport;
+        settings->rdma_rights = options->rdma_rights;
         return 0;
 }
 

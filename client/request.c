@@ -154,7 +154,7 @@ static int judge(struct mr_request *request, CURLcode code, enum mr_retry *class
         if (rv == -ECANCELED)
                 return rv;
         *class = mr_retry_class(code, request->response.status, err->s3_code);
-        if (*class == MR_RETRY_CREDENTIALS) {
+        if (*class == MR_RETRY_CREDENTIALS && request->session == NULL) {
                 /* once: whoever is refused with new ones, too, is refused */
                 *class = !request->renewed && mr_creds_refused(request->client->creds, request->key_generation)
                                  ? MR_RETRY_SOON
@@ -166,7 +166,7 @@ static int judge(struct mr_request *request, CURLcode code, enum mr_retry *class
 
 void mr_request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code)
 {
-        unsigned most = request->once ? 1 : request->client->settings.attempts;
+        unsigned most = request->once || request->single ? 1 : request->client->settings.attempts;
         enum mr_retry class;
         int rv = judge(request, code, &class);
         uint32_t pause_ms;
@@ -177,6 +177,7 @@ void mr_request_over(struct mr_request *request, struct mr_loop *loop, CURLcode 
         }
         if (request->progress != NULL)
                 request->progress(request->progress_arg, -(int64_t)request->attempt->sent);
+        request->may_pass = class != MR_RETRY_NO;
         if (class == MR_RETRY_NO || request->number >= most) {
                 end(request, rv);
                 return;

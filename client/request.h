@@ -25,6 +25,14 @@ struct mr_response {
 };
 
 struct mr_attempt;
+struct mr_session_key;
+
+/* What a request was signed with. owner: the request's */
+struct mr_signed {
+        struct s3_signing_key key; /* secret */
+        uint64_t generation;       /* of the credentials */
+        int64_t expires_s;         /* theirs; 0: never */
+};
 
 /*
  * owner: the caller until mr_request_start(), and again from done() on; between, one thread of the client at a time: the one that begins it, a worker
@@ -40,6 +48,10 @@ struct mr_request {
 
         const char *admin_path;      /* instead of bucket and key: a path of the admin listener */
         bool unsigned_request, once; /* no signature; no retries, and any answer will do */
+        bool single;                 /* no retries: the caller does that */
+        unsigned limit_ms;           /* of an attempt as a whole; 0: none */
+        const struct mr_session_key *session; /* signed by this RDMA session's key instead of the user's; may be NULL */
+        struct mr_signed *signed_by; /* gets what signed it; may be NULL */
         bool signed_body;            /* whatever the settings say */
         bool urgent;                 /* also when the client was canceled */
         const atomic_bool *stop,
@@ -50,6 +62,7 @@ struct mr_request {
         const char *data;
         int fd;
         uint64_t offset, len;
+        bool by_window;    /* data is summed, but not sent: the server reads it by RDMA */
         bool has_checksum; /* computed and sent along, into sum below */
         enum s3_checksum checksum;
         uint8_t sum[S3_CHECKSUM_MAX];
@@ -74,6 +87,8 @@ struct mr_request {
         /* what came of it; the response is whole only on success and, with `once`, for any answer */
         struct mr_response response;
         struct mr_error error;
+        bool went_out; /* an attempt of it was begun */
+        bool may_pass; /* of a failure: it may be another at the next attempt */
 
         /* private to request.c and loop.c; zeroed by the caller */
         struct mr_client *client;

@@ -25,6 +25,8 @@ struct mr_settings {
         unsigned connect_timeout_s; /* 1..300 */
         unsigned stall_timeout_s;   /* no byte moves for this long: the attempt has failed; 1..3,600 */
         uint64_t part_size;         /* bytes, 5 MiB..5 GiB; 0: chosen by the object's size, 8-64 MiB */
+        unsigned rdma_rights;       /* as in struct mr_options */
+        char test_rdma_driver[1024]; /* a transport without hardware, loaded in place of verbs: for tests and measurements; "": verbs */
 };
 
 void mr_settings_default(struct mr_settings *settings);

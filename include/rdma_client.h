@@ -75,6 +75,8 @@ void rdx_client_close(struct rdx_client *client);
 
 /* Readable when rdx_client_poll() should be called. */
 int rdx_client_fd(const struct rdx_client *client);
+/* The same, of the connection's end; it may stay readable until rdx_client_poll(). */
+int rdx_client_event_fd(const struct rdx_client *client);
 /* Takes what has come, makes the descriptor ready for the next. 0, or -ENOTCONN. */
 int rdx_client_poll(struct rdx_client *client);
 /* poll() and rdx_client_poll() until something came: 0, -ETIMEDOUT, -ENOTCONN. */

@@ -149,6 +149,11 @@ int rdx_client_fd(const struct rdx_client *client)
         return client->transport->queue_fd(client->queue);
 }
 
+int rdx_client_event_fd(const struct rdx_client *client)
+{
+        return client->transport->channel_fd(client->channel);
+}
+
 int rdx_client_wait(struct rdx_client *client, unsigned timeout_ms)
 {
         uint64_t before = client->taken;

@@ -44,9 +44,9 @@ class _Handle:
         strings, out, error = Strings(), ffi.new("struct mr_client **"), ffi.new("struct mr_error *")
         options = ffi.new("struct mr_options *")
         credentials = settings["credentials"]
-        for name in ("endpoint", "region", "ca_file", "profile", "access_key", "secret_key", "session_token"):
+        for name in ("endpoint", "region", "ca_file", "profile", "access_key", "secret_key", "session_token", "test_rdma_driver"):
             setattr(options, name, strings(settings[name]))
-        for name in ("parallel", "threads", "attempts", "connect_timeout_s", "stall_timeout_s", "part_size"):
+        for name in ("parallel", "threads", "attempts", "connect_timeout_s", "stall_timeout_s", "part_size", "rdma_rights"):
             setattr(options, name, settings[name])
         options.transport = _ops.TRANSPORTS[settings["transport"]]
         options.checksum = _CHECKSUMS[settings["checksum"]]
@@ -118,7 +118,7 @@ class Client:
                  secret_key: Optional[str] = None, session_token: Optional[str] = None, profile: Optional[str] = None,
                  credentials: Union[str, Callable[[], Mapping[str, Any]]] = "auto", ca_file: Optional[str] = None, transport: str = "auto",
                  parallel: int = 0, threads: int = 0, attempts: int = 0, connect_timeout: int = 0, stall_timeout: int = 0, part_size: int = 0,
-                 checksum: str = "crc64nvme", sign_body: str = "auto"):
+                 checksum: str = "crc64nvme", sign_body: str = "auto", rdma_rights: int = 0, test_rdma_driver: Optional[str] = None):
         for value, known, what in ((transport, _ops.TRANSPORTS, "transport"), (checksum, _CHECKSUMS, "checksum"), (sign_body, _SIGN_BODY, "sign_body")):
             if value not in known:
                 raise ValueError(f"{what} is one of {', '.join(known)}, not {value!r}")
@@ -128,7 +128,7 @@ class Client:
             "endpoint": endpoint, "region": region, "access_key": access_key, "secret_key": secret_key, "session_token": session_token,
             "profile": profile, "credentials": credentials, "ca_file": ca_file, "transport": transport, "parallel": parallel, "threads": threads,
             "attempts": attempts, "connect_timeout_s": connect_timeout, "stall_timeout_s": stall_timeout, "part_size": part_size,
-            "checksum": checksum, "sign_body": sign_body}
+            "checksum": checksum, "sign_body": sign_body, "rdma_rights": rdma_rights, "test_rdma_driver": test_rdma_driver}
         self._made: Optional[_Handle] = None
         self._lock = threading.Lock()
 
