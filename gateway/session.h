@@ -30,6 +30,9 @@ bool gw_session_credential(struct gw_loop *loop, const char *access_key, struct 
  * key signs nothing but its own requests, and these nothing but it).
  */
 bool gw_session_accept(struct gw_request *req, bool by_session);
+
+/* The session that the path of EndRDMASession names; false: it names none. */
+bool gw_session_of_path(const struct gw_request *req, uint8_t session[RDX_ID_LEN]);
 /* It came with a session's key, and its bytes are to be read from the window. */
 static inline bool gw_session_upload(const struct gw_request *req)
 {

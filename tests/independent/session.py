@@ -250,12 +250,12 @@ class Session:
         text = grant.text() if rkey is None else f"{grant.address:016x}:{rkey:08x}:{grant.length:016x}"
         try:
             answer = (signer or self.signer).request(method, path, query=query, headers={**self.headers(number, text), **dict(headers)}, **how)
-            return self.arrived(answer, number, grant)
+            return self.arrived(answer, number, grant, method == "HEAD")
         finally:
             if window is None:
                 grant.free()
 
-    def arrived(self, answer, number, grant):
+    def arrived(self, answer, number, grant, head=False):
         """The fence of the page, and the checks of what was delivered."""
         transport = answer.headers.get("x-millrace-transport")
         if answer.status in (200, 206) and transport == "rdma":
@@ -274,7 +274,7 @@ class Session:
         if answer.status in (200, 206) or transport == "tcp" or answer.headers.get("x-millrace-rdma-posted") == "none":
             grant.take_back()
             need(self.untouched(grant.memory, 0, grant.memory.size), "memory was written, and the answer says that it was not")
-            if answer.status in (200, 206):
+            if answer.status in (200, 206) and not head:
                 need("x-millrace-rdma-declined" in answer.headers, f"no reason: {answer}")
                 need(self.crc_of(answer) == crc32c(answer.body), "crc32c of the body")
                 return Got(answer, answer.body, "tcp")

@@ -2,6 +2,7 @@
 
 Needs root, and what `tools/deps.sh --qemu` installs.
 """
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ $B mount -t tmpfs t /rw; $B mkdir -p /rw/u /rw/w
 $B mount -t overlay -o lowerdir=/ro,upperdir=/rw/u,workdir=/rw/w o /newroot
 for d in proc sys dev; do $B mount --move /$d /newroot/$d; done
 @OUT@$B ip link set lo up
-exec $B switch_root /newroot /bin/bash -c 'cd @ROOT@; @COMMAND@; echo "GUEST RC $?"; echo o >/proc/sysrq-trigger; sleep 100'
+exec $B switch_root /newroot /bin/bash -c @COMMAND@
 """
 MOUNT_OUT = "$B mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 out /newroot/mnt\n"
 
@@ -56,7 +57,8 @@ def initrd(work, folder, version, modules, command, out):
     for number, path in enumerate(dict.fromkeys(wanted)):
         shutil.copy(path, tree / "mods" / f"{number:03}-{Path(path).name}")
     init = tree / "init"
-    init.write_text(INIT.replace("@ROOT@", str(ROOT)).replace("@COMMAND@", command).replace("@OUT@", MOUNT_OUT if out else ""))
+    whole = f'cd {shlex.quote(str(ROOT))}; {command}; echo "GUEST RC $?"; echo o >/proc/sysrq-trigger; sleep 100'
+    init.write_text(INIT.replace("@OUT@", MOUNT_OUT if out else "").replace("@COMMAND@", shlex.quote(whole)))
     init.chmod(0o755)
     subprocess.run("find . | cpio -o -H newc 2>/dev/null | gzip -1 >../initrd.gz", shell=True, cwd=tree, check=True)
     return work / "initrd.gz"
