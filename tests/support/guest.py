@@ -38,10 +38,28 @@ def kernel(work):
         depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=True).stdout
         package = next(word for word in depends.split() if word.startswith("linux-image-6"))
         subprocess.run(f"apt-get -q download {package}-unsigned || apt-get -q download {package}", shell=True, cwd=work, check=True)
-        subprocess.run(["dpkg", "-x", next(work.glob("linux-image*.deb")), folder], check=True)
+        packed = next(work.glob("linux-image*.deb"))
+        subprocess.run(["dpkg", "-x", packed, folder], check=True)
+        packed.unlink()
+        prune(folder)
     version = next((folder / "lib/modules").iterdir()).name
     subprocess.run(["depmod", "-b", folder, version], check=True)
     return folder, version
+
+
+def prune(folder):
+    """Leaves of the kernel what a guest without hardware may want: 400 MB become 110."""
+    shutil.rmtree(folder / "usr", ignore_errors=True)
+    modules = next((folder / "lib/modules").iterdir()) / "kernel"
+    shutil.rmtree(modules / "sound", ignore_errors=True)
+    for path in (modules / "drivers").iterdir():
+        if path.name not in ("block", "infiniband", "md", "net", "virtio"):
+            shutil.rmtree(path)
+    for path in (modules / "drivers/net").iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    for path in (modules / "drivers/infiniband/hw").iterdir():
+        shutil.rmtree(path)
 
 
 def initrd(work, folder, version, modules, command, out):
@@ -61,6 +79,7 @@ def initrd(work, folder, version, modules, command, out):
     init.write_text(INIT.replace("@OUT@", MOUNT_OUT if out else "").replace("@COMMAND@", shlex.quote(whole)))
     init.chmod(0o755)
     subprocess.run("find . | cpio -o -H newc 2>/dev/null | gzip -1 >../initrd.gz", shell=True, cwd=tree, check=True)
+    shutil.rmtree(tree)
     return work / "initrd.gz"
 
 
@@ -81,6 +100,7 @@ def run(work, command, modules=(), devices=(), seconds=1500, memory=3072, show=F
             subprocess.run(qemu, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             log.write(b"\nthe guest's time is over\n")
+    ram.unlink()
     text = console.read_text(errors="replace")
     if show:
         sys.stdout.write(text.replace("\r", ""))
