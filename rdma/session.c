@@ -171,8 +171,10 @@ void rdx_session_connect(struct lp_msg *msg)
                 rv = slot_memory(session);
                 if (rv == 0)
                         rv = open_pair(session, record);
-                if (rv == 0)
+                if (rv == 0) { /* before the client can know: its first request may be here before this returns, and waits behind it */
+                        rdx_registry_connected(record);
                         rv = accept_pair(session, record);
+                }
         }
         if (session != NULL && (rv == 0 || session->pair != NULL)) {
                 record->session = session;
@@ -181,7 +183,6 @@ void rdx_session_connect(struct lp_msg *msg)
         }
         if (rv == 0) {
                 rdx_count(&home->counters.connected, 1);
-                rdx_registry_connected(record);
                 return;
         }
         reject(server, record);

@@ -41,16 +41,17 @@ class BufferPool:
         return piece
 
     def _grow(self, rounded: int, free: List[Tuple[int, int]]) -> bool:
-        if rounded > _SLAB or self._held + _SLAB > self._limit:
+        slab = max(rounded, _SLAB)
+        if self._held + slab > self._limit:
             return False
-        memory, out = mmap.mmap(-1, _SLAB), ffi.new("struct mr_buffer **")
+        memory, out = mmap.mmap(-1, slab), ffi.new("struct mr_buffer **")
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        rv = lib.mr_buffer_register(self._handle, ffi.cast("void *", address), _SLAB, out)
+        rv = lib.mr_buffer_register(self._handle, ffi.cast("void *", address), slab, out)
         if rv != 0:
             raise error_of(rv)
         self._slabs.append((memory, out[0]))
-        self._held += _SLAB
-        free.extend((len(self._slabs) - 1, at) for at in range(_SLAB - rounded, -1, -rounded))
+        self._held += slab
+        free.extend((len(self._slabs) - 1, at) for at in range(slab - rounded, -1, -rounded))
         return True
 
     def _put(self, rounded: int, place: Tuple[int, int]) -> None:

@@ -365,7 +365,8 @@ def stalled(session, size, path):
 
     thread = threading.Thread(target=ask)
     thread.start()
-    until(lambda: metric(session.daemon, "millrace_rdma_in_flight") > 0, "nothing was posted")
+    until(lambda: metric(session.daemon, "millrace_rdma_in_flight") > 0 or answers, "nothing was posted")
+    assert not answers
     return thread, answers
 
 
@@ -504,6 +505,28 @@ def test_a_full_store():
         with Session(daemon) as session:
             for size in (10, 5 * MIB):
                 refused(session.put("/bucket/key", b"x" * size), 507, "InsufficientStorage", False)
+        daemon.stop()
+    finally:
+        daemon.discard()
+
+
+@pytest.mark.parametrize("faults, stays", [("fail:op=write,slot=2,after=9", True), ("fail:op=write,slot=1,after=2;fail:op=write,slot=2,after=2", False),
+                                           ("fail:op=sync,slot=1", True)])
+def test_drives_that_fail_in_mid_transfer(faults, stays):
+    daemon = rdma_daemon(drives=4, ec="2+2", settings={"test_faults": faults}).start()
+    try:
+        daemon.user = RawClient(daemon.host, daemon.port, daemon.access_key, daemon.secret_key)
+        assert daemon.user.request("PUT", "/bucket").status == 200
+        data = random.Random(SEED).randbytes(17 * MIB + 1)
+        with Session(daemon) as session:
+            answer = session.put("/bucket/key", data)
+            if stays:
+                taken(answer, data)
+                stored(daemon, "/bucket/key", data)
+            else:
+                refused(answer, 503, "SlowDown", True)
+                assert daemon.user.request("HEAD", "/bucket/key").status != 200
+        rests(daemon)
         daemon.stop()
     finally:
         daemon.discard()

@@ -17,7 +17,7 @@
 
 /* ---- bytes ------------------------------------------------------------------------------------------- */
 
-static void fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
+void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
 {
         size_t i;
 
@@ -271,7 +271,7 @@ static void put_more(void *arg)
                 size_t n = c->size - c->at < sizeof(piece) ? c->size - c->at : sizeof(piece);
                 ssize_t taken;
 
-                fill(piece, c->seed, c->offset + c->at, n);
+                sf_fill(piece, c->seed, c->offset + c->at, n);
                 taken = eng_put_write(c->put, piece, n);
                 if (taken < 0) {
                         eng_put_abort(c->put);
@@ -347,7 +347,7 @@ static void get_more(void *arg)
 
         while ((rv = eng_get_next(c->get, &data, &len)) == 0) {
                 want = malloc(len);
-                fill(want, c->seed, c->offset + c->at, len);
+                sf_fill(want, c->seed, c->offset + c->at, len);
                 if (memcmp(want, data, len) != 0)
                         c->flag = true;
                 free(want);

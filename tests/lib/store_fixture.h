@@ -33,7 +33,9 @@ void sf_remove(struct sf *sf);         /* folders too */
 
 int sf_bucket(struct sf *sf, const char *name, uint64_t *id);
 int sf_bucket_delete(struct sf *sf, const char *name);
-/* Bytes of an object are made from a seed so that tests need not keep them. size_known false: as a stream of unknown length. */
+/* Bytes of an object are made from a seed so that tests need not keep them. */
+void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len);
+/* size_known false: as a stream of unknown length. */
 int sf_put(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, bool size_known,
            const struct eng_condition *condition);
 /* 0 when the object is there and every byte is right; -EILSEQ when bytes differ. */

@@ -64,9 +64,10 @@ def test_objects_of_all_sizes(site, open_client, rights):
 
 def test_a_batch(site, open_client, package):
     client = open_client()
-    for result, name in zip(client.get_batch([package.Get("samples", name) for name in SIZES]), SIZES):
-        assert bytes(result.data) == site.objects[f"/samples/{name}"], name
-    absent, = client.get_batch([package.Get("samples", "absent")])
+    gets = [package.Get("samples", name, into=client.buffer(max(size, 1))) for name, size in SIZES.items()]
+    for result, name in zip(client.get_batch(gets), SIZES):
+        assert bytes(result.data) == site.objects[f"/samples/{name}"] and result.transport in ("rdma", "auto"), name
+    absent, = client.get_batch([package.Get("samples", "absent", into=client.buffer(100))])
     assert isinstance(absent.error, package.NotFound)
 
 
@@ -147,6 +148,21 @@ def run(site, tmp_path):
         assert done.returncode == status, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
         return done.stdout
     return one
+
+
+@pytest.mark.parametrize("rights", [1, 2, 4], ids=["window2", "window1", "region"])
+def test_uploads(site, open_client, rights):
+    """From registered memory, and from any: the daemon reads what it stores."""
+    client, before = open_client(rdma_rights=rights), site.metric("millrace_rdma_read_bytes_total")
+    for name in SIZES:
+        data = content(f"up-{rights}-{name}", SIZES[name])
+        memory = client.buffer(max(len(data), 1))
+        memoryview(memory).cast("B")[:len(data)] = data
+        client.put("samples", f"up/{name}", memoryview(memory).cast("B")[:len(data)])
+        assert site.user.request("GET", f"/samples/up/{name}").body == data
+        client.put("samples", f"up/{name}", data[::-1])
+        assert site.user.request("GET", f"/samples/up/{name}").body == data[::-1]
+    assert site.metric("millrace_rdma_read_bytes_total") - before >= sum(SIZES.values())
 
 
 @pytest.mark.parametrize("transport", ["rdma", "auto", "tcp"])
