@@ -145,9 +145,15 @@ err:
         return rv;
 }
 
-struct ibv_pd *vb_domain_new(struct vb_link *link) { return ibv_alloc_pd(link->id->verbs); }
+struct ibv_pd *vb_domain_new(struct vb_link *link)
+{
+        return ibv_alloc_pd(link->id->verbs);
+}
 
-int vb_domain_free(struct ibv_pd *domain) { return -ibv_dealloc_pd(domain); }
+int vb_domain_free(struct ibv_pd *domain)
+{
+        return -ibv_dealloc_pd(domain);
+}
 
 /* Which windows the link's device has: bit 0 type 1, bit 1 type 2. */
 int vb_windows(struct vb_link *link)
@@ -170,13 +176,17 @@ int vb_post_receive(struct vb_link *link, uint32_t slot)
         return -ibv_post_recv(link->id->qp, &wr, &bad);
 }
 
-const char *vb_received(struct vb_link *link, uint32_t slot) { return link->receive_memory + (size_t)slot * link->receive_size; }
+const char *vb_received(struct vb_link *link, uint32_t slot)
+{
+        return link->receive_memory + (size_t)slot * link->receive_size;
+}
 
 /* Makes the link's queue pair, with all its receives posted. */
 int vb_make_qp(struct vb_link *link, struct ibv_pd *domain, uint32_t receives, uint32_t receive_size)
 {
-        struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
-                                        .cap = {.max_send_wr = SENDS, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1}};
+        struct ibv_qp_init_attr attr = {
+                .qp_type = IBV_QPT_RC,
+                .cap = {.max_send_wr = SENDS, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1}};
         uint32_t slot;
         int rv = 0;
 
@@ -194,7 +204,8 @@ int vb_make_qp(struct vb_link *link, struct ibv_pd *domain, uint32_t receives, u
         link->send_memory = calloc(SENDS, SEND_SIZE);
         if (link->receive_memory == NULL || link->send_memory == NULL)
                 return -ENOMEM;
-        link->receive_mr = ibv_reg_mr(domain, link->receive_memory, (size_t)receives * receive_size, IBV_ACCESS_LOCAL_WRITE);
+        link->receive_mr =
+                ibv_reg_mr(domain, link->receive_memory, (size_t)receives * receive_size, IBV_ACCESS_LOCAL_WRITE);
         link->send_mr = ibv_reg_mr(domain, link->send_memory, SENDS * SEND_SIZE, 0);
         if (link->receive_mr == NULL || link->send_mr == NULL)
                 return -errno;
@@ -213,7 +224,8 @@ void vb_addresses(struct vb_link *link, uint8_t own[16], uint8_t other[16], uint
 
 /* Connects with this private data. Where the link has no queue pair, qp_number is what it says to have: what a forger would do. 0 when an answer of
  * whatever kind came: it is in *fate. */
-int vb_connect(struct vb_link *link, const void *data, uint32_t length, uint32_t qp_number, int timeout_ms, struct vb_fate *fate)
+int vb_connect(struct vb_link *link, const void *data, uint32_t length, uint32_t qp_number, int timeout_ms,
+               struct vb_fate *fate)
 {
         struct rdma_conn_param param = {.private_data = data,
                                         .private_data_len = (uint8_t)length,
@@ -228,7 +240,10 @@ int vb_connect(struct vb_link *link, const void *data, uint32_t length, uint32_t
         return next_event(link, timeout_ms, fate);
 }
 
-int vb_disconnect(struct vb_link *link) { return rdma_disconnect(link->id) == 0 ? 0 : -errno; }
+int vb_disconnect(struct vb_link *link)
+{
+        return rdma_disconnect(link->id) == 0 ? 0 : -errno;
+}
 
 /* Moves the queue pair to the error state: nobody writes through it any more. */
 int vb_fence(struct vb_link *link)
@@ -261,7 +276,8 @@ int vb_poll(struct vb_link *link, int timeout_ms, struct vb_completion *out, str
         int64_t end = now_ms() + timeout_ms;
 
         for (;;) {
-                struct pollfd wait[2] = {{.fd = link->channel->fd, .events = POLLIN}, {.fd = link->events->fd, .events = POLLIN}};
+                struct pollfd wait[2] = {{.fd = link->channel->fd, .events = POLLIN},
+                                         {.fd = link->events->fd, .events = POLLIN}};
                 int64_t left = end - now_ms();
                 struct ibv_cq *cq;
                 void *context;
@@ -288,7 +304,12 @@ int vb_send(struct vb_link *link, uint64_t id, const void *bytes, uint32_t lengt
 {
         char *slot = link->send_memory + (size_t)(link->send_next++ % SENDS) * SEND_SIZE;
         struct ibv_sge piece = {.addr = (uintptr_t)slot, .length = length, .lkey = link->send_mr->lkey};
-        struct ibv_send_wr wr = {.wr_id = id, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+        struct ibv_send_wr wr = {.wr_id = id,
+                                 .sg_list = &piece,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_SEND,
+                                 .send_flags = IBV_SEND_SIGNALED},
+                           *bad;
 
         if (length > SEND_SIZE)
                 return -EMSGSIZE;
@@ -296,18 +317,34 @@ int vb_send(struct vb_link *link, uint64_t id, const void *bytes, uint32_t lengt
         return -ibv_post_send(link->id->qp, &wr, &bad);
 }
 
-struct ibv_mr *vb_register(struct ibv_pd *domain, void *at, size_t length, int access) { return ibv_reg_mr(domain, at, length, access); }
+struct ibv_mr *vb_register(struct ibv_pd *domain, void *at, size_t length, int access)
+{
+        return ibv_reg_mr(domain, at, length, access);
+}
 
-uint32_t vb_region_rkey(const struct ibv_mr *mr) { return mr->rkey; }
+uint32_t vb_region_rkey(const struct ibv_mr *mr)
+{
+        return mr->rkey;
+}
 
-int vb_deregister(struct ibv_mr *mr) { return -ibv_dereg_mr(mr); }
+int vb_deregister(struct ibv_mr *mr)
+{
+        return -ibv_dereg_mr(mr);
+}
 
-struct ibv_mw *vb_window_new(struct ibv_pd *domain, int type) { return ibv_alloc_mw(domain, type == 2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1); }
+struct ibv_mw *vb_window_new(struct ibv_pd *domain, int type)
+{
+        return ibv_alloc_mw(domain, type == 2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
+}
 
-int vb_window_free(struct ibv_mw *mw) { return -ibv_dealloc_mw(mw); }
+int vb_window_free(struct ibv_mw *mw)
+{
+        return -ibv_dealloc_mw(mw);
+}
 
 /* Binds a window to a part of a region; a length of 0 (type 1) takes the right back. Completes on the link, as `id`. */
-int vb_bind(struct vb_link *link, uint64_t id, struct ibv_mw *mw, struct ibv_mr *mr, uint64_t at, uint64_t length, int access, uint32_t *rkey)
+int vb_bind(struct vb_link *link, uint64_t id, struct ibv_mw *mw, struct ibv_mr *mr, uint64_t at, uint64_t length,
+            int access, uint32_t *rkey)
 {
         struct ibv_mw_bind_info info = {.mr = mr, .addr = at, .length = length, .mw_access_flags = (unsigned)access};
         int rv;
