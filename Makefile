@@ -177,6 +177,10 @@ $(O)/rdma_peer: $(call obj,tests/rdma/peer.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/rdma_target: $(call obj,tests/rdma/target.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
+# What the client that was written from the protocol's page takes of libibverbs; nothing of the project is in it.
+$(O)/independent.so: tests/independent/verbs.c $(COMPILED_WITH)
+	@mkdir -p $(@D)
+	$(COMPILE) -Wno-missing-prototypes -fPIC -shared -o $@ $< -libverbs -lrdmacm
 $(O)/rdma_stress: $(call obj,tests/rdma/stress.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
@@ -187,7 +191,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz docs install help bench bench-full micro performance
+.PHONY: rdma-bin rdma-speed sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz docs install help bench bench-full micro performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, and a client for it, for tests
@@ -227,9 +231,13 @@ mutate: ## takes out each flush and some other guards, one at a time, and says w
 	tools/mutate.py --out docs/mutations.md
 check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
 	tools/check.sh
-check-rdma: unit-bin ## real verbs: a QEMU guest with Soft-RoCE runs server and client (root; half a minute); fails where it can't boot
+rdma-bin: $(O)/independent.so $(O)/unit/rdma/test_pair $(FAKE_RDMA)
+check-rdma: programs wheel rdma-bin ## real verbs: a QEMU guest with Soft-RoCE runs the daemon and its clients (root; some minutes); fails where it can't boot
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py
+rdma-speed: programs rdma-bin ## how fast the daemon is on Soft-RoCE, beside ib_write_bw in the same guest
+	tools/deps.sh --qemu
+	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed"
 check-long: ## some hours of simulated histories (over 100,000 crashes and faults), kills and power cuts
 	SIM_SEEDS=15000 SIM_DRIVE_SEEDS=10000 CRASH_SECONDS=600 POWER_POINTS=3000 tools/check.sh sim crash power
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap

@@ -89,7 +89,7 @@ static enum s3_error read_headers(struct gw_request *req, const uint8_t session[
 bool gw_session_accept(struct gw_request *req, bool by_session)
 {
         struct rdx_session_info info;
-        uint8_t session[RDX_ID_LEN];
+        uint8_t session[RDX_ID_LEN], ended[RDX_ID_LEN];
         enum s3_error error = S3_OK;
 
         if (!by_session) {
@@ -105,7 +105,8 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
                 error = S3_ERR_ACCESS_DENIED;
         else if (req->op->begin == gw_begin_get || is_upload(req->op))
                 error = read_headers(req, session);
-        else if (req->op->run != gw_run_session_end)
+        else if (req->op->run != gw_run_session_end || !gw_session_of_path(req, ended) ||
+                 memcmp(ended, session, RDX_ID_LEN) != 0)
                 error = S3_ERR_ACCESS_DENIED;
         if (error == S3_OK) {
                 req->access_key = gw_copy(req, s3_str_of(info.owner));

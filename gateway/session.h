@@ -39,6 +39,8 @@ bool gw_session_signed(const struct s3_auth *auth, const char *name);
 bool gw_session_bodyless(const struct gw_request *req);
 /* Of an answer: its bytes went by RDMA. */
 void gw_session_headers(struct gw_request *req, unsigned status, uint64_t bytes);
+/* The session that the path of EndRDMASession names; false: it names none. */
+bool gw_session_of_path(const struct gw_request *req, uint8_t session[RDX_ID_LEN]);
 /* It came with a session's key or with a token, and its bytes are to be read from the memory that it names. */
 static inline bool gw_session_upload(const struct gw_request *req)
 {

@@ -229,19 +229,24 @@ void gw_run_session_open(struct gw_request *req)
                 gw_reply_error(req, error, NULL);
 }
 
+bool gw_session_of_path(const struct gw_request *req, uint8_t session[RDX_ID_LEN])
+{
+        const char *slash = memrchr(req->key.data, '/', req->key.len);
+
+        return rdx_unhex(slash + 1, req->key.len - (size_t)(slash + 1 - req->key.data), session, RDX_ID_LEN);
+}
+
 /* By the key of its user, or by its own: gw_session_accept() has made that the user's. One that is over is ended again. */
 void gw_run_session_end(struct gw_request *req)
 {
         struct rdx_server *rdma = req->loop->gw->rdma;
-        const char *slash = memrchr(req->key.data, '/', req->key.len);
-        struct s3_str id = {slash + 1, req->key.len - (size_t)(slash + 1 - req->key.data)};
         struct rdx_session_info info;
         uint8_t session[RDX_ID_LEN];
         enum s3_error error = S3_OK;
 
         if (rdma == NULL) {
                 error = S3_ERR_RDMA_NOT_SUPPORTED;
-        } else if (!rdx_unhex(id.data, id.len, session, RDX_ID_LEN)) {
+        } else if (!gw_session_of_path(req, session)) {
                 error = S3_ERR_MALFORMED_RDMA_REQUEST;
         } else if (rdx_session_find(rdma, session, &info) == 0) {
                 if (strcmp(info.owner, req->access_key) != 0)

@@ -146,19 +146,28 @@ stage_power() {
         build release power-bin || return
         POWER_POINTS=$POWER_POINTS pytests release power 0 tests/power
 }
-# Real verbs in a guest: what can't boot has failed.
+# Real verbs in a guest: what can't boot, or does not come to its end, has failed.
 stage_rdma() {
-        time_for 300 rdma || return
+        local xml=$WORK/rdma.xml log=$WORK/rdma.log rc counts failed
+        time_for 600 rdma || return
         if $deps && ! tools/deps.sh --qemu; then
                 failed_one "rdma: deps"
                 return
         fi
-        build release unit-bin || return
-        if MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py >"$WORK/rdma.log" 2>&1; then
-                awk '/^\[       OK \]/ {n++} END {print n + 0, 0, 0, "rdma"}' "$WORK/rdma.log" >>"$COUNTS"
-        else
-                tail -60 "$WORK/rdma.log"
-                failed_one rdma
+        build release programs wheel rdma-bin || return
+        rm -f "$xml"
+        MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py --junit "$xml" >"$log" 2>&1
+        rc=$?
+        if ! counts=$(/usr/bin/python3 tools/junit_counts.py "$xml"); then
+                tail -100 "$log"
+                failed_one "rdma: the guest left no report"
+                return
+        fi
+        echo "$counts rdma" >>"$COUNTS"
+        if [ $rc -ne 0 ]; then
+                grep -v -e ' PASSED ' "$log" | tail -200
+                read -r _ failed _ <<<"$counts"
+                [ "$failed" -gt 0 ] || failed_one "rdma: exit status $rc"
         fi
 }
 stage_asan() {

@@ -240,8 +240,9 @@ def test_the_body_answers_where_nothing_is_connected(site):
 
 def test_a_session_is_ended_by_its_user(site):
     for by_own_key in (False, True):
-        with Session(site) as session:
+        with Session(site) as session, Session(site) as other:
             index, place = session.grip(0, 100)
+            assert other.client.request("DELETE", f"{PATH}/{session.id}").code == "AccessDenied"
             client = session.client if by_own_key else site.user
             assert client.request("DELETE", f"{PATH}/{session.id}").status == 204
             answer = session.ask("GET", "/samples/one", place)

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Real verbs without hardware: boots a guest with Soft-RoCE on a pair of virtual Ethernet devices, and runs server and client there.
+"""Real verbs without hardware: boots a guest with Soft-RoCE on a pair of virtual Ethernet devices, and runs server and clients there.
 
-    run.py [--build FOLDER] [--seconds N] [COMMAND]
+    run.py [--build FOLDER] [--seconds N] [--junit FILE] [--command COMMAND] [ARG...]
 
-COMMAND is run in the guest instead of the tests, with $ADDRESS an address that has a device. Fails where the guest can't be had. Needs root and what
-`tools/deps.sh --qemu` installs.
+ARGs are for pytest, which runs the tests of this folder in the guest; its report is copied to FILE. COMMAND is run in the guest instead, with $ADDRESS an
+address that has a device. Fails where the guest can't be had. Needs root and what `tools/deps.sh --qemu` installs.
 """
 import argparse
 import os
+import shlex
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,17 +30,27 @@ DEVICE = (f"export ADDRESS={ADDRESS}; ip link add v0 type veth peer name v1 && i
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.environ.get("MILLRACE_BUILD", "build/release"))
-    parser.add_argument("--seconds", type=int, default=240)
-    parser.add_argument("command", nargs="?")
-    arguments = parser.parse_args()
+    parser.add_argument("--seconds", type=int, default=500)
+    parser.add_argument("--junit", type=Path)
+    parser.add_argument("--command")
+    arguments, more = parser.parse_known_args()
     lacking = guest.missing(["rdma", "ip"])
     if lacking:
         raise SystemExit(f"not installed: {' '.join(lacking)}; tools/deps.sh --qemu installs them")
     if os.geteuid() != 0:
         raise SystemExit("only root can share its root with the guest")
-    command = arguments.command or f"{arguments.build}/unit/rdma/test_pair --verbs $ADDRESS"
+    environment = f"export MILLRACE_BUILD={arguments.build} MILLRACE_PATIENCE=6 PYTHONDONTWRITEBYTECODE=1 SEED={os.environ.get('SEED', time.time_ns() % (1 << 32))}"
+    tests = shlex.join(["build/venv/bin/python", "-m", "pytest", "-v", "--tb=short", "--color=no", "--no-header", "--show-capture=no", "-p", "no:cacheprovider", "--confcutdir=tests/rdma",
+                        "--timeout=120", "--durations=12", "--junitxml=/mnt/junit.xml", *more,
+                        *([] if any(word.startswith("tests/") for word in more) else ["tests/rdma"])])
     started = time.monotonic()
-    guest.run(ROOT / "build/guest", f"{DEVICE} && {command}", MODULES, seconds=arguments.seconds, show=True)
+    with tempfile.TemporaryDirectory(prefix="millrace-guest-") as out:
+        try:
+            guest.run(ROOT / "build/guest", f"{DEVICE} && {environment} && {arguments.command or tests}", MODULES, seconds=arguments.seconds, show=True,
+                      out=out)
+        finally:
+            if arguments.junit and (Path(out) / "junit.xml").exists():
+                shutil.copy(Path(out) / "junit.xml", arguments.junit)
     print(f"rdma: the guest is through after {time.monotonic() - started:.0f} s")
 
 

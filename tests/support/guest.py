@@ -2,6 +2,7 @@
 
 Needs root, and what `tools/deps.sh --qemu` installs.
 """
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,9 +20,10 @@ $B mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose host
 $B mount -t tmpfs t /rw; $B mkdir -p /rw/u /rw/w
 $B mount -t overlay -o lowerdir=/ro,upperdir=/rw/u,workdir=/rw/w o /newroot
 for d in proc sys dev; do $B mount --move /$d /newroot/$d; done
-$B ip link set lo up
-exec $B switch_root /newroot /bin/bash -c 'cd @ROOT@; @COMMAND@; echo "GUEST RC $?"; echo o >/proc/sysrq-trigger; sleep 100'
+@OUT@$B ip link set lo up
+exec $B switch_root /newroot /bin/bash -c @COMMAND@
 """
+MOUNT_OUT = "$B mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 out /newroot/mnt\n"
 
 
 def missing(tools=()):
@@ -36,13 +38,31 @@ def kernel(work):
         depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], capture_output=True, text=True, check=True).stdout
         package = next(word for word in depends.split() if word.startswith("linux-image-6"))
         subprocess.run(f"apt-get -q download {package}-unsigned || apt-get -q download {package}", shell=True, cwd=work, check=True)
-        subprocess.run(["dpkg", "-x", next(work.glob("linux-image*.deb")), folder], check=True)
+        packed = next(work.glob("linux-image*.deb"))
+        subprocess.run(["dpkg", "-x", packed, folder], check=True)
+        packed.unlink()
+        prune(folder)
     version = next((folder / "lib/modules").iterdir()).name
     subprocess.run(["depmod", "-b", folder, version], check=True)
     return folder, version
 
 
-def initrd(work, folder, version, modules, command):
+def prune(folder):
+    """Leaves of the kernel what a guest without hardware may want: 400 MB become 110."""
+    shutil.rmtree(folder / "usr", ignore_errors=True)
+    modules = next((folder / "lib/modules").iterdir()) / "kernel"
+    shutil.rmtree(modules / "sound", ignore_errors=True)
+    for path in (modules / "drivers").iterdir():
+        if path.name not in ("block", "infiniband", "md", "net", "virtio"):
+            shutil.rmtree(path)
+    for path in (modules / "drivers/net").iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    for path in (modules / "drivers/infiniband/hw").iterdir():
+        shutil.rmtree(path)
+
+
+def initrd(work, folder, version, modules, command, out):
     tree = work / "initrd"
     shutil.rmtree(tree, ignore_errors=True)
     (tree / "bin").mkdir(parents=True)
@@ -55,26 +75,32 @@ def initrd(work, folder, version, modules, command):
     for number, path in enumerate(dict.fromkeys(wanted)):
         shutil.copy(path, tree / "mods" / f"{number:03}-{Path(path).name}")
     init = tree / "init"
-    init.write_text(INIT.replace("@ROOT@", str(ROOT)).replace("@COMMAND@", command))
+    whole = f'cd {shlex.quote(str(ROOT))}; {command}; echo "GUEST RC $?"; echo o >/proc/sysrq-trigger; sleep 100'
+    init.write_text(INIT.replace("@OUT@", MOUNT_OUT if out else "").replace("@COMMAND@", shlex.quote(whole)))
     init.chmod(0o755)
     subprocess.run("find . | cpio -o -H newc 2>/dev/null | gzip -1 >../initrd.gz", shell=True, cwd=tree, check=True)
+    shutil.rmtree(tree)
     return work / "initrd.gz"
 
 
-def run(work, command, modules=(), devices=(), seconds=1500, memory=3072, show=False):
-    """Runs a shell command in the project's folder, as root; its console. Whatever is not its success ends the program."""
+def run(work, command, modules=(), devices=(), seconds=1500, memory=3072, show=False, out=None):
+    """Runs a shell command in the project's folder, as root; its console. Whatever is not its success ends the program. `out` is a folder that the guest
+    may write to, as /mnt."""
     work.mkdir(parents=True, exist_ok=True)
     folder, version = kernel(work)
-    ram = initrd(work, folder, version, modules, command)
+    ram = initrd(work, folder, version, modules, command, out)
+    if out:
+        devices = [*devices, "-virtfs", f"local,path={out},mount_tag=out,security_model=none"]
     qemu = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(memory), "-nographic", "-no-reboot", "-net", "none",
             "-kernel", folder / f"boot/vmlinuz-{version}", "-initrd", ram, "-append", "console=ttyS0 quiet panic=-1",
             "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap,readonly=on", *devices]
     console = work / "console"
-    with open(console, "wb") as out:
+    with open(console, "wb") as log:
         try:
-            subprocess.run(qemu, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=seconds, check=False)
+            subprocess.run(qemu, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
-            out.write(b"\nthe guest's time is over\n")
+            log.write(b"\nthe guest's time is over\n")
+    ram.unlink()
     text = console.read_text(errors="replace")
     if show:
         sys.stdout.write(text.replace("\r", ""))

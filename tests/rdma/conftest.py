@@ -1,0 +1,124 @@
+"""Tests of the daemon on real verbs. They run in a guest with a Soft-RoCE device, which run.py boots: $ADDRESS is an address of the device.
+
+tests/conftest.py is not loaded here (--confcutdir): what it imports takes long in an emulated machine.
+"""
+import hashlib
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+ADDRESS = os.environ.get("ADDRESS")
+SEED = int(os.environ.setdefault("SEED", str(secrets.randbelow(1 << 32))))
+KIB, MIB = 1 << 10, 1 << 20
+# of one block and less, of several units, and of many WRITEs
+SIZES = {"none": 0, "one": 1, "odd": 4097, "block": 128 * KIB, "units": 3 * MIB + 5, "big": 32 * MIB}
+
+if ADDRESS is None:
+    pytest.exit("tests/rdma/run.py runs these tests", returncode=2)
+
+from tests.independent.session import Session  # noqa: E402
+from tests.independent.signer import Signer  # noqa: E402
+from tests.support.daemon import BUILD, Daemon  # noqa: E402,F401
+
+
+def pytest_report_header():
+    return [f"SEED={SEED}"]
+
+
+def pytest_collection_modifyitems(items):
+    """The C program comes last: nothing connects on Soft-RoCE's device any more when it is through."""
+    items.sort(key=lambda item: item.path.name == "test_pair.py")
+
+
+def content(name, size):
+    """The bytes of an object: by its name and the seed."""
+    return hashlib.shake_128(f"{SEED}/{name}".encode()).digest(size)
+
+
+class Site:
+    """A daemon with RDMA, a user of it, and what was stored."""
+
+    def __init__(self, drives=1, ec=None, listen=(ADDRESS,), options=(), **settings):
+        self.daemon = Daemon(drives=drives, ec=ec, settings=settings,
+                             options=[*options, *(word for address in listen for word in ("--rdma-listen", f"{address}:0"))])
+        self.objects = {}
+
+    def start(self):
+        self.daemon.start()
+        self.user = Signer(self.daemon.host, self.daemon.port, self.daemon.access_key, self.daemon.secret_key)
+        return self
+
+    def store(self, bucket, objects):
+        assert self.user.request("PUT", f"/{bucket}").status == 200
+        for name, data in objects.items():
+            answer = self.user.request("PUT", f"/{bucket}/{name}", data)
+            assert answer.status == 200, answer
+            self.objects[f"/{bucket}/{name}"] = data
+
+    def session(self, **how):
+        return Session(self.user, **how)
+
+    def metric(self, name):
+        return self.daemon.metrics()[name]
+
+    def sessions(self):
+        return self.metric("millrace_rdma_sessions")
+
+    def end(self):
+        try:
+            if self.daemon.alive:
+                self.daemon.stop()
+        finally:
+            self.daemon.discard()
+
+
+@pytest.fixture(scope="session")
+def shared():
+    site = Site(drives=4, ec="2+2").start()
+    site.store("samples", {name: content(name, size) for name, size in SIZES.items()})
+    yield site
+    site.end()
+
+
+@pytest.fixture
+def site(shared):
+    """The daemon that tests share: it must live on, and every session that a test opened must come to its end."""
+    yield shared
+    assert shared.daemon.alive, shared.daemon.tail()
+    shared.daemon.wait_until(lambda: shared.sessions() == 0, 30, "to end all sessions")
+
+
+@pytest.fixture
+def second_address():
+    """Another address of the device."""
+    address = ADDRESS.rsplit(".", 1)[0] + ".2"
+    subprocess.run(["ip", "address", "add", f"{address}/24", "dev", "v0"], check=True)
+    yield address
+    subprocess.run(["ip", "address", "del", f"{address}/24", "dev", "v0"], check=True)
+
+
+def pytest_runtest_logreport(report):
+    """A failure is shown at once: the guest may not come to its end."""
+    if report.failed:
+        print(f"\n---- {report.nodeid} ({report.when})\n{report.longreprtext[-4000:]}", flush=True)
+        for name, text in report.sections:
+            print(f"---- {name}\n{text[-3000:]}", flush=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Puts the end of the daemon's log beside a failure."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for name in ("site", "shared", "own"):
+            site = getattr(item, "funcargs", {}).get(name)
+            if isinstance(site, Site):
+                report.sections.append(("millraced", site.daemon.tail(3000)))
+                break
