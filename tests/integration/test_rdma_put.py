@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -351,10 +352,17 @@ def test_a_right_that_is_not_there(site):
     rests(site)
 
 
+def stop(peer):
+    """The process with all its threads, of which one is its device, does nothing from here on."""
+    peer.process.send_signal(signal.SIGSTOP)
+    tasks = Path(f"/proc/{peer.process.pid}/task")
+    until(lambda: all((task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for task in tasks.iterdir()), "it runs on")
+
+
 def stalled(session, size, path):
     """A PUT that is in mid-transfer, since the client's device does not answer. Its answer comes into the list."""
     index, place = session.grip(0, size, read=True)
-    session.peer.process.send_signal(signal.SIGSTOP)
+    stop(session.peer)
     answers = []
 
     def ask():
@@ -408,7 +416,7 @@ def test_a_connection_that_breaks(site):
         data = site.rng.randbytes(17 * MIB)
         session.load(0, data)
         index, place = session.grip(0, len(data), read=True)
-        session.peer.process.send_signal(signal.SIGSTOP)
+        stop(session.peer)
         connection = site.user.connect()
         head, _ = session.client.build("PUT", "/uploads/breaks", headers=session.headers(place), payload="UNSIGNED-PAYLOAD")
         connection.send(head)

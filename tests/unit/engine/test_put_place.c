@@ -473,11 +473,14 @@ static void wait_waiting(struct lp_loop *loop, unsigned count)
         } while (stats.reserve_waiting[LP_SHARE_PUT] != count);
 }
 
+struct aborting {
+        struct lp_msg msg;
+        struct placing *placing;
+};
+
 static void abort_waiting(struct lp_msg *msg)
 {
-        struct placing *p = (struct placing *)msg;
-
-        give_up(p, -ECANCELED);
+        give_up(((struct aborting *)msg)->placing, -ECANCELED);
 }
 
 /* Small and large ones wait in line; one leaves it. */
@@ -485,6 +488,7 @@ static void test_no_buffers_for_now(void **state)
 {
         struct placing p[3] = {
                 {.key = "small", .size = 1000}, {.key = "large", .size = 5 * MIB}, {.key = "gone", .size = 5 * MIB}};
+        struct aborting aborting = {.msg.run = abort_waiting, .placing = &p[2]};
         struct hog hog;
         uint64_t bucket;
         struct sf sf;
@@ -497,8 +501,7 @@ static void test_no_buffers_for_now(void **state)
                 begin(&p[i], &sf, 0);
         }
         wait_waiting(sf.loops[0], 3);
-        p[2].msg.run = abort_waiting;
-        lp_post(sf.loops[0], &p[2].msg);
+        lp_post(sf.loops[0], &aborting.msg);
         assert_int_equal(wait_for(&p[2]), -ECANCELED);
         hog_buffers(&hog, sf.loops[0], false);
         for (i = 0; i < 2; i++) {
