@@ -6,6 +6,7 @@
 
 #include "rdma_wire.h"
 
+#include "entry.h"
 #include "request.h"
 
 #define GW_BATCH_AT_ONCE 32u        /* entries being looked up or waiting to be sent */
@@ -29,23 +30,16 @@ enum gw_batch_state {
 struct gw_batch_slot {
         struct gw_batch *batch;
         enum gw_batch_state state;
-        struct eng_get *get;
-        struct rdx_result result; /* strings point into etag */
-        char etag[S3_ETAG_SIZE];
-        struct rdx_bytes if_match; /* of the body, as are the next ones */
-        uint64_t range_first, range_length, room;
-        bool suffix;
-        uint64_t offset;     /* in the object, of the bytes wanted */
-        bool large;          /* not in its record: reading it takes buffers that others wait for */
+        struct gw_entry entry;
         bool started;        /* its reading: counted in ahead or reads of the batch */
-        const uint8_t *span; /* of get, not sent yet */
+        uint64_t counted;    /* in ahead */
+        const uint8_t *span; /* of its get, not sent yet */
         size_t span_left;
 };
 
 /* owner: its request; what is still being looked up keeps it alive when that is over. On the request's loop */
 struct gw_batch {
         struct gw_request *req; /* NULL: over */
-        struct eng_store *store;
         char *bytes; /* of the body */
         struct rdx_body body;
         bool ordered;

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "executor.h"
 #include "ops.h"
 #include "rdma.h"
 
@@ -314,6 +315,7 @@ static void free_loop(struct gw_loop *loop)
                 MHD_stop_daemon(listener->daemon);
                 free(listener);
         }
+        gw_executor_end(loop->executor);
         gw_linger_free_all(loop); /* after the daemons, whose closing connections may leave some */
         while ((req = STAILQ_FIRST(&loop->spare)) != NULL) {
                 STAILQ_REMOVE_HEAD(&loop->spare, spare);

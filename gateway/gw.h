@@ -38,6 +38,7 @@
 #define GW_OBJECT_MAX (5ull << 30)      /* one PUT or part */
 #define GW_SMALL_GET (1u << 20)         /* answers up to this leave from one buffer */
 
+struct gw_executor;
 struct gw_tls;
 
 /* Access keys and secrets. Immutable once made; counted by the gateway and every loop that looked at it. */
@@ -117,6 +118,7 @@ struct gw_loop {
         struct gw_key_cached keys[GW_KEYS_CACHED];
         struct gw_digests digests;              /* hashing contexts to be used again */
         uint64_t next_id;
+        struct gw_executor *executor;           /* of batches on RDMA sessions; NULL: none has come yet */
         /* scratch of the head of one request, used within one call */
         struct s3_auth auth;
         struct s3_query query;

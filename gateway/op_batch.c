@@ -54,8 +54,8 @@ static int frame_begins(struct gw_batch *batch)
         batch->current = slot;
         if (gw_batch_first_bytes(slot) == -EAGAIN)
                 return -EAGAIN;
-        small_is(batch, rdx_frame_head(&slot->result, batch->small));
-        batch->left = slot->result.bytes;
+        small_is(batch, rdx_frame_head(&slot->entry.result, batch->small));
+        batch->left = slot->entry.result.bytes;
         batch->tail = batch->left > 0;
         batch->in_frame = true;
         return 0;
@@ -69,7 +69,7 @@ static int take_bytes(struct gw_batch *batch, char *buf, size_t max, size_t *tak
         int rv = 0;
 
         if (slot->span_left == 0)
-                rv = eng_get_next(slot->get, &slot->span, &slot->span_left);
+                rv = eng_get_next(slot->entry.get, &slot->span, &slot->span_left);
         if (rv == 0 && slot->span_left > batch->left)
                 rv = -EPROTO; /* more than was promised */
         if (rv != 0)
@@ -98,7 +98,7 @@ static int step(struct gw_batch *batch, char *buf, size_t max, size_t *taken)
         if (batch->left > 0)
                 return take_bytes(batch, buf, max, taken);
         if (batch->tail) {
-                rdx_frame_tail(eng_get_crc32c(batch->current->get), batch->small);
+                rdx_frame_tail(eng_get_crc32c(batch->current->entry.get), batch->small);
                 small_is(batch, RDX_FRAME_TAIL);
                 batch->tail = false;
                 return 0;

@@ -1,13 +1,21 @@
 /*
- * session_batch.c - BATCH messages of RDMA sessions. Each entry is declined: the client reads it over HTTP, with a window or without. On the session's loop.
+ * session_batch.c - the door of BATCH messages on RDMA sessions, on the session's loop. executor.c runs them.
  */
+#include "entry.h"
+#include "executor.h"
 #include "session.h"
 
 void gw_rdma_batch(struct gw_gateway *gw, struct rdx_batch *batch)
 {
         unsigned i, count = rdx_batch_message(batch)->count;
-        struct rdx_result result = {.status = (uint16_t)rdx_code_status(RDX_CODE_DECLINED), .code = RDX_CODE_DECLINED};
+        struct gw_loop *loop = &gw->loops[lp_index(lp_self())];
+        struct gw_entry entry = {.loop = loop};
 
-        for (i = 0; i < count; i++)
-                rdx_batch_result(batch, i, &result);
+        if (gw_executor_run(loop, batch) == 0)
+                return;
+        gw_entry_refuse(&entry, RDX_CODE_SLOW_DOWN);
+        for (i = 0; i < count; i++) {
+                gw_entry_count(&entry, GW_ENTRY_RDMA);
+                rdx_batch_result(batch, i, &entry.result);
+        }
 }

@@ -25,6 +25,11 @@ const char *gw_step_name(enum gw_step step)
         return names[step];
 }
 
+const char *gw_entry_way_name(enum gw_entry_way way)
+{
+        return way == GW_ENTRY_HTTP ? "http" : "rdma";
+}
+
 void gw_stats_request(struct gw_loop_stats *stats, unsigned op, unsigned status, uint64_t bytes_in, uint64_t bytes_out,
                       uint64_t ns)
 {
@@ -68,6 +73,9 @@ void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
                         lp_times_sum(&s->stage[i], &out->stage[i]);
                 for (unsigned i = 0; i < GW_STEPS; i++)
                         lp_times_sum(&s->step[i], &out->step[i]);
+                for (unsigned i = 0; i < GW_ENTRY_WAYS * GW_ENTRY_CODES; i++)
+                        out->entries[i / GW_ENTRY_CODES][i % GW_ENTRY_CODES] +=
+                                gw_counted(&s->entries[i / GW_ENTRY_CODES][i % GW_ENTRY_CODES]);
         }
 }
 

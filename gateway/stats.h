@@ -24,6 +24,7 @@ struct gw_loop_stats {
         struct gw_op_counters op[GW_STATS_OPS];
         struct lp_times stage[GW_STAGES];
         struct lp_times step[GW_STEPS];
+        gw_counter entries[GW_ENTRY_WAYS][GW_ENTRY_CODES];
 };
 
 /* One writer: no need for a locked instruction. */

@@ -98,6 +98,11 @@ enum gw_step {
 };
 const char *gw_step_name(enum gw_step step);
 
+/* How the entries of a batch were asked for. */
+enum gw_entry_way { GW_ENTRY_HTTP, GW_ENTRY_RDMA, GW_ENTRY_WAYS };
+const char *gw_entry_way_name(enum gw_entry_way way);
+#define GW_ENTRY_CODES 15u             /* those of docs/rdma-protocol.md */
+
 struct gw_op_stats {
         const char *operation;         /* S3 name, e.g. "GetObject" */
         uint64_t by_status[6];         /* 1xx (unused), 2xx .. 5xx at [2]..[5]; [0] requests in all */
@@ -110,6 +115,7 @@ struct gw_stats {
         struct gw_op_stats op[64];
         struct lp_histogram stage[GW_STAGES];
         struct lp_histogram step[GW_STEPS];
+        uint64_t entries[GW_ENTRY_WAYS][GW_ENTRY_CODES]; /* of batches, by the code of their result */
 };
 /* Any thread; summed over loops. */
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out);

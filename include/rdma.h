@@ -253,6 +253,8 @@ const struct rdx_message *rdx_batch_message(const struct rdx_batch *batch);
 const struct rdx_entry *rdx_batch_entry(const struct rdx_batch *batch, unsigned i); /* i < message->count */
 const char *rdx_batch_owner(const struct rdx_batch *batch); /* access key of the session's user */
 uint64_t rdx_batch_deadline(const struct rdx_batch *batch); /* lp_now() scale; UINT64_MAX: none */
+/* The same for all batches of a session; nothing but that may be made of it. */
+const void *rdx_batch_session(const struct rdx_batch *batch);
 /* The session is over: results go nowhere. */
 bool rdx_batch_dead(const struct rdx_batch *batch);
 /* The caller's own, NULL at first. */

@@ -63,6 +63,11 @@ uint64_t rdx_batch_deadline(const struct rdx_batch *batch)
         return batch->deadline;
 }
 
+const void *rdx_batch_session(const struct rdx_batch *batch)
+{
+        return batch->session;
+}
+
 bool rdx_batch_dead(const struct rdx_batch *batch)
 {
         return batch->dead || batch->session->state != RDX_LIVE;

@@ -294,6 +294,21 @@ static void write_drive_steps(const struct metric *metric, const struct srv_figu
                 }
 }
 
+static void write_batch_entries(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        static const char *const names[GW_ENTRY_CODES] = {
+                "OK",           "NoSuchKey",          "NoSuchBucket", "NoSuchVersion",  "AccessDenied",
+                "PreconditionFailed", "InvalidRange", "PlaceTooSmall", "InvalidArgument", "Declined",
+                "SlowDown",     "InternalError",      "ServiceUnavailable", "RequestTimeout", "MethodNotAllowed"};
+        unsigned way, code;
+
+        for (way = 0; way < GW_ENTRY_WAYS; way++)
+                for (code = 0; code < GW_ENTRY_CODES; code++)
+                        fprintf(out, "%s{way=\"%s\",code=\"%s\"} %" PRIu64 "\n", metric->name,
+                                gw_entry_way_name((enum gw_entry_way)way), names[code],
+                                figures->gateway.entries[way][code]);
+}
+
 /* ---- RDMA ----------------------------------------------------------------------------------------- */
 
 static void write_rdma_ends(const struct metric *metric, const struct srv_figures *figures, FILE *out)
@@ -391,6 +406,9 @@ static const struct metric metrics[] = {
          IN_OP(bytes_in)},
         {"millrace_request_sent_bytes_total", COUNTER, "operation", "Bytes of response bodies.", write_op_u64,
          IN_OP(bytes_out)},
+        {"millrace_batch_entries_total", COUNTER, "way (http, rdma), code (of docs/rdma-protocol.md, by name)",
+         "Entries of batches that were given a result: of GetBatch over HTTP when all of it was sent, of BATCH messages when its writes were handed over.",
+         write_batch_entries, WHOLE},
         {"millrace_requests_active", GAUGE, "", "Requests being served now.", write_u64, IN(gateway.requests_active)},
         {"millrace_connections_open", GAUGE, "", "Connections open now.", write_u64, IN(gateway.connections_open)},
         {"millrace_connections_total", COUNTER, "", "Connections accepted.", write_u64, IN(gateway.connections_total)},

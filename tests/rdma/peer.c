@@ -13,6 +13,9 @@
  *   save OFFSET LEN FILE             of the memory                        ok
  *   load OFFSET FILE                 into it                              ok LEN
  *   get INDEX ORDERED REPLIES FILE   a batch; FILE: lines BUCKET KEY FIRST LENGTH PLACE ROOM                        ok N, then N lines INDEX STATUS CODE CRC BYTES SIZE ETAG
+ *   send INDEX BATCH FIRST ORDERED REPLIES DEADLINE FILE     one message of a batch, and does not wait; lines as above and SUFFIX IFMATCH VERSION, - for none     ok SENT
+ *   results                          since they were last asked for, in the order in which they came     ok N MESSAGES, then N lines NUMBER and as above
+ *   poll MS                          takes what comes in that time        ok, or late
  *   fence                                                                 ok
  *
  * What fails answers "error ERRNO".
@@ -26,7 +29,7 @@
 
 #include "rdma_client.h"
 
-#define GRIPS  64u
+#define GRIPS  4096u
 #define PLENTY 20000u /* milliseconds */
 
 static const struct rdx_transport *transport;
@@ -41,7 +44,7 @@ static bool closed[GRIPS];
 
 /* Of the batch under way. */
 static struct {
-        unsigned expected, got;
+        unsigned got, messages;
         char line[RDX_BATCH_ENTRIES][256];
 } batch;
 
@@ -63,9 +66,10 @@ static void take_result(void *arg, const struct rdx_client_result *result)
         struct rdx_reader reader = result->reader;
         struct rdx_result one;
 
+        batch.messages++;
         while (rdx_reader_result(&reader, &one) == 1 && batch.got < RDX_BATCH_ENTRIES)
-                snprintf(batch.line[batch.got++], sizeof(batch.line[0]), "%u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s",
-                         one.index, one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
+                snprintf(batch.line[batch.got++], sizeof(batch.line[0]),
+                         "%" PRIu64 " %u %u %u %08x %" PRIu64 " %" PRIu64 " %.*s", result->number, one.index, one.status, one.code, one.crc32c, one.bytes, one.size, (int)one.etag.len,
                          one.etag.len > 0 ? one.etag.data : "");
 }
 
@@ -235,7 +239,7 @@ static void do_get(char *line)
                 count++;
         }
         fclose(file);
-        batch.got = 0;
+        batch.got = batch.messages = 0;
         how.ordered = ordered != 0;
         how.replies = (uint16_t)replies;
         rv = rdx_client_batch(client, &grips[index], &how, entries, count, &sent);
@@ -247,7 +251,78 @@ static void do_get(char *line)
         }
         printf("ok %u\n", batch.got);
         for (i = 0; i < batch.got; i++)
+                puts(strchr(batch.line[i], ' ') + 1);
+}
+
+static struct rdx_bytes optional(const char *text)
+{
+        return strcmp(text, "-") == 0 ? (struct rdx_bytes){0} : (struct rdx_bytes){text, strlen(text)};
+}
+
+/* The file's next entry, of which text keeps the strings. */
+static bool read_entry(FILE *file, char text[4][1100], struct rdx_entry *out)
+{
+        unsigned suffix;
+
+        *out = (struct rdx_entry){0};
+        if (fscanf(file, "%1099s %1099s %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u %1099s %1099s", text[0], text[1],
+                   &out->range_first, &out->range_length, &out->offset, &out->length, &suffix, text[2], text[3]) != 9)
+                return false;
+        out->suffix = suffix != 0;
+        out->bucket = optional(text[0]);
+        out->key = optional(text[1]);
+        out->if_match = optional(text[2]);
+        out->version_id = optional(text[3]);
+        return true;
+}
+
+static void do_send(char *line)
+{
+        static char text[RDX_MESSAGE_ENTRIES][4][1100];
+        static struct rdx_entry entries[RDX_MESSAGE_ENTRIES];
+        struct rdx_client_batch how = {0};
+        unsigned index, first, ordered, replies, count = 0, sent = 0;
+        char path[1024];
+        FILE *file;
+        int rv;
+
+        if (sscanf(line, "%u %u %u %u %u %u %1023s", &index, &how.batch, &first, &ordered, &replies, &how.deadline_ms,
+                   path) != 7 ||
+            index >= grip_count || (file = fopen(path, "r")) == NULL) {
+                answer(-EINVAL);
+                return;
+        }
+        while (count < RDX_MESSAGE_ENTRIES && read_entry(file, text[count], &entries[count]))
+                count++;
+        fclose(file);
+        how.first = (uint16_t)first;
+        how.ordered = ordered != 0;
+        how.replies = (uint16_t)replies;
+        rv = rdx_client_batch(client, &grips[index], &how, entries, count, &sent);
+        if (rv != 0)
+                answer(rv);
+        else
+                printf("ok %u\n", sent);
+}
+
+static void do_results(char *line)
+{
+        unsigned i;
+
+        printf("ok %u %u\n", batch.got, batch.messages);
+        for (i = 0; i < batch.got; i++)
                 puts(batch.line[i]);
+        batch.got = batch.messages = 0;
+}
+
+static void do_poll(char *line)
+{
+        int rv = rdx_client_wait(client, (unsigned)strtoul(line, NULL, 10));
+
+        if (rv == -ETIMEDOUT)
+                puts("late");
+        else
+                answer(rv);
 }
 
 static void do_fence(char *line)
@@ -262,6 +337,7 @@ static const struct {
 } commands[] = {
         {"link", do_link},   {"memory", do_memory}, {"connect", do_connect}, {"grip", do_grip}, {"wait", do_wait},
         {"close", do_close}, {"save", do_save},     {"load", do_load},       {"get", do_get},   {"fence", do_fence},
+        {"send", do_send},   {"results", do_results}, {"poll", do_poll},
 };
 
 static void run(char *line)

@@ -4,6 +4,7 @@ import json
 import secrets
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.daemon import BUILD, Daemon, sanitizer_environment
@@ -63,6 +64,35 @@ class Peer:
         self.process.wait()
 
 
+@dataclass
+class Entry:
+    """An entry of a BATCH message: what of which object goes where in the window."""
+    bucket: str
+    key: str
+    place: int = 0
+    room: int = 0
+    first: int = 0
+    length: int = 0
+    suffix: bool = False
+    if_match: str = "-"
+    version: str = "-"
+
+    def line(self):
+        return (f"{self.bucket} {self.key} {self.first} {self.length} {self.place} {self.room} {int(self.suffix)} "
+                f"{self.if_match} {self.version}\n")
+
+
+class Result:
+    """A result of one."""
+
+    def __init__(self, number, index, status, code, crc, size, whole, etag=""):
+        self.number, self.index, self.status, self.code = int(number), int(index), int(status), int(code)
+        self.crc, self.bytes, self.size, self.etag = int(crc, 16), int(size), int(whole), etag
+
+    def __repr__(self):
+        return f"{self.index}: {self.status}/{self.code}, {self.bytes} of {self.size}"
+
+
 class Session:
     """One session: opened, connected, with memory to read into."""
 
@@ -92,7 +122,8 @@ class Session:
             self.client = RawClient(daemon.host, daemon.port, access_key, secret)
 
     def grip(self, offset, length, read=False, replies=0):
-        index, place, _ = self.peer.tell("grip", offset, length, int(read), replies)
+        index, place, number = self.peer.tell("grip", offset, length, int(read), replies)
+        self.number = max(self.number, int(number) - 1)  # batches and requests count together
         return int(index), place
 
     def headers(self, place, number=None):
@@ -140,6 +171,19 @@ class Session:
         path.write_text("".join(" ".join(str(word) for word in entry) + "\n" for entry in entries))
         (count,) = self.peer.tell("get", grip, int(ordered), replies, path)
         return [self.peer.line() for _ in range(int(count))]
+
+    def send(self, entries, grip, batch=1, first=0, ordered=False, replies=None, deadline=0):
+        """One BATCH message of entries (class Entry), which is not waited for. How many went into it."""
+        path = Path(self.folder) / "message"
+        path.write_text("".join(entry.line() for entry in entries))
+        replies = -(-len(entries) // 64) if replies is None else replies
+        (sent,) = self.peer.tell("send", grip, batch, first, int(ordered), replies, deadline, path)
+        return int(sent)
+
+    def results(self):
+        """Results that came since they were last asked for, in that order; and how many messages they were."""
+        count, messages = self.peer.tell("results")
+        return [Result(*self.peer.line()) for _ in range(int(count))], int(messages)
 
     def close(self):
         assert self.peer.end() == 0

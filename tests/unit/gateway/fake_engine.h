@@ -35,6 +35,7 @@ struct fake_later {
         struct fake_later *next;
         void (*run)(struct fake_later *later);
         void *arg, *thing;
+        struct lp_loop *loop;
         void (*fn)(void);
         int rv;
         bool flag;
@@ -67,6 +68,8 @@ static struct {
         uint64_t claimed_size;          /* of objects opened, 0: the truth */
         bool slow_reads;                /* each span has to be waited for */
         bool stall_reads;               /* and the first such wait sets hold */
+        uint8_t *(*memory)(size_t len); /* where an object's bytes lie while it is open; NULL: anywhere */
+        void (*memory_back)(uint8_t *bytes, size_t len);
         /* what the calls at the end of this file answer */
         int bucket_rv, list_rv, upload_rv, parts_rv, complete_rv, update_rv, delete_rv;
         struct eng_list_entry entries[4];
@@ -91,6 +94,8 @@ struct eng_get {
         bool waited;
         uint32_t crc;
         unsigned posted;                /* wakes under way */
+        unsigned held;                  /* spans that are not let go */
+        bool holding;
         bool closed;
 };
 
@@ -120,6 +125,7 @@ static struct fake_later *fake_later(void (*run)(struct fake_later *later), void
         later->msg.run = fake_run;
         later->run = run;
         later->arg = arg;
+        later->loop = fake.store.loop != NULL ? fake.store.loop : lp_self();
         return later;
 }
 
@@ -133,7 +139,7 @@ static void fake_post(struct fake_later *later)
         }
         pthread_mutex_unlock(&fake.lock);
         if (later != NULL)
-                lp_post(fake.store.loop, &later->msg);
+                lp_post(later->loop, &later->msg);
 }
 
 /* Any thread: lets what was held go, and holds no more. */
@@ -148,7 +154,7 @@ static void fake_release(void)
         pthread_mutex_unlock(&fake.lock);
         for (; later != NULL; later = next) {
                 next = later->next;
-                lp_post(fake.store.loop, &later->msg);
+                lp_post(later->loop, &later->msg);
         }
 }
 
@@ -209,6 +215,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.buckets[0] = (struct eng_bucket){.id = 1, .created_ms = 1000, .name = "bucket"};
         fake.hold = fake.slow_reads = fake.stall_reads = false;
         fake.open_rv = fake.commit_rv = fake.get_rv = 0;
+        fake.memory = NULL;
         fake.room = fake.span = 0;
         fake.write_rv = 0;
         fake.break_at = fake.claimed_size = 0;
@@ -289,7 +296,7 @@ static void run_open(struct fake_later *later)
         if (rv == 0) {
                 get = calloc(1, sizeof(*get));
                 get->copy = *o;
-                get->copy.bytes = malloc(o->object.size + 1);
+                get->copy.bytes = fake.memory != NULL ? fake.memory(o->object.size) : malloc(o->object.size + 1);
                 memcpy(get->copy.bytes, o->bytes, o->object.size);
                 get->copy.object.attrs.data = (const char *)get->copy.attrs;
                 if (fake.claimed_size != 0)
@@ -333,7 +340,10 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
 static void get_drop(struct eng_get *get)
 {
         if (get->closed && get->posted == 0) {
-                free(get->copy.bytes);
+                if (fake.memory != NULL)
+                        fake.memory_back(get->copy.bytes, get->copy.object.size);
+                else
+                        free(get->copy.bytes);
                 free(get);
         }
 }
@@ -371,6 +381,7 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
                 n = fake.span;
         *data = get->copy.bytes + get->at;
         *len = n;
+        get->held += get->holding;
         get->at += n;
         get->crc = era_crc32c(get->crc, *data, n);
         return 0;
@@ -387,14 +398,17 @@ uint32_t eng_get_crc32c(const struct eng_get *get)
 
 void eng_get_hold(struct eng_get *get)
 {
+        get->holding = true;
 }
 
 void eng_get_let_go(struct eng_get *get, const uint8_t *data)
 {
+        assert(get->held-- > 0 && data >= get->copy.bytes && data < get->copy.bytes + get->at);
 }
 
 void eng_get_close(struct eng_get *get)
 {
+        assert(get->held == 0);
         get->closed = true;
         fake_count(&fake.gets_open, -1);
         get_drop(get);

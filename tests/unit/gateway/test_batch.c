@@ -244,6 +244,26 @@ static void clients_that_go_away(void **state)
         close(fd);
 }
 
+/* Each entry is asked for by the user as he is then. */
+static void a_user_that_is_taken_away(void **state)
+{
+        const struct gw_credential other = {"OTHER", "secret"};
+        struct frame frames[256] = {0};
+        int fd = put_objects();
+        bool end;
+
+        fake_set_hold();
+        send_batch(fd, 100, true);
+        EVENTUALLY(fake_held() == 32); /* looked up already */
+        assert_int_equal(gw_credentials_set(site.gw, &other, 1), 0);
+        fake_release();
+        assert_int_equal(read_frames(fd, frames, &end), 100);
+        assert_true(end);
+        for (unsigned i = 0; i < 100; i++)
+                assert_int_equal(frames[i].result.status, i < KEYS ? 200 : i < 32 ? 404 : 403);
+        close(fd);
+}
+
 static void a_body_for_which_there_is_no_room(void **state)
 {
         const struct gw_limits limits = {.upload_memory = 64};
@@ -264,6 +284,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(a_failure_before_the_first_byte, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_failure_in_the_midst, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(clients_that_go_away, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(a_user_that_is_taken_away, site_setup, site_teardown),
                 cmocka_unit_test(a_body_for_which_there_is_no_room),
         };
 

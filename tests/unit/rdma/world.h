@@ -12,8 +12,10 @@
 #include "rdma.h"
 #include "rdma_client.h"
 
+#ifndef ARENA_SIZE
 #define ARENA_SIZE  (8u << 20)
 #define MEMORY_SIZE (64u << 10)
+#endif
 #define UNIT        (4u << 10)
 #define UNITS_MOST  16u
 #define OWNER       "AKIATEST"
@@ -199,9 +201,11 @@ static inline void on_batch(void *arg, struct rdx_batch *batch)
                 batch_entry(batch, batches_backwards ? count - 1 - i : i);
 }
 
+static void (*world_batch)(void *arg, struct rdx_batch *batch) = on_batch; /* of the next world_open() */
+
 /* ---- the server ----------------------------------------------------------------------------------- */
 
-static inline int world_open(uint64_t seed, const struct fake_options *fake, const struct rdx_limits *limits)
+static inline int world_open(uint64_t seed, const struct fake_options *how, const struct rdx_limits *limits)
 {
         struct lp_loop *loops[STEP_LOOPS] = {&step_loop[0], &step_loop[1]};
         struct rdx_endpoint_options endpoint = {.address = "10.0.0.1"};
@@ -210,12 +214,12 @@ static inline int world_open(uint64_t seed, const struct fake_options *fake, con
                                              .loop_count = STEP_LOOPS,
                                              .endpoints = &endpoint,
                                              .endpoint_count = 1,
-                                             .batch = on_batch};
+                                             .batch = world_batch};
         char why[200];
         int rv;
 
         step_start(seed);
-        fake_start(fake);
+        fake_start(how);
         if (limits != NULL)
                 options.limits = *limits;
         arena = aligned_alloc(4096, ARENA_SIZE);
