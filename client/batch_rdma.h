@@ -5,13 +5,14 @@
 #include "lane.h"
 #include "plan.h"
 
-#define MR_MESSAGE_OBJECT MR_GET_PART   /* what may be larger comes as ranges in parallel */
-#define MR_MESSAGE_WINDOW (64 * MR_MIB) /* from the first byte of its places to the last: what the server may write to meanwhile */
+#define MR_MESSAGE_OBJECT MR_GET_PART /* what may be larger comes as ranges in parallel */
+#define MR_MESSAGE_WINDOW                                                                                              \
+        (64 * MR_MIB) /* from the first byte of its places to the last: what the server may write to meanwhile */
 
 enum mr_message_state {
-        MR_MESSAGE_OPEN,     /* nothing has come that would stand; it may with the next message */
-        MR_MESSAGE_GOT,      /* the bytes are in their place, and are right */
-        MR_MESSAGE_FAILED,   /* for good: mr_message_error() */
+        MR_MESSAGE_OPEN,    /* nothing has come that would stand; it may with the next message */
+        MR_MESSAGE_GOT,     /* the bytes are in their place, and are right */
+        MR_MESSAGE_FAILED,  /* for good: mr_message_error() */
         MR_MESSAGE_DECLINED /* not over RDMA */
 };
 
