@@ -69,9 +69,9 @@ MICRO_BIN := $(O)/bench/micro
 LIBMILLRACE := $(O)/lib/libmillrace.so $(O)/lib/libmillrace.a $(O)/lib/pkgconfig/millrace.pc
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
-FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer
+FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_stress
 ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC) tests/rdma/peer.c)
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC) tests/rdma/peer.c tests/rdma/stress.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -173,6 +173,8 @@ $(O)/libfakerdma.so: $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC -shared -o $@ $(SRC_fakerdma)
 $(O)/rdma_peer: $(call obj,tests/rdma/peer.c) $(LIBS) $(LINKED_WITH)
+	$(call link)
+$(O)/rdma_stress: $(call obj,tests/rdma/stress.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)

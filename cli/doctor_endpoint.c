@@ -77,6 +77,22 @@ static void find_ready(struct cli_report *report, struct mr_client *client, cons
         mr_reply_free(&reply);
 }
 
+/* RDMA is a convenience: where it is asked for, its absence is to be mended; else it is worth a note. */
+static void find_rdma(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings)
+{
+        struct mr_rdma_report found;
+        struct mr_error err;
+
+        if (mr_probe_rdma(client, &found, &err) == 0)
+                cli_find(report, CLI_GOOD, "  RDMA", NULL, "from %s (%s) to %s:%u, rights %s, %u requests at once",
+                         found.device, found.link, found.address, found.port, found.rights, found.requests);
+        else
+                cli_find(report, settings->transport == MR_TRANSPORT_RDMA ? CLI_MEND : CLI_NOTE, "  RDMA",
+                         settings->transport == MR_TRANSPORT_RDMA ? "transport is rdma: requests fail"
+                                                                  : "everything goes over TCP",
+                         "none: %s", err.message);
+}
+
 void cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings)
 {
         struct mr_reply reply;
@@ -92,6 +108,8 @@ void cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, co
                          reply.status);
                 find_skew(report, &reply);
                 find_credentials(report, client, settings);
+                if (settings->transport != MR_TRANSPORT_TCP)
+                        find_rdma(report, client, settings);
                 mr_reply_free(&reply);
         }
         find_ready(report, client, settings);

@@ -150,6 +150,8 @@ int mr_place_take(struct mr_client *client, const struct mr_place *place, struct
         if (place->memory != NULL || place->offset > place->buffer->len ||
             place->len > place->buffer->len - place->offset)
                 return -EINVAL;
+        if (place->buffer->memory == NULL && place->buffer->client != client)
+                return -EINVAL;
         *memory = place->buffer->memory != NULL ? place->buffer->memory + place->offset : NULL;
         *buffer = place->buffer;
         atomic_fetch_add(&place->buffer->uses, 1);
@@ -165,4 +167,9 @@ void mr_buffer_put(struct mr_buffer *buffer)
 bool mr_buffer_unseen(const struct mr_buffer *buffer)
 {
         return buffer != NULL && buffer->memory == NULL && buffer->view == NULL;
+}
+
+struct mr_buffer *mr_buffer_of(const struct mr_client *client, struct mr_buffer *buffer)
+{
+        return buffer != NULL && buffer->client == client ? buffer : NULL;
 }

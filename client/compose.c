@@ -220,7 +220,7 @@ static int add_line(struct mr_composed *out, const char *name, const char *value
 
 /* What a request is signed with. owner: one call of mr_compose() */
 struct signing {
-        struct mr_key *key; /* of the user */
+        struct mr_key *key;             /* of the user */
         const char *access_key, *token; /* NULL: none */
         struct s3_signing_key derived;
         int64_t now_ms;

@@ -84,6 +84,8 @@ static uint64_t most(const struct mr_download *download)
                 return download->len;
         if (download->size >= 0)
                 return (uint64_t)download->size;
+        if (download->bound != 0)
+                return download->bound;
         return download->write == NULL ? download->room : UINT64_MAX;
 }
 
@@ -307,13 +309,14 @@ static int get_known(struct mr_download *download)
         if (download->write == NULL && want > download->room)
                 return mr_failure(&download->error, -EMSGSIZE, "the object's %llu bytes do not fit their place",
                                   (unsigned long long)size);
+        if (download->write != NULL) /* a place has its own bound */
+                download->bound = want;
         mr_etag_quote(download->if_match, download->info.etag);
         if (want <= part_size(download) || (download->if_match[0] == '\0' && download->version_id == NULL))
                 return want == size ? get_single(download, 0, 0, 0) : get_single(download, download->base, want, 0);
         mr_plan_download(want, part_size(download), &download->plan);
-        download->summed =
-                want == size && !download->unseen &&
-                mr_info_checksum(&download->info, false, &download->sum_kind, download->wanted);
+        download->summed = want == size && !download->unseen &&
+                           mr_info_checksum(&download->info, false, &download->sum_kind, download->wanted);
         return get_parts(download);
 }
 
@@ -373,6 +376,7 @@ static int attempt(struct mr_download *download)
 
         download->rv = 0;
         download->got = 0;
+        download->bound = 0;
         download->object_verified = false;
         atomic_store(&download->stop, false);
         download->if_match[0] = '\0';

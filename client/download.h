@@ -44,7 +44,8 @@ struct mr_download {
         char if_match[100];
         struct mr_request head;
         struct mr_plan plan;
-        uint64_t base; /* of the object: where what is wanted begins */
+        uint64_t base;  /* of the object: where what is wanted begins */
+        uint64_t bound; /* bytes that will come, once a HEAD has told; 0: it has not */
         bool summed;
         enum s3_checksum sum_kind;
         uint8_t wanted[S3_CHECKSUM_MAX];

@@ -6,7 +6,7 @@
 
 /* Of it; lanes come with the first lease. Any thread. */
 struct mr_fabric {
-        struct mr_client *client; /* constant */
+        struct mr_client *client;                 /* constant */
         _Atomic(struct mr_lane *) lane[MR_LANES]; /* written once, under the client's lock; read by signal handlers */
 
         pthread_mutex_t memory_lock; /* guards registrations: those of buffers, and the lanes' lists of them */

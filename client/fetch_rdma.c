@@ -277,7 +277,7 @@ static void answered(void *arg, struct mr_request *request, int rv)
         } else if (rv == 0) {
                 transfer->outcome = WRITTEN;
                 how = mr_response_header(response, "x-millrace-rdma-notices") != NULL ? MR_LEASE_NOTICED
-                                                                                     : MR_LEASE_QUIET;
+                                                                                      : MR_LEASE_QUIET;
                 if (how == MR_LEASE_QUIET && transfer->bytes > 0) /* bytes whose arrival nobody tells */
                         how = MR_LEASE_DOUBT;
         } else {
@@ -300,6 +300,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         transfer->rv = rv;
         if (rv != 0) {
                 fetch->error = lease->error;
+                fetch->error.http_status = 0; /* it was not this request that was answered so */
                 again_or_not(transfer, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
                 return;
         }
@@ -391,7 +392,8 @@ int mr_fetch_rdma(struct mr_client *client, struct mr_fetch *fetch)
 
         if (is_dmabuf(fetch) && fetch->buffer->view == NULL && !fetch->unseen)
                 return mr_failure(&fetch->error, -EOPNOTSUPP,
-                                  "bytes in this memory cannot be compared with their checksum here; MR_GET_UNVERIFIED takes them as they are");
+                                  "bytes in this memory cannot be compared with their checksum here; MR_GET_UNVERIFIED "
+                                  "takes them as they are");
         if (fetch->buffer == NULL && len > MR_BOUNCE_SLOT)
                 return mr_fetch_tcp(client, fetch);
         if (len == 0) /* no room, and no window has no bytes: whether it fits is asked over TCP */

@@ -306,6 +306,11 @@ int mr_lease_batch(struct mr_lease *lease, const struct rdx_client_batch *batch,
         return rdx_client_batch(lease->lane->session.rdx, &lease->grip, batch, entries, count, sent);
 }
 
+void mr_lease_describe(const struct mr_lease *lease, struct mr_rdma_report *out)
+{
+        mr_lane_session_describe(&lease->lane->session, out);
+}
+
 /* ---- waiting leases ------------------------------------------------------------------------------ */
 
 /* 0: granted; -EAGAIN: no room now; -ENOTCONN: the session is over; else the lease was refused. */

@@ -30,7 +30,7 @@ struct mr_session_key {
 
 /* What is known of a request when it is over. */
 enum mr_lease_end {
-        MR_LEASE_QUIET,   /* nothing was posted for it, or nothing is any more, and no notice comes: the answer says so, or it was never sent */
+        MR_LEASE_QUIET, /* nothing was posted for it, or nothing is any more, and no notice comes: the answer says so, or it was never sent */
         MR_LEASE_NOTICED, /* the answer names a notice, which is waited for */
         MR_LEASE_DOUBT,   /* nobody knows: all of the session is fenced */
         MR_LEASE_UNWANTED /* the same, since the caller gave it up: the session's end is no fault of anybody */
@@ -44,10 +44,12 @@ struct mr_lease {
         struct mr_buffer *buffer; /* in use by the caller (mr_place_take()) until the lease has ended */
         uint64_t offset, len;     /* len > 0 */
         bool read;                /* the server reads (PUT), else it writes */
-        bool insist;              /* also while the lane has given up for a time; else such a lease is refused at once */
-        unsigned replies;         /* of a BATCH message: how many RESULT messages may come, 1..RDX_REPLIES_MOST; 0: for a request over HTTP */
-        uint32_t delay_ms;        /* to be granted no sooner */
-        const atomic_bool *stop, *canceled; /* as in struct mr_request; may be NULL. Heeded while it waits, and by a BATCH */
+        bool insist; /* also while the lane has given up for a time; else such a lease is refused at once */
+        unsigned
+                replies; /* of a BATCH message: how many RESULT messages may come, 1..RDX_REPLIES_MOST; 0: for a request over HTTP */
+        uint32_t delay_ms; /* to be granted no sooner */
+        const atomic_bool *stop,
+                *canceled; /* as in struct mr_request; may be NULL. Heeded while it waits, and by a BATCH */
 
         /*
          * rv 0: place, number and key are set, and may be used until ended(). Else: -EOPNOTSUPP no RDMA here or there, -ECANCELED, -EACCES, and what
@@ -95,6 +97,9 @@ void mr_lease_over(struct mr_lease *lease, enum mr_lease_end how);
  */
 int mr_lease_batch(struct mr_lease *lease, const struct rdx_client_batch *batch, const struct rdx_entry *entries,
                    unsigned count, unsigned *sent);
+
+/* In granted(): what has granted it. */
+void mr_lease_describe(const struct mr_lease *lease, struct mr_rdma_report *out);
 
 /* ---- for fabric.c -------------------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
 #define LACKING_MS    300000 /* the endpoint has no RDMA */
 #define NO_DEVICE_MS  60000
 #define DENIED_MS     10000
-#define FAILED_MS     1000   /* and doubling */
+#define FAILED_MS     1000 /* and doubling */
 #define FAILED_MOST   60000
 #define MINUTE_MS     60000
 #define RENEW_MOST_MS 60000 /* before it expires, or a tenth of its life where that is less */
@@ -193,7 +193,10 @@ static int join(struct mr_lane_session *session, struct mr_error *err)
         if (rv == 0)
                 return 0;
         drop_link(session); /* the device may be gone, or the way to it */
-        return mr_failure(err, mr_client_canceled(session->client) ? -ECANCELED : rv == -ENODEV ? -EIO : rv,
+        return mr_failure(err,
+                          mr_client_canceled(session->client) ? -ECANCELED
+                          : rv == -ENODEV                     ? -EIO
+                                                              : rv,
                           "the RDMA connection to %s failed: %s", session->address,
                           rv == -EACCES ? "the other side is not the endpoint" : strerror(-rv));
 }
@@ -274,4 +277,17 @@ void mr_lane_session_close(struct mr_lane_session *session)
 {
         end(session);
         drop_link(session);
+}
+
+void mr_lane_session_describe(const struct mr_lane_session *session, struct mr_rdma_report *out)
+{
+        struct rdx_device_info info;
+
+        rdx_link_device(session->link, &info);
+        snprintf(out->device, sizeof(out->device), "%s", info.name);
+        snprintf(out->link, sizeof(out->link), "%s", info.link);
+        snprintf(out->address, sizeof(out->address), "%s", session->address);
+        out->port = session->port;
+        snprintf(out->rights, sizeof(out->rights), "%s", mr_rights_name(session->opened.grant.rights));
+        out->requests = session->opened.grant.requests;
 }

@@ -11,8 +11,8 @@
 
 /* How the lane waits, and what it wants to hear. */
 struct mr_lane_hooks {
-        void (*pause)(void *arg);                           /* as in struct mr_session_wait */
-        void (*wake)(void *arg);                            /* the same */
+        void (*pause)(void *arg);                            /* as in struct mr_session_wait */
+        void (*wake)(void *arg);                             /* the same */
         int (*wait)(void *arg, int fd, unsigned timeout_ms); /* as in struct rdx_client_events */
         void (*noticed)(void *arg, uint64_t number);
         void (*result)(void *arg, const struct rdx_client_result *result);
@@ -60,6 +60,8 @@ int64_t mr_lane_session_due(const struct mr_lane_session *session);
 void mr_lane_session_renew(struct mr_lane_session *session);
 /* It was fenced, and no right of it is open. our_will: no failure that counts. */
 void mr_lane_session_lost(struct mr_lane_session *session, bool our_will);
+/* While there is one. */
+void mr_lane_session_describe(const struct mr_lane_session *session, struct mr_rdma_report *out);
 /* At the lane's end. */
 void mr_lane_session_close(struct mr_lane_session *session);
 

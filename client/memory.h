@@ -22,7 +22,7 @@ struct mr_buffer {
         int fd;             /* of a dma-buf, with fd_offset; else -1 */
         uint64_t fd_offset;
 
-        atomic_uint uses; /* operations under way; any thread */
+        atomic_uint uses;                                       /* operations under way; any thread */
         _Atomic(struct mr_registration *) registered[MR_LANES]; /* written under the fabric's memory_lock */
 };
 

@@ -23,6 +23,7 @@ struct mr_multipart {
         struct mr_op texts; /* not begun: it holds the copies */
         struct mr_put_copy copy;
         struct mr_upload_run run;
+        enum mr_transport transport;
 
         /* guarded by lock */
         pthread_mutex_t lock;
@@ -37,14 +38,11 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
 
         if (rv != 0)
                 return rv;
-        rv = mr_put_transport(client, put->transport != MR_TRANSPORT_AUTO ? put->transport : client->settings.transport,
-                              NULL);
-        if (rv != 0)
-                return rv;
         upload = calloc(1, sizeof(*upload));
         if (upload == NULL)
                 return -ENOMEM;
         upload->client = client;
+        upload->transport = put->transport != MR_TRANSPORT_AUTO ? put->transport : client->settings.transport;
         pthread_mutex_init(&upload->lock, NULL);
         mr_upload_init(&upload->run, client, &upload->copy.head);
         rv = mr_put_copy_head(&upload->texts, put, &upload->copy);
@@ -63,7 +61,7 @@ static void part_ended(void *arg, struct mr_part_run *run, int rv)
         struct mr_result *result = &part->op.result;
 
         if (rv == 0) {
-                result->transport = MR_TRANSPORT_TCP;
+                result->transport = part->run.send.carried;
                 result->bytes = run->request.len;
         }
         result->error = run->error;
@@ -157,6 +155,8 @@ static int part_begin(struct mr_client *client, const void *arg, const struct mr
                 mr_op_abandon(op, 1);
                 return rv;
         }
+        if (rv == 0 && memory == NULL && upload->run.has_checksum) /* nobody here can sum what nobody here sees */
+                rv = -EOPNOTSUPP;
         if (rv != 0) {
                 mr_op_end(op, rv);
                 return 0;
@@ -166,6 +166,9 @@ static int part_begin(struct mr_client *client, const void *arg, const struct mr
         part->run.number = what->number;
         part->run.done = part_ended;
         part->run.done_arg = part;
+        part->run.send.transport = upload->transport;
+        part->run.send.buffer = mr_buffer_of(client, op->buffer);
+        part->run.send.buffer_at = what->place->offset;
         part->run.request.data = memory;
         part->run.request.len = what->place->len;
         part->run.request.canceled = &op->canceled;

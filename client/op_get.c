@@ -42,7 +42,7 @@ void mr_get_download(struct mr_op *op, const struct mr_get *get, char *memory, s
         out->restarts_max = RESTARTS;
         out->transport = get->transport != MR_TRANSPORT_AUTO ? get->transport : op->client->settings.transport;
         out->memory = memory;
-        out->buffer = buffer;
+        out->buffer = mr_buffer_of(op->client, buffer);
         out->buffer_at = get->place.offset;
         out->unseen = (get->flags & MR_GET_UNVERIFIED) != 0 && mr_buffer_unseen(buffer);
         out->room = get->place.len;

@@ -50,7 +50,7 @@ void mr_put_result(struct mr_op *op, int rv, const struct mr_put_done *done, con
         struct mr_result *result = &op->result;
 
         if (rv == 0) {
-                result->transport = MR_TRANSPORT_TCP;
+                result->transport = done->carried;
                 result->bytes = done->size;
                 result->object.size = done->size;
                 memcpy(result->object.etag, done->etag, sizeof(result->object.etag));
@@ -96,13 +96,14 @@ static int put_begin(struct mr_client *client, const void *what, const struct mr
                 mr_op_abandon(op, 1);
                 return rv;
         }
-        if (rv == 0)
-                rv = mr_put_transport(client, transport, &op->result.error);
         if (rv == 0) {
                 put->putting.client = client;
                 put->putting.head = &put->copy.head;
                 put->putting.data = memory;
                 put->putting.size = from->place.len;
+                put->putting.transport = transport;
+                put->putting.buffer = mr_buffer_of(client, op->buffer);
+                put->putting.buffer_at = from->place.offset;
                 put->putting.canceled = &op->canceled;
                 put->putting.done = put_ended;
                 put->putting.done_arg = put;

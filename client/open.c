@@ -147,7 +147,8 @@ static int take_numbers(const struct mr_options *options, struct mr_settings *se
                 return mr_failure(err, -EINVAL, "part_size is not 5 MiB to 5 GiB");
         if (options->sign_body > MR_SIGN_NEVER || options->checksum > MR_CHECKSUM_NONE ||
             options->transport > MR_TRANSPORT_RDMA || options->rdma_rights > 7)
-                return mr_failure(err, -EINVAL, "sign_body, checksum, transport or rdma_rights is none of those there are");
+                return mr_failure(err, -EINVAL,
+                                  "sign_body, checksum, transport or rdma_rights is none of those there are");
         for (size_t i = 0; i < sizeof(options->reserved) / sizeof(options->reserved[0]); i++)
                 if (options->reserved[i] != 0)
                         return mr_failure(err, -EINVAL, "the options were not zeroed, or are those of a later version");

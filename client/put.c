@@ -41,6 +41,7 @@ static void whole_done(void *arg, struct mr_request *request, int rv)
         putting->error = request->error;
         if (rv == 0) {
                 putting->result.size = request->len;
+                putting->result.carried = putting->send.carried;
                 mr_etag_copy(putting->result.etag, sizeof(putting->result.etag),
                              mr_response_header(&request->response, "etag"));
                 if (version != NULL)
@@ -66,14 +67,19 @@ static int put_whole(struct mr_putting *putting)
         request->fd = putting->fd;
         request->offset = putting->base;
         request->len = putting->size;
-        request->has_checksum = mr_put_checksum(putting->client, &request->checksum);
+        request->has_checksum = putting->run.has_checksum;
+        request->checksum = putting->run.checksum;
         request->progress = putting->progress;
         request->progress_arg = putting->progress_arg;
         request->canceled = putting->canceled;
         request->done = whole_done;
         request->done_arg = putting;
         mr_put_conditions(putting->head, request, putting->if_match);
-        rv = mr_request_start(putting->client, request);
+        putting->send = (struct mr_send){.request = request,
+                                         .transport = putting->transport,
+                                         .buffer = putting->buffer,
+                                         .buffer_at = putting->buffer_at};
+        rv = mr_send_start(putting->client, &putting->send);
         if (rv != 0)
                 putting->error = request->error;
         return rv;
@@ -99,6 +105,7 @@ static void closed(void *arg, int rv)
                 putting->rv = rv;
                 putting->error = putting->run.error;
                 putting->result = putting->run.result;
+                putting->result.carried = putting->by_tcp ? MR_TRANSPORT_TCP : MR_TRANSPORT_RDMA;
         }
         end(putting);
 }
@@ -142,6 +149,9 @@ static void part_start(struct mr_putting *putting, struct mr_putting_part *part)
                 request->data = putting->data + mr_plan_offset(&putting->plan, index);
         else
                 request->offset = putting->base + mr_plan_offset(&putting->plan, index);
+        part->run.send.transport = putting->transport;
+        part->run.send.buffer = putting->buffer;
+        part->run.send.buffer_at = putting->buffer_at + mr_plan_offset(&putting->plan, index);
         request->progress = putting->progress;
         request->progress_arg = putting->progress_arg;
         putting->next++;
@@ -163,6 +173,7 @@ static void part_done(void *arg, struct mr_part_run *run, int rv)
         pthread_mutex_lock(&putting->lock);
         if (rv != 0)
                 fail(putting, rv, &run->error);
+        putting->by_tcp = putting->by_tcp || run->send.carried != MR_TRANSPORT_RDMA;
         putting->flying--;
         part_start(putting, part);
         failed = putting->rv != 0;
@@ -205,9 +216,20 @@ static void created(void *arg, int rv)
                 finish(putting);
 }
 
+/* What is not registered goes by way of slots, where RDMA is asked for. */
+static uint64_t part_size(const struct mr_putting *putting)
+{
+        uint64_t wanted = putting->client->settings.part_size;
+
+        if (putting->transport != MR_TRANSPORT_RDMA || putting->buffer != NULL ||
+            putting->size / MR_BOUNCE_SLOT >= MR_PARTS_MAX)
+                return wanted;
+        return wanted == 0 || wanted > MR_BOUNCE_SLOT ? MR_BOUNCE_SLOT : wanted;
+}
+
 int mr_putting_start(struct mr_putting *putting)
 {
-        int rv = mr_plan_upload(putting->size, putting->client->settings.part_size, &putting->plan);
+        int rv = mr_plan_upload(putting->size, part_size(putting), &putting->plan);
 
         if (rv != 0)
                 return mr_failure(&putting->error, rv, "an object of %llu bytes is larger than S3 allows",
@@ -215,6 +237,8 @@ int mr_putting_start(struct mr_putting *putting)
         pthread_mutex_init(&putting->lock, NULL);
         mr_upload_init(&putting->run, putting->client, putting->head);
         putting->run.canceled = putting->canceled;
+        if (putting->buffer != NULL && putting->data == NULL) /* a dma-buf */
+                putting->run.has_checksum = false;            /* nobody here can sum what nobody here sees */
         if (putting->plan.parts == 0) {
                 rv = put_whole(putting);
         } else {

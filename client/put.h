@@ -14,6 +14,10 @@ struct mr_putting {
         const char *data; /* size bytes, or, where it is NULL, those of fd from base */
         int fd;
         uint64_t base, size;
+        enum mr_transport transport;
+        struct mr_buffer
+                *buffer; /* where data is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no data */
+        uint64_t buffer_at;
         mr_progress_fn progress;
         void *progress_arg;
         const atomic_bool *canceled;                                 /* as in struct mr_request */
@@ -26,6 +30,7 @@ struct mr_putting {
 
         /* private to put.c */
         struct mr_request whole;
+        struct mr_send send;
         char *names, if_match[100];
         struct mr_upload_run run;
         struct mr_plan plan;
@@ -34,7 +39,8 @@ struct mr_putting {
         struct mr_putting_part *part;
         uint32_t next;
         unsigned flying;
-        int rv; /* the first failure */
+        bool by_tcp; /* a part of it */
+        int rv;      /* the first failure */
 };
 
 /* 0: done() will be called, perhaps before this returns; else nothing was begun and error is filled. */

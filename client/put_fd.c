@@ -44,6 +44,7 @@ static int put_bytes(struct mr_client *client, const struct mr_put_fd *put, cons
                 return mr_failure_errno(err, -ENOMEM);
         putting->client = client;
         putting->head = &head;
+        putting->transport = client->settings.transport;
         putting->data = data;
         putting->fd = put->fd;
         putting->base = base;
@@ -212,6 +213,7 @@ static int piece_send(struct stream *stream, struct piece *piece)
         piece->part.request.data = piece->data;
         piece->part.request.len = piece->len;
         piece->part.request.fd = -1;
+        piece->part.send.transport = stream->client->settings.transport;
         piece->part.request.progress = stream->put->progress;
         piece->part.request.progress_arg = stream->put->progress_arg;
         piece->part.done = piece_done;
@@ -348,9 +350,6 @@ int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_p
         if (err == NULL)
                 err = &ignored;
         memset(out, 0, sizeof(*out));
-        rv = mr_put_transport(client, client->settings.transport, err);
-        if (rv != 0)
-                return rv;
         if (fstat(put->fd, &st) != 0)
                 return mr_failure(err, -errno, "%s", strerror(errno));
         if (S_ISDIR(st.st_mode))

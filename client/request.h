@@ -46,14 +46,14 @@ struct mr_request {
         struct mr_pair header[MR_HEADERS_MAX];
         unsigned header_count;
 
-        const char *admin_path;      /* instead of bucket and key: a path of the admin listener */
-        bool unsigned_request, once; /* no signature; no retries, and any answer will do */
-        bool single;                 /* no retries: the caller does that */
-        unsigned limit_ms;           /* of an attempt as a whole; 0: none */
+        const char *admin_path;               /* instead of bucket and key: a path of the admin listener */
+        bool unsigned_request, once;          /* no signature; no retries, and any answer will do */
+        bool single;                          /* no retries: the caller does that */
+        unsigned limit_ms;                    /* of an attempt as a whole; 0: none */
         const struct mr_session_key *session; /* signed by this RDMA session's key instead of the user's; may be NULL */
-        struct mr_signed *signed_by; /* gets what signed it; may be NULL */
-        bool signed_body;            /* whatever the settings say */
-        bool urgent;                 /* also when the client was canceled */
+        struct mr_signed *signed_by;          /* gets what signed it; may be NULL */
+        bool signed_body;                     /* whatever the settings say */
+        bool urgent;                          /* also when the client was canceled */
         const atomic_bool *stop,
                 *canceled; /* set by others, who then call mr_core_wake(): end the request with -ECANCELED; may be NULL. stop: by
                                                something that failed beside it; canceled: by the program */

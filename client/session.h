@@ -11,9 +11,9 @@ struct mr_session {
         struct rdx_grant grant; /* address refers to the text below */
         char address[64];
         char id[2 * RDX_ID_LEN + 1];
-        int64_t expires_ms;       /* monotonic; never after the credentials' end */
-        uint64_t generation;      /* of the credentials */
-        uint64_t window_bytes;    /* the longest window */
+        int64_t expires_ms;    /* monotonic; never after the credentials' end */
+        uint64_t generation;   /* of the credentials */
+        uint64_t window_bytes; /* the longest window */
 };
 
 /* How its caller waits for an answer. */

@@ -33,14 +33,6 @@ bool mr_put_checksum(const struct mr_client *client, enum s3_checksum *out)
         return false;
 }
 
-int mr_put_transport(const struct mr_client *client, enum mr_transport transport, struct mr_error *err)
-{
-        /* a client has no session by which RDMA could */
-        if (transport == MR_TRANSPORT_RDMA)
-                return mr_failure(err, -EOPNOTSUPP, "there is no RDMA session with this endpoint");
-        return 0;
-}
-
 int mr_put_headers(const struct mr_put_head *head, struct mr_request *request, char names[MR_META_NAMES])
 {
         size_t used = 0;
@@ -225,7 +217,8 @@ int mr_part_start(struct mr_part_run *part)
         request->done_arg = part;
         mr_request_query(request, "partNumber", part->number_text);
         mr_request_query(request, "uploadId", run->id);
-        rv = mr_request_start(run->client, request);
+        part->send.request = request;
+        rv = mr_send_start(run->client, &part->send);
         if (rv != 0)
                 part->error = request->error;
         return rv;

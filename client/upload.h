@@ -3,6 +3,7 @@
 #define CLIENT_UPLOAD_H
 
 #include "request.h"
+#include "send.h"
 
 #define MR_UPLOAD_ID_MAX 2048
 #define MR_META_NAMES    (16u << 10)
@@ -21,6 +22,7 @@ struct mr_put_done {
         uint64_t size;
         unsigned parts; /* 0: one PUT */
         char etag[96], version_id[128];
+        enum mr_transport carried; /* RDMA: all of its bytes */
 };
 
 /* Sets the headers of a PUT or of a new upload. names is the buffer their names lie in; it lives as long as the request. -E2BIG. */
@@ -29,9 +31,6 @@ int mr_put_headers(const struct mr_put_head *head, struct mr_request *request, c
 void mr_put_conditions(const struct mr_put_head *head, struct mr_request *request, char quoted[100]);
 /* The checksum that settings ask for; false: none. */
 bool mr_put_checksum(const struct mr_client *client, enum s3_checksum *out);
-
-/* Can a PUT go by this transport? -EOPNOTSUPP: no; err is filled. */
-int mr_put_transport(const struct mr_client *client, enum mr_transport transport, struct mr_error *err);
 
 /* What completing needs to know of a part. */
 struct mr_part {
@@ -84,6 +83,7 @@ struct mr_part_run {
         struct mr_upload_run *run;
         uint32_t number;           /* from 1 */
         struct mr_request request; /* its canceled, where it is set, is the part's own */
+        struct mr_send send;       /* its transport and buffer are set with the body */
         char number_text[16];
         struct mr_error error;
         void (*done)(void *arg, struct mr_part_run *part, int rv);

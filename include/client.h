@@ -26,7 +26,8 @@ struct mr_settings {
         unsigned stall_timeout_s;   /* no byte moves for this long: the attempt has failed; 1..3,600 */
         uint64_t part_size;         /* bytes, 5 MiB..5 GiB; 0: chosen by the object's size, 8-64 MiB */
         unsigned rdma_rights;       /* as in struct mr_options */
-        char test_rdma_driver[1024]; /* a transport without hardware, loaded in place of verbs: for tests and measurements; "": verbs */
+        char test_rdma_driver
+                [1024]; /* a transport without hardware, loaded in place of verbs: for tests and measurements; "": verbs */
 };
 
 void mr_settings_default(struct mr_settings *settings);
@@ -146,6 +147,15 @@ int mr_admin(struct mr_client *client, const char *method, const char *path, con
              struct mr_reply *out, struct mr_error *err);
 /* One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for any answer. */
 int mr_probe_endpoint(struct mr_client *client, struct mr_reply *out, struct mr_error *err);
+/* How RDMA would carry this client's bytes: opens a session, if there is none. Else why not. */
+struct mr_rdma_report {
+        char device[64], link[24]; /* of this machine */
+        char address[64];          /* of the endpoint */
+        uint16_t port;
+        char rights[16];   /* "window2", "window1", "region" */
+        unsigned requests; /* at once */
+};
+int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct mr_error *err);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);
 
 #endif

@@ -107,9 +107,11 @@ struct mr_options {
         unsigned connect_timeout_s; /* 1..300; default 10 */
         unsigned stall_timeout_s;   /* no byte moves for this long: the attempt has failed; 1..3,600; default 60 */
         uint64_t part_size; /* bytes, 5 MiB..5 GiB; default: chosen by the object's size, 8-64 MiB; of a GET 8 MiB */
-        unsigned rdma_rights; /* how narrow the server's rights to memory are, a mask: 1 type 2 windows, 2 type 1 windows, 4 whole buffers; default: windows
+        unsigned
+                rdma_rights; /* how narrow the server's rights to memory are, a mask: 1 type 2 windows, 2 type 1 windows, 4 whole buffers; default: windows
                                  where the device has them */
-        const char *test_rdma_driver; /* a transport without hardware, loaded in place of verbs: for tests and measurements */
+        const char *
+                test_rdma_driver; /* a transport without hardware, loaded in place of verbs: for tests and measurements */
         uint64_t reserved[6];
 };
 
@@ -240,7 +242,8 @@ MR_API void mr_cancel(struct mr_client *client, uint64_t op);
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
-#define MR_GET_UNVERIFIED 1u /* bytes that the CPU cannot see, in a dma-buf that cannot be mapped, are taken as they come; else -EOPNOTSUPP */
+/* Bytes that the CPU cannot see, in a dma-buf that cannot be mapped, are taken as they come; else such a read is -EOPNOTSUPP. */
+#define MR_GET_UNVERIFIED 1u
 
 struct mr_get {
         const char *bucket, *key;

@@ -5,6 +5,7 @@ import ctypes
 from typing import Any, NamedTuple
 
 from ._millrace import ffi
+from .pool import registered
 
 
 class Memory(NamedTuple):
@@ -12,7 +13,7 @@ class Memory(NamedTuple):
     address: Any  # cffi: char *
     size: int
     owner: Any
-    slab: Any = None  # of the pool: the registered buffer and the offset in it, instead of the address
+    slab: Any = None  # of a pool: its client, the registered buffer, and the offset in it
 
 
 class _DLDevice(ctypes.Structure):
@@ -109,10 +110,13 @@ def memory_of(thing: Any, writable: bool) -> Memory:
     return Memory(ffi.cast("char *", export.buffer.buf), view.nbytes, export, getattr(thing, "millrace_slab", None))
 
 
-def set_place(place: Any, memory: Memory) -> None:
-    """Of a struct mr_place."""
-    if memory.slab is not None:
-        place.buffer, place.offset = memory.slab
+def set_place(place: Any, memory: Memory, handle: Any) -> None:
+    """Of a struct mr_place, for this client."""
+    slab = memory.slab[1:] if memory.slab is not None and memory.slab[0] == handle else None
+    if slab is None and memory.size > 0:
+        slab = registered(handle, int(ffi.cast("uintptr_t", memory.address)), memory.size)
+    if slab is not None:
+        place.buffer, place.offset = slab
     else:
         place.memory = memory.address
     place.len = memory.size

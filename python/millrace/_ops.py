@@ -48,7 +48,7 @@ class Strings:
         return made
 
 
-def fill_get(out: Any, strings: Strings, get: Get, memory: Memory, transport: str) -> None:
+def fill_get(handle: Any, out: Any, strings: Strings, get: Get, memory: Memory, transport: str) -> None:
     if get.offset < 0 or (get.length is not None and get.length < 0) or (get.suffix is not None and get.suffix < 0):
         raise ValueError("offset, length and suffix are not negative")
     if get.suffix is not None and (get.offset != 0 or get.length is not None):
@@ -60,7 +60,7 @@ def fill_get(out: Any, strings: Strings, get: Get, memory: Memory, transport: st
     out.offset = get.offset
     out.len = get.length or 0
     out.last = get.suffix or 0
-    set_place(out.place, memory)
+    set_place(out.place, memory, handle)
     out.transport = TRANSPORTS[transport]
 
 
@@ -76,7 +76,7 @@ def nothing_wanted(get: Get) -> bool:
 def get_into(handle: Any, get: Get, transport: str) -> Operation:
     strings, memory = Strings(), memory_of(get.into, writable=True)
     request = ffi.new("struct mr_get *")
-    fill_get(request, strings, get, memory, transport)
+    fill_get(handle, request, strings, get, memory, transport)
     where = f"{get.bucket}/{get.key}"
 
     def finish(result: Any) -> GetResult:
@@ -97,7 +97,7 @@ def get_batch(handle: Any, gets: List[Get], transport: str) -> Operation:
     for i, get in enumerate(gets):
         memory = memory_of(get.into, writable=True)
         memories.append(memory)
-        fill_get(requests[i], strings, get, memory, transport)
+        fill_get(handle, requests[i], strings, get, memory, transport)
         requests[i].bucket = bucket_of.setdefault(get.bucket, requests[i].bucket)
     batch = ffi.new("struct mr_batch *", {"gets": requests, "count": len(gets), "got": got, "each": False})
 
@@ -130,7 +130,7 @@ def _put_result(where: str) -> Callable[[Any], PutResult]:
     def finish(result: Any) -> PutResult:
         if result.code != 0:
             raise error_from(result.error, result.code, where)
-        return PutResult(result.bytes, text(result.object.etag), text(result.object.version_id))
+        return PutResult(result.bytes, text(result.object.etag), text(result.object.version_id), _TRANSPORT_NAMES[result.transport])
     return finish
 
 
@@ -138,15 +138,15 @@ def put(handle: Any, bucket: str, key: str, data: Any, content_type: Optional[st
         if_none_match: bool, if_match: Optional[str], transport: str) -> Operation:
     strings, memory = Strings(), memory_of(data, writable=False)
     request = put_request(strings, bucket, key, content_type, metadata, if_none_match, if_match, transport)
-    set_place(request.place, memory)
+    set_place(request.place, memory, handle)
     return Operation(lambda queue, tag, op: lib.mr_put_start(handle, request, queue, tag, op), _put_result(f"{bucket}/{key}"),
                      (strings, memory, request))
 
 
-def part(upload: Any, number: int, data: Any, where: str) -> Operation:
+def part(handle: Any, upload: Any, number: int, data: Any, where: str) -> Operation:
     memory = memory_of(data, writable=False)
     place = ffi.new("struct mr_place *")
-    set_place(place, memory)
+    set_place(place, memory, handle)
     return Operation(lambda queue, tag, op: lib.mr_multipart_part_start(upload, number, place, queue, tag, op), _put_result(where),
                      (memory, place))
 

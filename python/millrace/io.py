@@ -238,7 +238,8 @@ class ObjectWriter(io.RawIOBase):
             self._settle()
         self._number += 1
         data, self._buffer = self._buffer, bytearray()
-        self._flights.begin(self._number, _ops.part(self._upload, self._number, data, f"{self.bucket}/{self.key}"))
+        handle = self._client._handle().client  # pylint: disable=protected-access
+        self._flights.begin(self._number, _ops.part(handle, self._upload, self._number, data, f"{self.bucket}/{self.key}"))
 
     # ---- as a file ------------------------------------------------------------------------------------------
 

@@ -5,12 +5,21 @@ import ctypes
 import mmap
 import threading
 import weakref
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ._millrace import ffi, lib
 from .errors import error_of
 
 _SMALLEST, _SLAB = 4096, 16 << 20
+_pools: "weakref.WeakSet[BufferPool]" = weakref.WeakSet()
+
+
+def registered(handle: Any, address: int, size: int) -> Optional[Tuple[Any, int]]:
+    """The registered buffer of this client, and the offset in it, where memory of the pool lies: as an array or a tensor it does not say so itself."""
+    for pool in list(_pools):
+        if pool.belongs_to(handle):
+            return pool.find(address, size)
+    return None
 
 
 class BufferPool:
@@ -24,7 +33,18 @@ class BufferPool:
         self._held = 0
         self._free: Dict[int, List[Tuple[int, int]]] = {}  # by size: slab and offset
         self._slabs: List[Tuple[mmap.mmap, Any]] = []
+        self._bounds: List[Tuple[int, int, Any]] = []  # of slabs: address, length, registered buffer
         self._lock = threading.RLock()  # a piece may go back while one is taken: the garbage collector runs anywhere
+        _pools.add(self)
+
+    def belongs_to(self, handle: Any) -> bool:
+        return self._handle == handle
+
+    def find(self, address: int, size: int) -> Optional[Tuple[Any, int]]:
+        for start, length, buffer in self._bounds:
+            if start <= address and address + size <= start + length:
+                return buffer, address - start
+        return None
 
     def take(self, size: int) -> Any:
         """Writable memory of size bytes, with the buffer protocol."""
@@ -34,23 +54,25 @@ class BufferPool:
             if not free and not self._grow(rounded, free):
                 return (ctypes.c_ubyte * size)()
             slab, offset = free.pop()
-        memory, registered = self._slabs[slab]
+        memory, buffer = self._slabs[slab]
         piece = (ctypes.c_ubyte * size).from_buffer(memory, offset)
-        piece.millrace_slab = (registered, offset)
+        piece.millrace_slab = (self._handle, buffer, offset)
         weakref.finalize(piece, self._put, rounded, (slab, offset)).atexit = False
         return piece
 
     def _grow(self, rounded: int, free: List[Tuple[int, int]]) -> bool:
-        if rounded > _SLAB or self._held + _SLAB > self._limit:
+        slab = max(rounded, _SLAB)
+        if self._held + slab > self._limit:
             return False
-        memory, out = mmap.mmap(-1, _SLAB), ffi.new("struct mr_buffer **")
+        memory, out = mmap.mmap(-1, slab), ffi.new("struct mr_buffer **")
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        rv = lib.mr_buffer_register(self._handle, ffi.cast("void *", address), _SLAB, out)
+        rv = lib.mr_buffer_register(self._handle, ffi.cast("void *", address), slab, out)
         if rv != 0:
             raise error_of(rv)
         self._slabs.append((memory, out[0]))
-        self._held += _SLAB
-        free.extend((len(self._slabs) - 1, at) for at in range(_SLAB - rounded, -1, -rounded))
+        self._bounds.append((address, slab, out[0]))
+        self._held += slab
+        free.extend((len(self._slabs) - 1, at) for at in range(slab - rounded, -1, -rounded))
         return True
 
     def _put(self, rounded: int, place: Tuple[int, int]) -> None:
@@ -60,7 +82,8 @@ class BufferPool:
     def close(self) -> None:
         """Gives the registrations up; pieces that are held stay valid memory."""
         with self._lock:
-            for _, registered in self._slabs:
-                lib.mr_buffer_free(registered)
+            for _, buffer in self._slabs:
+                lib.mr_buffer_free(buffer)
             self._limit = 0
+            self._bounds = []
             self._free = {size: [] for size in self._free}

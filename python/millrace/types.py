@@ -66,6 +66,7 @@ class PutResult:
     bytes: int
     etag: str
     version_id: str = ""
+    transport: str = ""             # that carried them: "tcp", "rdma"
 
 
 @dataclass

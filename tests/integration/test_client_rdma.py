@@ -1,15 +1,21 @@
 """The client library's RDMA against the real daemon, over the fake transport: what RDMA carries, what TCP carries instead, and what neither may do."""
 import contextlib
+import json
 import os
 import random
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
+import numpy
 import pytest
 
 from tests.conftest import SEED
+from tests.support.checksums import checksum
+from tests.support.daemon import BUILD, CLI, Daemon, sanitizer_environment
+from tests.support.editing_proxy import EditingProxy, header, replaced, without
 from tests.support.rdma import DRIVER, rdma_daemon
 
 millrace = pytest.importorskip("millrace")
@@ -20,14 +26,17 @@ SIZES = {"none": 0, "one": 1, "small": 10 * KIB, "inline": 128 * KIB, "large": 3
 
 
 def client_of(daemon, **options):
+    if options.get("transport", "rdma") != "tcp" and BUILD.name in ("asan", "tsan"):
+        pytest.skip("a sanitizer's driver cannot be loaded into Python")
     options = {"transport": "rdma", "region": "us-east-1", "test_rdma_driver": str(DRIVER), "connect_timeout": 30, **options}
-    return millrace.Client(daemon.endpoint, access_key=daemon.access_key, secret_key=daemon.secret_key, **options)
+    return millrace.Client(options.pop("endpoint", daemon.endpoint), access_key=daemon.access_key, secret_key=daemon.secret_key, **options)
 
 
 @contextlib.contextmanager
 def another(**how):
     """A daemon of the test's own: its fabric is this process's meanwhile."""
-    with rdma_daemon(**how).start() as daemon:
+    daemon = rdma_daemon(**how)
+    with daemon.start():
         before, os.environ["MILLRACE_FAKE_RDMA"] = os.environ["MILLRACE_FAKE_RDMA"], daemon.sockets
         try:
             yield daemon
@@ -125,6 +134,20 @@ def test_memory_that_is_not_registered_is_bounced(site, client):
     run_all([lambda: one("big")] * 6)
 
 
+def test_arrays_and_tensors_of_the_pool_are_registered(site):
+    data = site.objects["units"]
+    with client_of(site, transport="auto") as client, client_of(site, transport="auto") as other:
+        array = numpy.frombuffer(client.buffer(len(data)), dtype=numpy.uint8)
+        assert client.get_into("samples", "units", array).transport == "rdma" and array.tobytes() == data
+        array[:] = 0
+        assert client.get_into("samples", "units", array[5:1 << 20], length=(1 << 20) - 5).transport == "rdma"
+        assert array[5:1 << 20].tobytes() == data[:(1 << 20) - 5] and not array[:5].any() and not array[1 << 20:].any()
+        assert other.get_into("samples", "units", array).transport == "tcp" and array.tobytes() == data  # it is not that one's
+        torch = pytest.importorskip("torch")
+        tensor = torch.frombuffer(client.buffer(len(data)), dtype=torch.uint8)
+        assert client.get_into("samples", "units", tensor).transport == "rdma" and tensor.numpy().tobytes() == data
+
+
 def run_all(jobs):
     failed = []
 
@@ -151,7 +174,7 @@ def test_many_threads_share_a_session(site, client):
 
 
 def test_a_batch_of_registered_memory(site, client):
-    gets = [millrace.Get("samples", name) for name in ("small", "inline", "units", "absent", "large")]
+    gets = [millrace.Get("samples", name, length=SIZES.get(name, 10)) for name in ("small", "inline", "units", "absent", "large")]
     results = client.get_batch(gets)
     for get, result in zip(gets, results):
         if get.key == "absent":
@@ -160,11 +183,48 @@ def test_a_batch_of_registered_memory(site, client):
             assert bytes(result.data) == site.objects[get.key] and result.transport == "rdma"
 
 
+# ---- what goes ---------------------------------------------------------------------------------------------------------
+
+def test_uploads(site, client):
+    """Whole ones and those in parts, from registered memory and from other."""
+    for name, data in site.objects.items():
+        memory = client.buffer(len(data))
+        memoryview(memory).cast("B")[:] = data
+        before = metric(site, "millrace_rdma_read_bytes_total")
+        put = client.put("samples", "new/" + name, memory)
+        assert put.bytes == len(data) and put.transport == ("rdma" if data else "tcp"), name
+        assert metric(site, "millrace_rdma_read_bytes_total") - before == len(data), name
+        assert client.get("samples", "new/" + name, transport="tcp") == data
+    before = metric(site, "millrace_rdma_read_bytes_total")
+    assert client.put("samples", "new/big", site.objects["big"]).bytes == len(site.objects["big"])
+    assert metric(site, "millrace_rdma_read_bytes_total") - before == len(site.objects["big"])
+    assert client.get("samples", "new/big", transport="tcp") == site.objects["big"]
+    with pytest.raises(millrace.PreconditionFailed):
+        client.put("samples", "new/big", memory, if_none_match=True)
+
+
+@pytest.mark.parametrize("rights", [1, 2, 4])
+def test_threads_that_cancel(site, rights):
+    """Canceled in mid-transfer, again and again: bytes are right, and none outside the windows is touched."""
+    size = 8 * MIB
+    with client_of(site, transport="tcp") as client:
+        whole = numpy.arange(size, dtype=numpy.uint64)
+        whole = ((whole * numpy.uint64(2654435761)) >> numpy.uint64(11)).astype(numpy.uint8)
+        client.put("samples", "pattern", whole)
+    rounds = 25 if BUILD.name in ("asan", "tsan") else 100
+    ended = subprocess.run([str(BUILD / "rdma_stress"), site.endpoint, site.access_key, site.secret_key, str(DRIVER), "samples", "pattern",
+                            str(size), str(rights), str(SEED % 100000), str(rounds)], capture_output=True, text=True, timeout=600,
+                           env={**os.environ, **sanitizer_environment()}, check=False)
+    print(ended.stdout, ended.stderr)
+    assert ended.returncode == 0 and " wrong 0" in ended.stdout
+    assert "WARNING: ThreadSanitizer" not in ended.stderr
+
+
 # ---- what AUTO makes of it ---------------------------------------------------------------------------------------------
 
 def test_auto_takes_rdma_for_large_registered_memory(site):
     with client_of(site, transport="auto") as client:
-        got(client, site, "big", "rdma")
+        got(client, site, "units", "rdma")
         got(client, site, "large", "rdma")
         got(client, site, "small", "tcp")
         memory = bytearray(len(site.objects["big"]))
@@ -174,7 +234,7 @@ def test_auto_takes_rdma_for_large_registered_memory(site):
 
 
 def test_an_endpoint_without_rdma(site):
-    with another(settings={"rdma_listen": ""}) as daemon:
+    with Daemon().start() as daemon:
         with client_of(daemon, transport="auto") as client:
             client.create_bucket("samples")
             client.put("samples", "big", site.objects["big"])
@@ -302,3 +362,202 @@ def test_sessions_end_with_their_client(site):
         got(client, site, "small")
         assert metric(site, "millrace_rdma_sessions") == 1
     eventually(lambda: metric(site, "millrace_rdma_sessions") == 0)
+
+
+# ---- an endpoint that says wrong things ----------------------------------------------------------------------------------
+
+def by_rdma(lines):
+    return header(lines, "x-millrace-transport") == "rdma"
+
+
+class Edits:
+    """Applies an edit to the first so many answers to GETs that RDMA has carried."""
+
+    def __init__(self, edit, times=10 ** 9):
+        self.edit = edit
+        self.left = times
+        self.done = 0
+        self.lock = threading.Lock()
+
+    def __call__(self, request, lines, body):
+        with self.lock:
+            if not (request[0].startswith(b"GET") and by_rdma(lines)) or self.left == 0:
+                return lines, body
+            self.left -= 1
+            self.done += 1
+        return self.edit(lines, body)
+
+
+EDITS = {
+    "crc": lambda lines, body: (replaced(lines, "x-millrace-crc32c", "AAAAAA=="), body),
+    "no-crc": lambda lines, body: (without(lines, "x-millrace-crc32c"), body),
+    "bytes": lambda lines, body: (replaced(lines, "x-millrace-rdma-bytes", "7"), body),
+    "more-bytes": lambda lines, body: (replaced(lines, "x-millrace-rdma-bytes", str(1 << 40)), body),
+    "no-transport": lambda lines, body: (without(lines, "x-millrace-transport"), body),
+    "no-notices": lambda lines, body: (without(lines, "x-millrace-rdma-notices"), body),
+    "lost": lambda lines, body: None,
+    "unknown-session": lambda lines, body: ([b"HTTP/1.1 403 Forbidden", b"x-millrace-rdma-posted: none", b"Content-Length: 56"],
+                                            b"<Error><Code>InvalidAccessKeyId</Code></Error>".ljust(56)),
+    "repeated": lambda lines, body: ([b"HTTP/1.1 409 Conflict", b"x-millrace-rdma-posted: none", b"Content-Length: 56"],
+                                     b"<Error><Code>RDMARequestRepeated</Code></Error>".ljust(56)),
+    "failed": lambda lines, body: ([b"HTTP/1.1 500 Failed", b"Content-Length: 0"], b""),
+}
+
+
+@pytest.mark.parametrize("name", list(EDITS))
+def test_one_wrong_answer_is_made_good(site, name):
+    edits = Edits(EDITS[name], 1)
+    with EditingProxy(site.host, site.port, after=edits) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        got(client, site, "units")
+        assert edits.done == 1
+        got(client, site, "units")
+
+
+@pytest.mark.parametrize("name", list(EDITS))
+def test_wrong_answers_without_end(site, name):
+    """TCP carries the bytes where that is left to the client; else it fails, and says of what."""
+    edits = Edits(EDITS[name])
+    with EditingProxy(site.host, site.port, after=edits) as proxy:
+        with client_of(site, endpoint=proxy.endpoint, transport="auto") as client:
+            got(client, site, "units", "tcp")
+            assert edits.done > 0
+        with client_of(site, endpoint=proxy.endpoint, attempts=2) as client:
+            with pytest.raises(millrace.MillraceError):
+                client.get("samples", "units")
+
+
+def test_what_is_declined_comes_in_the_body(site):
+    data = site.objects["units"]
+    crc = checksum("CRC32C", data).encode()
+
+    def decline(request):
+        if not header(request, "x-millrace-rdma-window"):
+            return None
+        if request[0].startswith(b"PUT"):
+            text = b"<Error><Code>RDMADeclined</Code></Error>"
+            return [b"HTTP/1.1 501 Declined", b"x-millrace-rdma-posted: none", b"x-millrace-rdma-declined: off",
+                    b"Content-Length: %d" % len(text)], text
+        return [b"HTTP/1.1 200 OK", b"x-millrace-transport: tcp", b"x-millrace-rdma-declined: off", b'ETag: "e"', b"x-millrace-crc32c: " + crc,
+                b"Content-Length: %d" % len(data)], data
+
+    with EditingProxy(site.host, site.port, before=decline) as proxy:
+        for transport in ("auto", "rdma"):
+            with client_of(site, endpoint=proxy.endpoint, transport=transport) as client:
+                before = metric(site, "millrace_rdma_sessions_opened_total")
+                got(client, site, "units", "tcp")
+                got(client, site, "units", "tcp")
+                memory = client.buffer(len(data))
+                memoryview(memory).cast("B")[:] = data
+                client.put("samples", "declined", memory)
+                assert client.get("samples", "declined", transport="tcp") == data
+                assert metric(site, "millrace_rdma_sessions_opened_total") - before <= 1
+
+
+def test_sessions_are_renewed_unseen(site):
+    """They expire after two seconds, as far as the client is told: another one is there before that, and all goes on by RDMA."""
+    def short(request, lines, body):
+        if request[0].startswith(b"POST") and b"rdma/v1/sessions" in request[0]:
+            opened = json.loads(body)
+            opened["expires_ms"] = 2000
+            body = json.dumps(opened).encode()
+            lines = replaced(lines, "content-length", str(len(body)))
+        return lines, body
+
+    before = metric(site, "millrace_rdma_sessions_opened_total")
+    with EditingProxy(site.host, site.port, after=short) as proxy, client_of(site, endpoint=proxy.endpoint) as client:
+        def renewed():
+            got(client, site, "units")
+            return metric(site, "millrace_rdma_sessions_opened_total") >= before + 3
+        eventually(renewed)
+
+
+ANSWERS = {
+    "not-json": lambda opened: b"hello",
+    "no-session": lambda opened: {k: v for k, v in opened.items() if k != "session"},
+    "version": lambda opened: {**opened, "version": 2},
+    "rights": lambda opened: {**opened, "rights": "everything"},
+    "no-endpoint": lambda opened: {**opened, "endpoints": []},
+    "two-endpoints": lambda opened: {**opened, "endpoints": opened["endpoints"] * 2},
+    "address": lambda opened: {**opened, "endpoints": [{**opened["endpoints"][0], "address": "1" * 100}]},
+    "limits": lambda opened: {**opened, "limits": {**opened["limits"], "requests": 0}},
+    "boot": lambda opened: {**opened, "endpoints": [{**opened["endpoints"][0], "boot_id": "00" * 8}]},  # not the one that is there
+    "nonce": lambda opened: {**opened, "server_nonce": "00" * 16},
+}
+
+
+@pytest.mark.parametrize("name", list(ANSWERS))
+def test_sessions_that_cannot_be_opened(site, name):
+    asked = []
+
+    def change(request, lines, body):
+        if request[0].startswith(b"POST") and b"rdma/v1/sessions" in request[0]:
+            asked.append(1)
+            body = ANSWERS[name](json.loads(body))
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
+            lines = replaced(lines, "content-length", str(len(body)))
+        return lines, body
+
+    with EditingProxy(site.host, site.port, after=change) as proxy, client_of(site, endpoint=proxy.endpoint, transport="auto", attempts=2) as client:
+        got(client, site, "units", "tcp")
+        assert asked
+        with pytest.raises(millrace.MillraceError):
+            client.get("samples", "units", transport="rdma")
+
+
+@pytest.mark.parametrize("status", [200, 400, 403, 404, 405, 412, 500, 501, 503])
+def test_endpoints_that_know_no_sessions(site, status):
+    """Whatever they answer to the asking, it is not taken for an answer to what was wanted."""
+    data, asked = site.objects["units"], []
+
+    def refuse(request):
+        if not (request[0].startswith(b"POST") and b"rdma/v1/sessions" in request[0]):
+            return None
+        asked.append(1)
+        text = b"<Error><Code>NoSuchKey</Code></Error>" if status == 404 else b""
+        return [b"HTTP/1.1 %d X" % status, b"Content-Length: %d" % len(text), b"Connection: close"], text
+
+    with EditingProxy(site.host, site.port, before=refuse) as proxy, client_of(site, endpoint=proxy.endpoint, transport="auto", attempts=2) as client:
+        memory = client.buffer(len(data))
+        memoryview(memory).cast("B")[:] = data
+        assert client.put("samples", "known", memory).transport == "tcp"
+        assert client.get("samples", "known", transport="tcp") == data
+        got(client, site, "units", "tcp")
+        with pytest.raises(millrace.MillraceError) as caught:
+            client.get("samples", "units", transport="rdma")
+        assert not isinstance(caught.value, millrace.NotFound) or status == 404
+        assert asked
+
+
+# ---- the program -------------------------------------------------------------------------------------------------------
+
+def millrace_program(daemon, folder, *words):
+    config = folder / "config"
+    config.write_text(f"endpoint = {daemon.endpoint}\naccess_key = {daemon.access_key}\nsecret_key = {daemon.secret_key}\ntest_rdma_driver = {DRIVER}\n"
+                      f"admin = http://{daemon.host}:{daemon.admin_port}\n")
+    return subprocess.run([str(CLI), words[0], "--config", str(config), *words[1:]], capture_output=True, text=True, timeout=300, check=False,
+                          env={**os.environ, **sanitizer_environment()})
+
+
+def test_the_program_gets_and_puts(site, tmp_path):
+    data = site.objects["big"]
+    for transport in ("rdma", "auto", "tcp"):
+        before = metric(site, "millrace_rdma_written_bytes_total"), metric(site, "millrace_rdma_read_bytes_total")
+        path = tmp_path / transport
+        ended = millrace_program(site, tmp_path, "get", "--transport", transport, "s3://samples/big", str(path))
+        assert ended.returncode == 0, ended.stderr
+        assert path.read_bytes() == data
+        ended = millrace_program(site, tmp_path, "put", "--transport", transport, str(path), "s3://samples/again")
+        assert ended.returncode == 0, ended.stderr
+        with client_of(site, transport="tcp") as client:
+            assert client.get("samples", "again") == data
+        by_rdma = len(data) if transport == "rdma" else 0
+        assert metric(site, "millrace_rdma_written_bytes_total") - before[0] == by_rdma
+        assert metric(site, "millrace_rdma_read_bytes_total") - before[1] == by_rdma
+
+
+def test_the_doctor_tries_it(site, tmp_path):
+    ended = millrace_program(site, tmp_path, "doctor")
+    assert "from fake0 (fake) to 127.0.0.1:" in ended.stdout and "rights window2" in ended.stdout, ended.stdout
+    with Daemon().start() as daemon:
+        ended = millrace_program(daemon, tmp_path, "doctor")
+        assert "none: the endpoint offers no RDMA session" in ended.stdout and "everything goes over TCP" in ended.stdout, ended.stdout
