@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.conftest import SEED
+from tests.support.daemon import Daemon
 from tests.support.rdma import DRIVER, rdma_daemon
 
 millrace = pytest.importorskip("millrace")
@@ -149,8 +150,7 @@ def test_sizes_from_nothing_to_20_mib(site, client):
     names = [*SIZES, *(sample(i) for i in range(100)), *SIZES]
     read(client, names, site.objects, "rdma")
     with client_of(site, transport="auto") as auto:
-        for name, result in zip(names, read(auto, names, site.objects)):
-            assert result.transport == ("tcp" if name == "huge" else "rdma"), name  # the pool has no pieces of that size
+        read(auto, names, site.objects, "rdma")
 
 
 def test_places_in_no_order_and_several_buffers(site, client):
@@ -234,7 +234,7 @@ def test_many_threads_share_a_session(site, client):
 # ---- what does not -----------------------------------------------------------------------------------------------------
 
 def test_an_endpoint_without_rdma(site):
-    with another(settings={"rdma_listen": ""}) as daemon:
+    with Daemon().start() as daemon:
         fill(daemon, 300, {})
         names = [sample(i) for i in range(300)]
         with client_of(daemon, transport="auto") as client:
