@@ -231,6 +231,20 @@ def test_many_threads_share_a_session(site, client):
     assert metric(site, "millrace_rdma_sessions") == 1
 
 
+def test_a_dataset_reads_its_batches_over_rdma(site):
+    """The pool's memory is registered: nothing has to be said, or transport says it."""
+    torch = pytest.importorskip("torch")
+    from millrace.torch import MapDataset  # pylint: disable=import-outside-toplevel
+    names = [sample(i) for i in range(200)]
+    for transport, carried in (("auto", True), ("rdma", True), ("tcp", False)):
+        with client_of(site, transport="auto") as client:
+            before = metric(site, "millrace_rdma_batches_total")
+            dataset = MapDataset([f"millrace://samples/{name}" for name in names], client=client, transport=transport,
+                                 transform=lambda made: made.tensor(torch.uint8).numpy().tobytes())
+            assert dataset.__getitems__(list(range(200))) == [site.objects[name] for name in names]
+            assert (metric(site, "millrace_rdma_batches_total") > before) == carried
+
+
 # ---- what does not -----------------------------------------------------------------------------------------------------
 
 def test_an_endpoint_without_rdma(site):
@@ -294,6 +308,20 @@ def test_a_session_that_is_over_is_opened_again_unseen(site):
             daemon.format = False
             daemon.start()
             read(client, names, daemon.objects, "rdma")
+
+
+def test_pieces_of_a_client_that_is_closed_are_ordinary_memory(site):
+    """Also where a later client lies at the same address."""
+    names = [sample(i) for i in range(20)]
+    for _ in range(20):
+        with client_of(site, transport="auto") as gone:
+            memories, gets = spaces(gone, names, site.objects)
+            for memory, name, result in zip(memories, names, gone.get_batch(gets)):
+                check(result, memory, site.objects[name], "rdma")
+        with client_of(site, transport="auto") as client:
+            for memory, name, result in zip(memories, names, client.get_batch(gets)):
+                check(result, memory, site.objects[name], "tcp")
+            read(client, names, site.objects, "rdma")
 
 
 def test_batches_that_are_canceled(site):
