@@ -9,12 +9,13 @@ import time
 import pytest
 
 from tests.conftest import SEED
-from tests.support.daemon import Daemon
+from tests.support.daemon import BUILD, Daemon
 from tests.support.rdma import DRIVER, rdma_daemon
 
 millrace = pytest.importorskip("millrace")
 
-pytestmark = [pytest.mark.daemon, pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport")]
+pytestmark = [pytest.mark.daemon, pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport"),
+              pytest.mark.skipif(BUILD.name in ("asan", "tsan"), reason="a sanitizer's driver cannot be loaded into Python")]
 KIB, MIB = 1 << 10, 1 << 20
 SAMPLES = 1024
 SIZES = {"none": 0, "one": 1, "inline": 128 * KIB, "large": 300 * KIB, "units": 3 * MIB, "huge": 20 * MIB}
