@@ -37,10 +37,9 @@ static struct rdx_bytes etag_of(const char *text)
         return etag;
 }
 
-int mr_batch_add(struct mr_batch_fetch *batch, const struct mr_get *get, char *memory, size_t index)
+void mr_batch_wire(const struct mr_get *get, struct rdx_entry *out)
 {
-        uint64_t most = get->len != 0 ? get->len : get->last != 0 ? get->last : get->place.len;
-        struct rdx_entry entry = {
+        *out = (struct rdx_entry){
                 .bucket = bytes_of(get->bucket),
                 .key = bytes_of(get->key),
                 .if_match = etag_of(get->if_match),
@@ -50,13 +49,24 @@ int mr_batch_add(struct mr_batch_fetch *batch, const struct mr_get *get, char *m
                 .range_length = get->last != 0 ? get->last : get->len,
                 .length = get->place.len,
         };
+}
+
+uint64_t mr_batch_most(const struct mr_get *get)
+{
+        return get->len != 0 ? get->len : get->last != 0 ? get->last : get->place.len;
+}
+
+int mr_batch_add(struct mr_batch_fetch *batch, const struct mr_get *get, char *memory, size_t index)
+{
         struct rdx_message message = {.type = RDX_BATCH};
+        struct rdx_entry entry;
         int rv;
 
-        if (most > MR_BATCH_OBJECT)
+        if (mr_batch_most(get) > MR_BATCH_OBJECT)
                 return -EINVAL;
         if (batch->count == 0)
                 rdx_writer_open(&batch->writer, batch->message, &message);
+        mr_batch_wire(get, &entry);
         rv = rdx_writer_entry(&batch->writer, &entry);
         if (rv == 0)
                 batch->entry[batch->count++] =

@@ -40,6 +40,11 @@ struct mr_batch_fetch {
         uint8_t message[RDX_MESSAGE_MAX];
 };
 
+/* A read as the message's entry, whose strings are the read's; the place's offset is not set. */
+void mr_batch_wire(const struct mr_get *get, struct rdx_entry *out);
+/* Bytes that may come. */
+uint64_t mr_batch_most(const struct mr_get *get);
+
 /* Until the endpoint has refused one. Any thread. */
 bool mr_batch_offered(struct mr_client *client);
 /* Adds an entry, whose strings are copied. -ENOSPC: it is full; -EINVAL: not a thing for a batch. */

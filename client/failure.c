@@ -110,6 +110,16 @@ int mr_failure_of_answer(const struct mr_response *response, struct mr_error *er
         return found.code;
 }
 
+int mr_failure_of_code(int status, const char *s3_code, struct mr_error *err)
+{
+        memset(err, 0, sizeof(*err));
+        err->http_status = status;
+        err->code = code_of(status, s3_code);
+        copy_line(err->s3_code, sizeof(err->s3_code), s3_code);
+        snprintf(err->message, sizeof(err->message), "%s (HTTP %d)", text_of(status), status);
+        return err->code;
+}
+
 int mr_failure(struct mr_error *err, int code, const char *format, ...)
 {
         va_list args;

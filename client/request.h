@@ -135,6 +135,8 @@ void mr_request_canceled(struct mr_request *request);
 
 /* What an answer that is no success means: fills err from status and body, returns err->code. */
 int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
+/* The same of an answer that is no document: err has words of ours. */
+int mr_failure_of_code(int status, const char *s3_code, struct mr_error *err);
 /* Fills err (NULL is allowed) for a failure without an answer; returns code. */
 int mr_failure(struct mr_error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int mr_failure_errno(struct mr_error *err, int code); /* in the words of strerror() */

@@ -1,0 +1,14 @@
+/* op_get.h - what reads of one object and of many have in common. Private to op_get.c and op_batch.c. */
+#ifndef CLIENT_OP_GET_H
+#define CLIENT_OP_GET_H
+
+#include "download.h"
+#include "op.h"
+
+/* -EINVAL: it asks for what cannot be. */
+int mr_get_check(const struct mr_get *get);
+/* The download that it is, of which only done is to be set. Strings are referenced. */
+void mr_get_download(struct mr_op *op, const struct mr_get *get, char *memory, struct mr_buffer *buffer,
+                     struct mr_download *out);
+
+#endif
