@@ -283,8 +283,10 @@ static void print(const struct cost *before, const struct cost *after, unsigned 
 {
         double took = after->at - before->at, device_s = after->own.device_s - before->own.device_s;
 
-        printf("{\"ops\": %llu, \"bytes\": %llu, \"seconds\": %.4f, \"ops_s\": %.1f, \"mib_s\": %.2f, \"errors\": %llu, "
-               "\"by_rdma\": %llu, \"compared\": %llu, \"bounced\": %llu, \"client_cpu_s\": %.6f, \"client_device_s\": %.6f",
+        printf("{\"ops\": %llu, \"bytes\": %llu, \"seconds\": %.4f, \"ops_s\": %.1f, \"mib_s\": %.2f, \"errors\": "
+               "%llu, "
+               "\"by_rdma\": %llu, \"compared\": %llu, \"bounced\": %llu, \"client_cpu_s\": %.6f, \"client_device_s\": "
+               "%.6f",
                job.ops, job.bytes, took, (double)job.ops / took, (double)job.bytes / took / 1048576, job.failed,
                job.by_rdma, compared, (unsigned long long)mr_client_bounced(job.client),
                after->own_s - before->own_s - device_s, device_s);

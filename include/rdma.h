@@ -323,7 +323,7 @@ struct rdx_stats {
         uint64_t sessions, opened, connected, rejected; /* now; ever */
         uint64_t ended[RDX_END_KINDS];
         uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results;
-        uint64_t bytes_copied;         /* of those written: into registered memory first */
+        uint64_t bytes_copied; /* of those written: into registered memory first */
         /*
          * Send queues of sessions, as their loops see them. busy: something is posted and has not completed. gap: nothing is, though a request has had its first
          * WRITE (READ) and waits for more.

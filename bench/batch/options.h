@@ -23,8 +23,10 @@ struct batch_options {
 static const char batch_usage[] =
         "Usage: batch get|put [OPTION]...\n"
         "\n"
-        "How many objects a second libmillrace gets, in batches or one by one, or puts, and what that costs client and server. It gets what\n"
-        "`load put` has put, each key once before it measures, and compares every byte of that; what it has put it gets back and compares.\n"
+        "How many objects a second libmillrace gets, in batches or one by one, or puts, and what that costs client and "
+        "server. It gets what\n"
+        "`load put` has put, each key once before it measures, and compares every byte of that; what it has put it "
+        "gets back and compares.\n"
         "\n"
         "  --endpoint URL     http[s]://HOST:PORT (default $MILLRACE_ENDPOINT or http://127.0.0.1:9000)\n"
         "  --bucket NAME      (default load)\n"
@@ -43,7 +45,8 @@ static const char batch_usage[] =
         "  --server-pid PID   report the CPU time of this process, too\n"
         "  --help\n"
         "\n"
-        "Credentials: MILLRACE_ROOT_ACCESS_KEY and MILLRACE_ROOT_SECRET_KEY, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Prints JSON. Exit\n"
+        "Credentials: MILLRACE_ROOT_ACCESS_KEY and MILLRACE_ROOT_SECRET_KEY, or AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY. Prints JSON. Exit\n"
         "status 1 if anything failed, 2 for wrong usage.\n";
 
 static inline const char *batch_environment(const char *first, const char *second, const char *otherwise)

@@ -17,8 +17,10 @@ SAMPLE = 10 * KIB
 OBJECT = 16 * MIB
 BATCH_LIMIT_S = 300
 CONNECTIONS = (1, 4, 16, 64, 128)
-AT_ONCE = (1, 4, 16)  # GETs on a session
+AT_ONCE = (1, 16, 64)  # GETs on a session
 ENTRIES = (256, 1024)
+BATCHES = (1, 2)  # at once
+PHASE_S = 1  # at most: there are many
 STREAMS = (1, 4)
 
 
@@ -41,6 +43,10 @@ class OnTheFake(Millrace):
                 if name.startswith("millrace_rdma_") and "{" not in name:
                     found[name.removeprefix("millrace_rdma_")] = float(value)
         return found
+
+
+def phase_s(options):
+    return min(options.seconds, PHASE_S)
 
 
 @contextmanager
@@ -66,7 +72,7 @@ class Rdma:
 
     def batch(self, options, server, kind, *arguments, rdma=True):
         """One run of `batch`: its figures, and what the server's counters of RDMA went up by meanwhile (what it compares beforehand included)."""
-        command = [options.build / "bench/batch", kind, "--endpoint", server.endpoint, "--server-pid", server.process.pid, "--seconds", options.seconds,
+        command = [options.build / "bench/batch", kind, "--endpoint", server.endpoint, "--server-pid", server.process.pid, "--seconds", phase_s(options),
                    "--driver", server.driver, "--transport", "rdma" if rdma else "tcp", *arguments]
         before = server.metrics()
         try:
@@ -92,13 +98,14 @@ class Rdma:
         for _ in range(2):
             warm = run_load(options, server, "get", *which, "--once", "--verify", "--count", scale.small, "--conns", 16)
             figures["errors"] += warm["errors"]
-        runs = {f"tcp-{n}": run_load(options, server, "get", *which, "--conns", n, "--duration", options.seconds) for n in CONNECTIONS}
+        runs = {f"tcp-{n}": run_load(options, server, "get", *which, "--conns", n, "--duration", phase_s(options)) for n in CONNECTIONS}
         self.best(figures, "tcp", runs)
         self.best(figures, "session", {f"session-{n}": self.batch(options, server, "get", *which, "--threads", n, "--parallel", n) for n in AT_ONCE})
         for entries in ENTRIES:
-            many = [*which, "--entries", entries]
-            self.best(figures, f"http_{entries}", {f"http-{entries}": self.batch(options, server, "get", *many, "--parallel", 4, rdma=False)})
-            self.best(figures, f"control_{entries}", {f"control-{entries}": self.batch(options, server, "get", *many)})
+            for way, how in (("http", ["--parallel", 4]), ("control", [])):
+                runs = {f"{way}-{entries}-{n}": self.batch(options, server, "get", *which, "--entries", entries, "--threads", n, *how, rdma=way == "control")
+                        for n in BATCHES}
+                self.best(figures, f"{way}_{entries}", runs)
         for kind in ("http", "control"):
             figures[f"{kind}_ratio"] = max(figures[f"{kind}_{n}_ops_s"] for n in ENTRIES) / max(figures["tcp_ops_s"], 1)
             figures[f"{kind}_cpu_ratio"] = figures["tcp_cpu_us"] / max(min(figures[f"{kind}_{n}_cpu_us"] for n in ENTRIES), 1e-3)
@@ -121,7 +128,7 @@ class Rdma:
         figures["errors"] += run_load(options, server, "put", "--prefix", "l/", "--size", OBJECT, "--count", count, "--conns", 4)["errors"]
         for _ in range(2):
             figures["errors"] += run_load(options, server, "get", *which, "--once", "--verify", "--count", count, "--conns", 4)["errors"]
-        http = run_load(options, server, "get", *which, "--conns", 4, "--duration", options.seconds)
+        http = run_load(options, server, "get", *which, "--conns", 4, "--duration", phase_s(options))
         figures["errors"] += http["errors"]
         figures["get_http_cpu_s_gib"], figures["get_http_mib_s"] = http["server_cpu_s"] * GIB / max(http["bytes"], 1), http["mib_s"]
         written = copied = bounced = 0
@@ -132,12 +139,14 @@ class Rdma:
             gap, busy = counted["queue_gap_seconds_total"], counted["queue_busy_seconds_total"]
             figures[f"gap_{streams}"] = 100 * gap / max(gap + busy, 1e-9)
             written, copied, bounced = written + counted["written_bytes_total"], copied + counted["copied_bytes_total"], bounced + run["bounced"]
-            say(f"  16 MiB, {streams} at once: {run['mib_s']:,.0f} MiB/s, {figures[f'get_{streams}_cpu_s_gib']:.3f} s/GiB, queue empty for {figures[f'gap_{streams}']:.1f} %")
+            say(f"  16 MiB, {streams} at once: {run['mib_s']:,.0f} MiB/s, {figures[f'get_{streams}_cpu_s_gib']:.3f} s/GiB, "
+                f"queue empty for {figures[f'gap_{streams}']:.1f} %")
         figures["copies"] = copied / max(written, 1) + bounced  # a client's copy would be of all that it got so
-        figures["written_gib"] = written / GIB
-        reads = subprocess.run([str(options.build / "bench/limits/reads"), str(server.folder), str(count * OBJECT // MIB), str(options.seconds)],
+        figures["written_gib"], figures["copied_bytes"], figures["bounced"] = written / GIB, int(copied), bounced
+        reads = subprocess.run([str(options.build / "bench/limits/reads"), str(server.folder), str(count * OBJECT // MIB), str(phase_s(options))],
                                capture_output=True, text=True, check=True, timeout=BATCH_LIMIT_S)
-        figures["reads_cpu_s_gib"] = json.loads(reads.stdout)["cpu_s_gib"]
+        limit = json.loads(reads.stdout)
+        figures["reads_cpu_s_gib"], figures["reads_mib_s"] = limit["cpu_s_gib"], limit["mib_s"]
         figures["reads_ratio"] = figures["get_4_cpu_s_gib"] / max(figures["reads_cpu_s_gib"], 1e-6)
 
     def costs(self, figures, name, run):

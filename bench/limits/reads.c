@@ -13,13 +13,14 @@
 
 #include "ec.h"
 
-#define BLOCK (1u << 20)
+#define BLOCK   (1u << 20)
 #define MIB_MAX 65536u
 #define BUFFERS 16u /* in turn: bytes that were read are not in the core's cache when the next are */
 
 static const char usage[] = "Usage: reads FOLDER MIB SECONDS\n"
                             "\n"
-                            "Reads MIB MiB (1 to 65536) of a file in FOLDER again and again, warm, with the CRC32C of all of it, for SECONDS.\n";
+                            "Reads MIB MiB (1 to 65536) of a file in FOLDER again and again, warm, with the CRC32C of "
+                            "all of it, for SECONDS.\n";
 
 static volatile uint64_t sink; /* keeps results that nobody asks for */
 
