@@ -104,10 +104,11 @@ void mr_memory_drop(struct mr_lane *lane)
 {
         struct mr_registration **first = mr_lane_registrations(lane);
         struct mr_fabric *fabric = mr_lane_client(lane)->fabric;
+        struct mr_registration *registration;
 
         pthread_mutex_lock(&fabric->memory_lock);
-        while (*first != NULL)
-                give_up(fabric, *first);
+        while ((registration = *first) != NULL)
+                give_up(fabric, registration);
         while (fabric->closing > 0)
                 pthread_cond_wait(&fabric->memory_quiet, &fabric->memory_lock);
         pthread_mutex_unlock(&fabric->memory_lock);

@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_LEAST   32u /* entries of one request, where there are so many */
-#define MESSAGE_LEAST 64u /* the same of a message */
-#define MESSAGES      16u /* of a batch at once: as many as a session takes, and as many that wait their turn */
+#define GROUP_LEAST   32u  /* entries of one request, where there are so many */
+#define MESSAGE_LEAST 128u /* the same of a message */
+#define MESSAGES      16u  /* of a batch at once: as many as a session takes, and as many that wait their turn */
 
 /* Entries that are one request. owner: itself, from its beginning until it has ended */
 struct group {

@@ -43,32 +43,44 @@ const char *mr_rights_name(enum rdx_rights rights)
 struct exchange {
         struct mr_request request;
         struct mr_session_wait wait;
-        atomic_bool over;
+        pthread_mutex_t lock; /* guards over, and holds up the lane until it was woken: it may go then */
+        bool over;
         int rv;
 };
 
 static void answered(void *arg, struct mr_request *request, int rv)
 {
         struct exchange *exchange = arg;
-        struct mr_session_wait wait = exchange->wait;
 
+        pthread_mutex_lock(&exchange->lock);
         exchange->rv = rv;
-        atomic_store(&exchange->over, true); /* the exchange may be gone behind this */
-        wait.wake(wait.arg);
+        exchange->over = true;
+        exchange->wait.wake(exchange->wait.arg);
+        pthread_mutex_unlock(&exchange->lock); /* the exchange may be gone behind this */
+}
+
+static bool is_over(struct exchange *exchange)
+{
+        bool over;
+
+        pthread_mutex_lock(&exchange->lock);
+        over = exchange->over;
+        pthread_mutex_unlock(&exchange->lock);
+        return over;
 }
 
 static int run(struct mr_client *client, struct exchange *exchange)
 {
         int rv;
 
+        pthread_mutex_init(&exchange->lock, NULL);
         exchange->request.done = answered;
         exchange->request.done_arg = exchange;
         rv = mr_request_start(client, &exchange->request);
-        if (rv != 0)
-                return rv;
-        while (!atomic_load(&exchange->over))
+        while (rv == 0 && !is_over(exchange))
                 exchange->wait.pause(exchange->wait.arg);
-        return exchange->rv;
+        pthread_mutex_destroy(&exchange->lock);
+        return rv != 0 ? rv : exchange->rv;
 }
 
 /* ---- what is answered ---------------------------------------------------------------------------- */

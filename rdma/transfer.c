@@ -282,14 +282,19 @@ void rdx_post_marker(struct rdx_session *session)
 void rdx_pump(struct rdx_lane *lane)
 {
         struct rdx_session *session;
+        bool wants;
 
-        while ((session = lane->first) != NULL || rdx_dialer_wants(lane->dialer)) {
+        for (;;) {
+                wants = rdx_dialer_wants(lane->dialer);
+                session = lane->first;
+                if (session == NULL && !wants)
+                        return;
                 if (lane->in_flight >= lane->home->share) {
                         rdx_count(&lane->home->counters.starved, 1);
                         return;
                 }
                 lane->dialer_next = !lane->dialer_next;
-                if (rdx_dialer_wants(lane->dialer) && (session == NULL || lane->dialer_next)) {
+                if (session == NULL || (wants && lane->dialer_next)) {
                         rdx_dialer_turn(lane->dialer);
                         continue;
                 }

@@ -112,7 +112,7 @@ def memory_of(thing: Any, writable: bool) -> Memory:
 
 def set_place(place: Any, memory: Memory, handle: Any) -> None:
     """Of a struct mr_place, for this client."""
-    slab = memory.slab[1:] if memory.slab is not None and memory.slab[0] == handle else None
+    slab = memory.slab[1:] if memory.slab is not None and memory.slab[0] is handle else None
     if slab is None and memory.size > 0:
         slab = registered(handle, int(ffi.cast("uintptr_t", memory.address)), memory.size)
     if slab is not None:

@@ -38,7 +38,7 @@ class BufferPool:
         _pools.add(self)
 
     def belongs_to(self, handle: Any) -> bool:
-        return self._handle == handle
+        return self._handle is handle  # a client made later may lie at the same address
 
     def find(self, address: int, size: int) -> Optional[Tuple[Any, int]]:
         for start, length, buffer in self._bounds:
@@ -81,6 +81,7 @@ class BufferPool:
 
     def close(self) -> None:
         """Gives the registrations up; pieces that are held stay valid memory."""
+        _pools.discard(self)
         with self._lock:
             for _, buffer in self._slabs:
                 lib.mr_buffer_free(buffer)

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.conftest import SEED
+from tests.support.daemon import Daemon
 from tests.support.rdma import DRIVER, rdma_daemon
 
 millrace = pytest.importorskip("millrace")
@@ -149,8 +150,7 @@ def test_sizes_from_nothing_to_20_mib(site, client):
     names = [*SIZES, *(sample(i) for i in range(100)), *SIZES]
     read(client, names, site.objects, "rdma")
     with client_of(site, transport="auto") as auto:
-        for name, result in zip(names, read(auto, names, site.objects)):
-            assert result.transport == ("tcp" if name == "huge" else "rdma"), name  # the pool has no pieces of that size
+        read(auto, names, site.objects, "rdma")
 
 
 def test_places_in_no_order_and_several_buffers(site, client):
@@ -231,10 +231,24 @@ def test_many_threads_share_a_session(site, client):
     assert metric(site, "millrace_rdma_sessions") == 1
 
 
+def test_a_dataset_reads_its_batches_over_rdma(site):
+    """The pool's memory is registered: nothing has to be said, or transport says it."""
+    torch = pytest.importorskip("torch")
+    from millrace.torch import MapDataset  # pylint: disable=import-outside-toplevel
+    names = [sample(i) for i in range(200)]
+    for transport, carried in (("auto", True), ("rdma", True), ("tcp", False)):
+        with client_of(site, transport="auto") as client:
+            before = metric(site, "millrace_rdma_batches_total")
+            dataset = MapDataset([f"millrace://samples/{name}" for name in names], client=client, transport=transport,
+                                 transform=lambda made: made.tensor(torch.uint8).numpy().tobytes())
+            assert dataset.__getitems__(list(range(200))) == [site.objects[name] for name in names]
+            assert (metric(site, "millrace_rdma_batches_total") > before) == carried
+
+
 # ---- what does not -----------------------------------------------------------------------------------------------------
 
 def test_an_endpoint_without_rdma(site):
-    with another(settings={"rdma_listen": ""}) as daemon:
+    with Daemon().start() as daemon:
         fill(daemon, 300, {})
         names = [sample(i) for i in range(300)]
         with client_of(daemon, transport="auto") as client:
@@ -294,6 +308,20 @@ def test_a_session_that_is_over_is_opened_again_unseen(site):
             daemon.format = False
             daemon.start()
             read(client, names, daemon.objects, "rdma")
+
+
+def test_pieces_of_a_client_that_is_closed_are_ordinary_memory(site):
+    """Also where a later client lies at the same address."""
+    names = [sample(i) for i in range(20)]
+    for _ in range(20):
+        with client_of(site, transport="auto") as gone:
+            memories, gets = spaces(gone, names, site.objects)
+            for memory, name, result in zip(memories, names, gone.get_batch(gets)):
+                check(result, memory, site.objects[name], "rdma")
+        with client_of(site, transport="auto") as client:
+            for memory, name, result in zip(memories, names, client.get_batch(gets)):
+                check(result, memory, site.objects[name], "tcp")
+            read(client, names, site.objects, "rdma")
 
 
 def test_batches_that_are_canceled(site):

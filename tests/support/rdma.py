@@ -2,8 +2,10 @@
 import hashlib
 import json
 import secrets
+import shutil
 import subprocess
 import tempfile
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ def rdma_daemon(**how):
     settings = {"rdma_listen": "127.0.0.1:0", "test_rdma_driver": DRIVER, **how.pop("settings", {})}
     daemon = Daemon(settings=settings, env={"MILLRACE_FAKE_RDMA": sockets}, **how)
     daemon.sockets = sockets
+    weakref.finalize(daemon, shutil.rmtree, sockets, ignore_errors=True)
     return daemon
 
 
@@ -109,6 +112,7 @@ class Session:
         self.id = self.opened["session"]
         self.number = 0
         self.folder = tempfile.mkdtemp(prefix="mr-peer-", dir="/tmp")
+        self.forget = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         endpoint = self.opened["endpoints"][0]
         self.peer = Peer(daemon.sockets)
         rights = SCHEMES[self.opened["rights"]]
@@ -186,6 +190,7 @@ class Session:
         return [Result(*self.peer.line()) for _ in range(int(count))], int(messages)
 
     def close(self):
+        self.forget()
         assert self.peer.end() == 0
 
     def __enter__(self):
@@ -195,6 +200,7 @@ class Session:
         if kind is None:
             self.close()
         else:
+            self.forget()
             self.peer.kill()
 
 

@@ -1,6 +1,8 @@
 """The client's end of the header protocol over the fake transport: HTTP from here, the memory that tokens name in the program rdma_target (tests/rdma/target.c)."""
+import shutil
 import subprocess
 import tempfile
+import weakref
 from pathlib import Path
 
 from tests.support.daemon import BUILD, sanitizer_environment
@@ -18,6 +20,7 @@ class Target:
     def __init__(self, sockets, memory=32 << 20, key=KEY):
         env = {**sanitizer_environment(), "MILLRACE_FAKE_RDMA": sockets}
         self.folder = tempfile.mkdtemp(prefix="mr-target-", dir="/tmp")
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.process = subprocess.Popen([str(TARGET), str(DRIVER), key, str(memory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=env)
         self.gid, self.number, address = self.line()

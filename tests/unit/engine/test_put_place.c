@@ -49,7 +49,7 @@ struct placing {
         } place[PLACES];
         unsigned lent, first; /* ever; not filled yet */
         uint64_t lent_to, at;
-        bool timing, over;
+        bool timing, over, ending; /* ending: nothing more is placed */
         struct era_md5 md5;
         int rv;
         unsigned most; /* lent at a time */
@@ -84,6 +84,7 @@ static void commit(struct placing *p)
         struct eng_put_commit c = {.attrs = "attrs", .attrs_len = 5};
         uint8_t want[ERA_MD5_SIZE], got[ERA_MD5_SIZE];
 
+        p->ending = true;
         if (!eng_put_md5_ready(p->put))
                 return;
         era_md5_final(&p->md5, want);
@@ -171,7 +172,7 @@ static void woken(void *arg)
         struct placing *p = arg;
 
         assert_false(p->over);
-        if (p->at == p->size)
+        if (p->ending)
                 commit(p);
         else
                 take_places(p);
