@@ -191,7 +191,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz docs install help bench bench-full micro performance
+.PHONY: rdma-bin rdma-speed sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz docs install help bench bench-full bench-rdma micro performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, and a client for it, for tests
@@ -247,12 +247,15 @@ demo: ## installs, builds, and runs the main job on real data end to end
 run: ## the same set-up, then serves in the foreground
 	@tools/run.sh
 BENCH_RUN = python3 bench/compare.py --build $(O)
-bench: bench-bin programs ## side by side with other S3 servers and the machine's limits, half an hour; figures in build/bench/
+bench: bench-bin programs fake-rdma ## side by side with other S3 servers and the machine's limits, half an hour; figures in build/bench/
 	mkdir -p $(BUILD_ROOT)/bench
 	$(BENCH_RUN) --scale bench --json $(BUILD_ROOT)/bench/bench.json --out $(BUILD_ROOT)/bench/bench.md $(BENCH_ARGS)
-bench-full: bench-bin programs ## the same with all that it takes, some hours
+bench-full: bench-bin programs fake-rdma ## the same with all that it takes, some hours
 	mkdir -p $(BUILD_ROOT)/bench
 	$(BENCH_RUN) --scale full --json $(BUILD_ROOT)/bench/full.json --out $(BUILD_ROOT)/bench/full.md $(BENCH_ARGS)
+bench-rdma: bench-bin programs fake-rdma ## RDMA on the fake transport beside TCP, two minutes; figures in build/bench/
+	mkdir -p $(BUILD_ROOT)/bench
+	$(BENCH_RUN) --scale bench --only rdma --json $(BUILD_ROOT)/bench/rdma.json --out $(BUILD_ROOT)/bench/rdma.md $(BENCH_ARGS)
 micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)

@@ -8,6 +8,7 @@
 
 struct mr_bounce {
         struct mr_client *client; /* constant */
+        atomic_ullong asked;
 
         /* guarded by lock */
         pthread_mutex_t lock;
@@ -41,6 +42,7 @@ int mr_bounce_take(struct mr_bounce *bounce, struct mr_bounce_wait *wait)
 
         wait->slot = -1;
         wait->next = NULL;
+        atomic_fetch_add(&bounce->asked, 1);
         pthread_mutex_lock(&bounce->lock);
         if (bounce->buffer == NULL) /* maps, and no more: registered it is by its first lease */
                 rv = mr_buffer_new(bounce->client, (size_t)MR_BOUNCE_SLOT * MR_BOUNCE_SLOTS, 0, &bounce->buffer);
@@ -91,4 +93,9 @@ struct mr_buffer *mr_bounce_buffer(struct mr_bounce *bounce)
 uint64_t mr_bounce_offset(const struct mr_bounce_wait *wait)
 {
         return (uint64_t)wait->slot * MR_BOUNCE_SLOT;
+}
+
+uint64_t mr_bounce_asked(const struct mr_bounce *bounce)
+{
+        return atomic_load(&bounce->asked);
 }

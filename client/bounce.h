@@ -30,5 +30,7 @@ void mr_bounce_put(struct mr_bounce *bounce, struct mr_bounce_wait *wait);
 /* Where a slot lies. */
 struct mr_buffer *mr_bounce_buffer(struct mr_bounce *bounce);
 uint64_t mr_bounce_offset(const struct mr_bounce_wait *wait);
+/* How often one was asked for, ever. */
+uint64_t mr_bounce_asked(const struct mr_bounce *bounce);
 
 #endif

@@ -50,6 +50,11 @@ void mr_fabric_free(struct mr_fabric *fabric)
         free(fabric);
 }
 
+uint64_t mr_client_bounced(const struct mr_client *client)
+{
+        return mr_bounce_asked(client->fabric->bounce);
+}
+
 void mr_fabric_wake(struct mr_fabric *fabric)
 {
         for (unsigned i = 0; i < MR_LANES; i++) {

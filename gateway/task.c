@@ -135,6 +135,7 @@ static int give_copy(struct gw_task *task)
         if (rv != 0)
                 return rv;
         memcpy(write->buf, task->span + task->span_at, n);
+        write->copied = true;
         write->offset = task->given;
         task->given += n;
         task->span_at += n;

@@ -111,6 +111,7 @@ static int give(struct gw_transfer *t, struct gw_piece *piece)
                 memcpy(t->bounce, from, n);
                 t->bounce_busy = true;
                 piece->write.buf = t->bounce;
+                piece->write.copied = true;
         }
         t->span += n;
         t->span_left -= n;

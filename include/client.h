@@ -156,6 +156,8 @@ struct mr_rdma_report {
         unsigned requests; /* at once */
 };
 int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct mr_error *err);
+/* GETs and PUTs whose bytes were copied, as their own memory was not registered. Any thread. */
+uint64_t mr_client_bounced(const struct mr_client *client);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);
 
 #endif

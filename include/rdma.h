@@ -186,6 +186,7 @@ struct rdx_flow {
         unsigned jobs; /* not over */
         bool posted;   /* any WRITE or READ, ever */
         bool read;
+        bool more;  /* of a request that has not been finished or abandoned: more may be given */
         int result; /* why no more can be posted */
         uint64_t bytes;
 };
@@ -203,6 +204,7 @@ struct rdx_write {
          * target refused it or did not answer.
          */
         void (*done)(struct rdx_write *write, int result);
+        bool copied; /* for figures: its bytes had to be copied into registered memory first */
         /* private */
         struct lp_msg msg;
         struct rdx_job job;
@@ -321,6 +323,12 @@ struct rdx_stats {
         uint64_t sessions, opened, connected, rejected; /* now; ever */
         uint64_t ended[RDX_END_KINDS];
         uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results;
+        uint64_t bytes_copied; /* of those written: into registered memory first */
+        /*
+         * Send queues of sessions, as their loops see them. busy: something is posted and has not completed. gap: nothing is, though a request has had its first
+         * WRITE (READ) and waits for more.
+         */
+        uint64_t busy_ns, gap_ns;
         uint64_t in_flight, starved;   /* now; how often a loop had work and no room left on its device */
         uint64_t tokens, token_resets; /* requests by a token; initiators made ready again after an error */
         uint64_t declined[RDX_DECLINE_KINDS];

@@ -52,6 +52,9 @@ static void add_home(const struct rdx_counters *from, struct rdx_stats *out)
         add(&out->reads, &from->reads);
         add(&out->bytes_written, &from->bytes_written);
         add(&out->bytes_read, &from->bytes_read);
+        add(&out->bytes_copied, &from->bytes_copied);
+        add(&out->busy_ns, &from->busy_ns);
+        add(&out->gap_ns, &from->gap_ns);
         add(&out->notices, &from->notices);
         add(&out->results, &from->results);
         add(&out->in_flight, &from->in_flight);

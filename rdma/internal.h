@@ -92,6 +92,7 @@ struct rdx_session {
         struct rdx_posted ring[RDX_PAIR_SENDS];
         uint32_t posted, over; /* counts; their difference is in the ring */
         uint64_t progress;     /* when something last completed, or the ring began to fill */
+        uint64_t turned;       /* lp_clock(): when the ring was last filled, or emptied */
         uint64_t drain_by;
         struct rdx_flow *flows;
         unsigned requests;
@@ -107,7 +108,7 @@ struct rdx_session {
 
 struct rdx_counters {
         _Atomic uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results,
-                in_flight, starved, connected, tokens, token_resets;
+                in_flight, starved, connected, tokens, token_resets, bytes_copied, busy_ns, gap_ns;
         _Atomic uint64_t declined[RDX_DECLINE_KINDS];
         _Atomic uint64_t latency[RDX_STAGE_KINDS][RDX_LATENCY_BUCKETS], latency_ns[RDX_STAGE_KINDS];
 };

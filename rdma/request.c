@@ -130,6 +130,7 @@ static void begin(struct lp_msg *msg)
                 request->flow.window = request->window;
                 request->flow.number = request->number;
                 request->flow.read = request->read;
+                request->flow.more = true;
                 request->endpoint = session->endpoint;
                 session->requests++;
                 rdx_flow_join(session, &request->flow);
@@ -223,6 +224,7 @@ static void finish(struct lp_msg *msg)
         struct rdx_flow *flow = &request->flow;
 
         request->closing = true;
+        flow->more = false;
         request->asked = lp_now(owner_of(request)->loop);
         if (flow->result == 0 && !flow->read && !request->by_token && (flow->posted || flow->jobs > 0)) {
                 if (flow->session->state == RDX_LIVE) {
@@ -240,6 +242,7 @@ static void abandon(struct lp_msg *msg)
         struct rdx_flow *flow = &request->flow;
 
         request->closing = true;
+        flow->more = false;
         request->asked = lp_now(owner_of(request)->loop);
         if (flow->result == 0)
                 flow->result = -ECANCELED;
@@ -262,6 +265,8 @@ static void count_done(struct rdx_home *home, const struct rdx_write *write)
         write->job.flow->bytes += write->len;
         rdx_count(read ? &counters->reads : &counters->writes, 1);
         rdx_count(read ? &counters->bytes_read : &counters->bytes_written, write->len);
+        if (write->copied)
+                rdx_count(&counters->bytes_copied, write->len);
 }
 
 void rdx_write_over(struct rdx_write *write, int result)

@@ -197,12 +197,35 @@ static void make_work(struct rdx_session *session, struct rdx_job *job, uint32_t
         work->tag = send_tag(session, seq);
 }
 
+/* The ring was empty until now: was it so in the middle of a request? Asked once for a ring that ran empty, of no more flows than a session may have. */
+static void note_filled(struct rdx_session *session)
+{
+        const struct rdx_flow *flow = session->flows;
+        uint64_t now = lp_clock();
+
+        while (flow != NULL && !(flow->posted && flow->more))
+                flow = flow->next;
+        if (flow != NULL)
+                rdx_count(&session->home->counters.gap_ns, now - session->turned);
+        session->turned = now;
+}
+
+static void note_emptied(struct rdx_session *session)
+{
+        uint64_t now = lp_clock();
+
+        rdx_count(&session->home->counters.busy_ns, now - session->turned);
+        session->turned = now;
+}
+
 /* Moves the first job of the line into the ring. */
 static void into_ring(struct rdx_session *session, struct rdx_work *work)
 {
         struct rdx_job *job = session->first;
         uint64_t now = lp_now(session->home->loop);
 
+        if (session->posted == session->over)
+                note_filled(session);
         make_work(session, job, session->posted, work);
         session->first = job->next;
         if (session->first == NULL)
@@ -293,6 +316,8 @@ static void pop_ring(struct rdx_session *session, int result)
         struct rdx_posted *posted = &session->ring[session->over++ % RDX_PAIR_SENDS];
 
         rdx_in_flight(&session->home->lane[session->endpoint], -1);
+        if (session->over == session->posted)
+                note_emptied(session);
         if (posted->job == NULL)
                 return;
         if (result == 0)

@@ -60,6 +60,12 @@ static void write_u64(const struct metric *metric, const struct srv_figures *fig
         fprintf(out, "%s %" PRIu64 "\n", metric->name, number_at(figures, metric->offset));
 }
 
+/* Of nanoseconds. */
+static void write_seconds(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s %.6f\n", metric->name, (double)number_at(figures, metric->offset) / 1e9);
+}
+
 static void write_unsigned(const struct metric *metric, const struct srv_figures *figures, FILE *out)
 {
         unsigned value;
@@ -547,6 +553,15 @@ static const struct metric metrics[] = {
         {"millrace_rdma_reads_total", COUNTER, "", "RDMA reads done.", write_u64, IN(rdma.reads)},
         {"millrace_rdma_read_bytes_total", COUNTER, "", "Bytes read from clients' memory.", write_u64,
          IN(rdma.bytes_read)},
+        {"millrace_rdma_copied_bytes_total", COUNTER, "",
+         "Bytes written into clients' memory that had to be copied into registered memory first.", write_u64,
+         IN(rdma.bytes_copied)},
+        {"millrace_rdma_queue_busy_seconds_total", COUNTER, "",
+         "Time in which something was posted on a session's queue pair and not completed, summed over sessions.",
+         write_seconds, IN(rdma.busy_ns)},
+        {"millrace_rdma_queue_gap_seconds_total", COUNTER, "",
+         "Time in which nothing was, though a request had had its first WRITE or READ and more were to come.",
+         write_seconds, IN(rdma.gap_ns)},
         {"millrace_rdma_in_flight", GAUGE, "", "Work requests posted and not completed.", write_u64,
          IN(rdma.in_flight)},
         {"millrace_rdma_starved_total", COUNTER, "", "Times a loop had work and no room left on its device.", write_u64,

@@ -7,6 +7,7 @@ import subprocess
 import time
 from contextlib import contextmanager
 
+from .fabric import Rdma
 from .limits import fio
 from .loadgen import run_load
 from .machine import KIB, MIB, say, written_bytes
@@ -213,4 +214,4 @@ class Flood:
                 "mib_s": put["mib_s"]}
 
 
-ALONE = [Restart(), Growth(), Written(), Loops(), Sequential(), Engine(), Md5(), Overwrite(), Flood()]
+ALONE = [Restart(), Growth(), Written(), Loops(), Sequential(), Engine(), Md5(), Overwrite(), Flood(), Rdma()]

@@ -146,6 +146,44 @@ def alone_table(results):
     return "## millrace alone\n\n" + table(["what", "figure"], rows) if rows else ""
 
 
+# On the fake transport: rows of small objects and of large ones, and the names of their figures.
+RDMA_SMALL = [("single GETs over TCP", "tcp", "{} connections"), ("GETs on an RDMA session", "session", "{} at once"),
+              ("GetBatch over TCP, 256 entries", "http_256", "{} batches at once"), ("GetBatch over TCP, 1,024 entries", "http_1024", "{} batches at once"),
+              ("BATCH over RDMA, 256 entries", "control_256", "{} batches at once"), ("BATCH over RDMA, 1,024 entries", "control_1024", "{} batches at once")]
+RDMA_LARGE = [("GET over HTTP, 4 at once", "get_http"), ("GET over RDMA, 1 at once", "get_1"), ("GET over RDMA, 4 at once", "get_4"),
+              ("PUT over HTTP, 4 at once", "put_http"), ("PUT by RDMA READ, 4 at once", "put")]
+RDMA_TEXT = """## RDMA on the fake transport
+
+No hardware: `tests/fakerdma`, in place of verbs, moves the bytes from process to process. In the server and in the client a thread of it does what a device would do
+by itself; its CPU time is told apart (by `/proc/PID/task`), but it takes its share of the same processors, so rates are lower than they would be beside a
+device. Nothing here says anything about a network. All figures of a round are of one run of one server (2+2); memory is registered, and every byte was
+compared once."""
+
+
+def rdma_tables(results):
+    if not results.data["alone"].get("rdma"):
+        return ""
+
+    def of(figure, suffix=""):
+        value = results.alone("rdma", figure)
+        return "-" if value is None else number(value) + suffix
+
+    best = results.alone("rdma", "tcp_ops_s")
+    small = [[title, of(f"{name}_ops_s"), times(ratio(results.alone("rdma", f"{name}_ops_s"), best)), of(f"{name}_cpu_us", " µs"), of(f"{name}_device_us", " µs"),
+              at_once.format(of(f"{name}_at_once"))] for title, name, at_once in RDMA_SMALL]
+    large = [[title, of(f"{name}_mib_s"), *(of(f"{name}_{whose}_s_gib", " s/GiB") for whose in ("cpu", "device", "client_cpu", "client_device")),
+              of(f"gap_{name.removeprefix('get_')}", " %")] for title, name in RDMA_LARGE]
+    large.append(["reading the same bytes warm, and one CRC32C", of("reads_mib_s"), of("reads_cpu_s_gib", " s/GiB"), "-", "-", "-", "-"])
+    return "\n\n".join([
+        RDMA_TEXT, f"Cached objects of 10 KiB, {of('objects')} of them, each way at its best:",
+        table(["how", "op/s", "against single GETs", "server CPU", "the fake's device there", "at its best with"], small),
+        "Objects of 16 MiB, in the page cache, each got as one piece. The send queue is empty when its loop knows of nothing posted, though a GET has had its first "
+        "WRITE and not its last: where the fake copies faster than a loop reads and checks, it has to be.",
+        table(["how", "MiB/s", "server CPU", "the fake's device there", "client CPU", "the fake's device there", "send queue empty"], large),
+        f"Of {of('written_gib')} GiB written into clients' memory, {of('copied_bytes')} bytes were copied by the server first, and {of('bounced')} GETs by the "
+        "client."])
+
+
 def limit_tables(results):
     parts, limits = [], results.servers(stores=False)
     phases = [phase for phase in PHASES if any(results.runs(server, phase.name) for server in limits)]
@@ -163,7 +201,7 @@ def text_of(results):
     parts = [opening(results), target_table(results)]
     if measured(results):
         parts += [speed_table(results), latency_table(results), cost_table(results)]
-    parts += [beside_table(results), alone_table(results), limit_tables(results), errors_table(results)]
+    parts += [beside_table(results), alone_table(results), rdma_tables(results), limit_tables(results), errors_table(results)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -90,5 +90,12 @@ TARGETS = [
     Target("memory under 1,024 uploads at once", 1, False, " GiB", alone("flood", "peak", GIB)),
     Target("op/s of a store that has grown, against before", 0.7, True, "x", least_growth),
     Target("ready after a SIGKILL", 2, False, " s", alone("restart", "seconds")),
+    Target("cached objects of 10 KiB a second by GetBatch over TCP, against single GETs at their best", 5, True, "x", alone("rdma", "http_ratio")),
+    Target("the same by batches over RDMA, on the fake transport", 5, True, "x", alone("rdma", "control_ratio")),
+    Target("copies of each byte of 16 MiB GETs over RDMA, server and client", 0, False, "", alone("rdma", "copies")),
+    Target("send queue empty between the WRITEs of a 16 MiB GET, on the fake transport", 5, False, " %", alone("rdma", "gap_1")),
+    Target("the same with 4 GETs at once", 5, False, " %", alone("rdma", "gap_4")),
+    Target("server CPU of these, against reading the bytes and one CRC32C", 1.3, False, "x", alone("rdma", "reads_ratio")),
+    Target("server CPU of 16 MiB PUTs by RDMA READ, on the fake transport, against HTTP", None, False, "x", alone("rdma", "put_ratio")),
     Target("server CPU of a small GET, 2 loops against 1", 1.15, False, "x", alone("loops", "ratio")),
 ]

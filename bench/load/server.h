@@ -54,7 +54,7 @@ static inline uint64_t load_proc_bytes(const char *text, const char *name)
 
 static inline int load_read_proc(int pid, const char *name, char *out, size_t size)
 {
-        char path[64];
+        char path[96];
         FILE *file;
         size_t n;
 

@@ -1,11 +1,14 @@
 """The programs that the benchmarks are made of, at sizes at which they measure nothing: their figures are there and sane, and wrong bytes are noticed."""
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
 
 from tests.support.daemon import BUILD, PATIENCE, sanitizer_environment
+from tests.support.rdma import DRIVER, rdma_daemon
+from tests.support.s3raw import RawClient
 
 pytestmark = pytest.mark.daemon
 TINY = ("--seconds", "0.05", "--objects", "600", "--records", "600", "--names", "3000", "--size", "2M", "--depth", "8", "--loops", "2")
@@ -58,3 +61,84 @@ def test_wrong_bytes_and_lengths_are_noticed(store, s3, bucket):
     assert json.loads(run("load", *arguments, status=1, **env)[0])["error_kinds"] == {"length": 3}
     s3.delete_object(Bucket=bucket, Key="o/000000000000")
     assert json.loads(run("load", *arguments, status=1, **env)[0])["error_kinds"] == {"status": 3}
+
+
+def test_reads(tmp_path):
+    figures = json.loads(run("limits/reads", tmp_path, 2, 0.01)[0])
+    assert figures["cpu_s_gib"] > 0 and figures["mib_s"] > 0
+    assert list(tmp_path.iterdir()) == []
+    assert "Usage" in run("limits/reads", "--help")[0]
+    for wrong in ((tmp_path, 0, 1), (tmp_path, 70000, 1), (tmp_path, 1, 0), (tmp_path, 1), ()):
+        assert "Usage" in run("limits/reads", *wrong, status=2)[1]
+    assert "No such file" in run("limits/reads", tmp_path / "none", 1, 0.01, status=1)[1]
+
+
+# ---- batch ----------------------------------------------------------------------------------------------------------
+
+KEYS = 20
+
+
+@pytest.fixture(name="fabric", scope="module")
+def fixture_fabric():
+    """A daemon with RDMA on the fake, objects of 10 KiB below o/, and where it is to be found."""
+    if not DRIVER.exists():
+        pytest.skip("make fake-rdma builds the transport")
+    with rdma_daemon(drives=1).start() as daemon:
+        env = {"MILLRACE_ENDPOINT": daemon.endpoint, "AWS_ACCESS_KEY_ID": daemon.access_key, "AWS_SECRET_ACCESS_KEY": daemon.secret_key,
+               "MILLRACE_FAKE_RDMA": daemon.sockets}
+        run("load", "bucket", "--json", **env)
+        run("load", "put", "--json", "--size", "10240", "--count", KEYS, **env)
+        daemon.env_of_bench = env
+        yield daemon
+    shutil.rmtree(daemon.sockets)
+
+
+def batch(fabric, *arguments, status=0):
+    arguments = (*arguments, "--seconds", "0.05", "--driver", DRIVER, "--server-pid", fabric.process.pid)
+    return run("batch", *arguments, status=status, **fabric.env_of_bench)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "rdma"])
+@pytest.mark.parametrize("how", [(), ("--entries", 8), ("--entries", 7, "--threads", 3, "--parallel", 2)])
+def test_batch_gets(fabric, transport, how):
+    figures = json.loads(batch(fabric, "get", "--keys", KEYS, "--transport", transport, *how)[0])
+    assert figures["errors"] == 0 and figures["ops"] > 0 and figures["compared"] == KEYS
+    assert figures["bytes"] == figures["ops"] * 10240 and figures["ops_s"] > 0
+    assert figures["by_rdma"] == (figures["ops"] if transport == "rdma" else 0)
+    assert figures["bounced"] == 0
+    for name in ("server_cpu_s", "server_device_s", "client_device_s"):
+        assert figures[name] >= 0, name
+    assert figures["server_device_s"] == 0 or transport == "rdma"
+
+
+def test_batch_bounces_what_is_not_registered(fabric):
+    figures = json.loads(batch(fabric, "get", "--keys", KEYS, "--transport", "rdma", "--unregistered", "--unverified")[0])
+    assert figures["compared"] == 0 and figures["bounced"] >= figures["ops"] == figures["by_rdma"]
+
+
+@pytest.mark.parametrize("transport", ["tcp", "rdma"])
+def test_batch_puts(fabric, transport):
+    figures = json.loads(batch(fabric, "put", "--prefix", "p/", "--size", 3 << 20, "--threads", 2, "--transport", transport)[0])
+    assert figures["errors"] == 0 and figures["ops"] >= 2 and figures["compared"] == 2
+    assert figures["by_rdma"] == (figures["ops"] if transport == "rdma" else 0)
+
+
+def test_batch_counts_what_is_wrong(fabric):
+    """A key that does not exist, and bytes that are not those that were put."""
+    out, err = batch(fabric, "get", "--keys", KEYS + 1, "--entries", KEYS + 1, status=1)
+    assert json.loads(out)["errors"] > 0 and "the first that failed" in err
+    user = RawClient(fabric.host, fabric.port, fabric.access_key, fabric.secret_key)
+    assert user.request("PUT", "/load/w/000000000000", body=bytes(10240)).status == 200
+    out, err = batch(fabric, "get", "--keys", 1, "--prefix", "w/", status=1)
+    assert json.loads(out)["errors"] == 1 and "other bytes" in err
+    assert json.loads(batch(fabric, "get", "--keys", 1, "--prefix", "w/", "--unverified")[0])["errors"] == 0
+
+
+def test_batch_is_told_what_it_can_do():
+    assert "Usage" in run("batch", "--help")[0]
+    for wrong in ((), ("list",), ("get", "put"), ("get", "--nothing")):
+        assert "Usage" in run("batch", *wrong, status=2)[1]
+    for option, value in (("--threads", 0), ("--threads", 65), ("--size", "10K"), ("--seconds", 0), ("--transport", "pigeon"), ("--entries", 70000)):
+        assert f"{option}: {value} is no good" in run("batch", "get", option, value, status=2)[1]
+    assert "no batches of PUTs" in run("batch", "put", "--entries", 2, status=2)[1]
+    assert "4 GiB" in run("batch", "get", "--size", 1 << 30, "--threads", 8, status=2)[1]

@@ -70,6 +70,29 @@ def test_targets_of_experiments(lib, results):
     assert next(t.row(results) for t in lib("targets").TARGETS if "uniform overwriting" in t.title)[3] == "not measured"
 
 
+RDMA = {"errors": 0, "objects": 1000, "tcp_ops_s": 50000.0, "tcp_cpu_us": 16.0, "tcp_device_us": 0.0, "tcp_at_once": 128, "control_1024_ops_s": 300000.0,
+        "control_1024_cpu_us": 2.5, "control_1024_device_us": 1.5, "control_1024_at_once": 2, "http_ratio": 4.0, "control_ratio": 6.0, "copies": 0.0,
+        "copied_bytes": 0, "bounced": 0, "written_gib": 2.5, "get_1_mib_s": 3000.0, "get_1_cpu_s_gib": 0.25, "get_1_device_s_gib": 0.01,
+        "get_1_client_cpu_s_gib": 0.1, "get_1_client_device_s_gib": 0.2, "gap_1": 3.0, "gap_4": 6.0, "reads_cpu_s_gib": 0.2, "reads_ratio": 1.25}
+
+
+def test_rdma_on_the_fake(lib, results):
+    assert "RDMA" not in lib("page").text_of(results).split("## Errors")[1]
+    assert lib("page").rdma_tables(results) == ""
+    results.data["alone"]["rdma"] = [RDMA]
+    page = lib("page").rdma_tables(results)
+    assert "No hardware" in page
+    assert "| BATCH over RDMA, 1,024 entries | 300,000 | 6.00x | 2.50 µs | 1.50 µs | 2 batches at once |" in page
+    assert "| GetBatch over TCP, 256 entries | - | - | - | - | - batches at once |" in page
+    assert "| GET over RDMA, 1 at once | 3,000 | 0.25 s/GiB | 0.01 s/GiB | 0.10 s/GiB | 0.20 s/GiB | 3.00 % |" in page
+    assert "Of 2.50 GiB written into clients' memory, 0 bytes were copied by the server first, and 0 GETs by the client." in page
+    verdicts = {row[0]: row[3] for row in (target.row(results) for target in lib("targets").TARGETS)}
+    found = {words: next(verdict for title, verdict in verdicts.items() if words in title)
+             for words in ("GetBatch over TCP", "batches over RDMA", "copies of each byte", "send queue empty", "with 4 GETs", "one CRC32C", "RDMA READ")}
+    assert found == {"GetBatch over TCP": "not reached", "batches over RDMA": "reached", "copies of each byte": "reached", "send queue empty": "reached",
+                     "with 4 GETs": "not reached", "one CRC32C": "reached", "RDMA READ": "not measured"}
+
+
 def test_a_page_with_plots(lib, results, tmp_path):
     results.data["skipped"].append("Garage was not measured: it is not installed")
     results.write(tmp_path / "r.json")

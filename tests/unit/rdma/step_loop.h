@@ -69,6 +69,11 @@ uint64_t lp_now(const struct lp_loop *loop)
         return step_now;
 }
 
+uint64_t lp_clock(void)
+{
+        return step_now;
+}
+
 void lp_random(void *buf, size_t len)
 {
         uint8_t *at = buf;

@@ -116,6 +116,78 @@ static void test_a_write_outside_the_window_is_never_posted(void **state)
         client_keep(&one, 0, 3 * UNIT);
 }
 
+/* ---- figures -------------------------------------------------------------------------------------- */
+
+/* A GET that gives its units when it is told to. */
+static struct {
+        struct rdx_request request;
+        struct rdx_write write[2];
+        unsigned done, ended;
+} slow;
+
+static void slow_begun(struct rdx_request *request, int result)
+{
+        assert_int_equal(result, 0);
+}
+
+static void slow_ended(struct rdx_request *request, int result)
+{
+        assert_int_equal(result, 0);
+        slow.ended++;
+}
+
+static void slow_done(struct rdx_write *write, int result)
+{
+        assert_int_equal(result, 0);
+        slow.done++;
+}
+
+static void slow_begin(void)
+{
+        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 2 * UNIT, false, 0, &grip), 0);
+        memset(&slow, 0, sizeof(slow));
+        memcpy(slow.request.session, one.opened.session, RDX_ID_LEN);
+        slow.request.number = grip.number;
+        slow.request.window = grip.place;
+        slow.request.begun = slow_begun;
+        slow.request.ended = slow_ended;
+        rdx_request_begin(server, &slow.request);
+        step_all();
+}
+
+static void slow_give(unsigned unit, bool copied)
+{
+        slow.write[unit] = (struct rdx_write){
+                .buf = slot_get(), .len = UNIT, .offset = unit * UNIT, .done = slow_done, .copied = copied};
+        memset(slow.write[unit].buf, 0, UNIT);
+        rdx_request_write(&slow.request, &slow.write[unit]);
+        step_all();
+        assert_int_equal(slow.done, unit + 1);
+}
+
+static void test_time_without_anything_posted_counts_within_a_request(void **state)
+{
+        unsigned i;
+
+        for (i = 0; i < 2; i++) {
+                slow_begin();
+                step_time(700); /* nothing was written yet */
+                slow_give(0, true);
+                step_time(1000);
+                slow_give(1, false);
+                rdx_request_finish(&slow.request);
+                step_all();
+                step_time(5000);
+                rdx_client_poll(one.client);
+                assert_int_equal(slow.ended, 1);
+                assert_int_equal(rdx_grip_close(&grip, false), 0);
+        }
+        assert_int_equal(stats().gap_ns, 2000);
+        assert_int_equal(stats().bytes_written, 4 * UNIT);
+        assert_int_equal(stats().bytes_copied, 2 * UNIT);
+        client_keep(&one, 0, 2 * UNIT);
+}
+
 static void test_memory_that_is_not_registered(void **state)
 {
         static char elsewhere[UNIT];
@@ -423,6 +495,7 @@ int main(void)
                 TEST_WITH(test_given_up_after_some_writes, window1),
                 TEST_WITH(test_given_up_after_some_writes, region),
                 TEST(test_a_write_outside_the_window_is_never_posted),
+                TEST(test_time_without_anything_posted_counts_within_a_request),
                 TEST(test_memory_that_is_not_registered),
                 TEST(test_a_put_reads_each_byte),
                 TEST_WITH(test_a_put_reads_each_byte, window1),
