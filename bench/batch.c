@@ -4,6 +4,7 @@
  *
  * CPU time is that of the measured time alone; of threads that are the fake transport's device it is told apart (bench/load/threads.h).
  */
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -150,6 +151,7 @@ static void compare_all(struct worker *w, unsigned long long keys)
 {
         unsigned long long first, entries = job.options.entries;
 
+        assert(w->gets != NULL);
         for (first = 0; first < keys; first += entries)
                 compare(w, first, (unsigned)(keys - first < entries ? keys - first : entries));
 }

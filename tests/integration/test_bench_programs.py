@@ -142,3 +142,23 @@ def test_batch_is_told_what_it_can_do():
         assert f"{option}: {value} is no good" in run("batch", "get", option, value, status=2)[1]
     assert "no batches of PUTs" in run("batch", "put", "--entries", 2, status=2)[1]
     assert "4 GiB" in run("batch", "get", "--size", 1 << 30, "--threads", 8, status=2)[1]
+
+
+def rdma_bytes(fabric):
+    """Written into clients' memory so far, and of that copied first."""
+    lines = dict(line.rsplit(" ", 1) for line in fabric.admin_get("/metrics")[1].decode().splitlines() if not line.startswith("#"))
+    return [float(lines[f"millrace_rdma_{what}_bytes_total"]) for what in ("written", "copied")]
+
+
+def test_large_objects_are_not_copied(fabric):
+    """As the server counts it: what comes from drives is written from where it was read to; small objects come from the cache."""
+    batch(fabric, "put", "--prefix", "c/", "--size", 3 << 20, "--threads", 2)
+    written, copied = rdma_bytes(fabric)
+    batch(fabric, "get", "--prefix", "c/", "--size", 3 << 20, "--keys", 2, "--transport", "rdma")
+    more_written, more_copied = rdma_bytes(fabric)
+    assert more_written >= written + (6 << 20) and more_copied == copied
+    for entries in (1, 8):
+        written, copied = rdma_bytes(fabric)
+        batch(fabric, "get", "--keys", KEYS, "--entries", entries, "--transport", "rdma")
+        more_written, more_copied = rdma_bytes(fabric)
+        assert more_written - written == more_copied - copied >= KEYS * 10240
