@@ -152,11 +152,6 @@ void lp_slot_put(struct lp_loop *loop, void *slot)
         assert(false);
 }
 
-uint64_t lp_clock(void)
-{
-        return step_now;
-}
-
 int64_t lp_wall_ms(void)
 {
         return (int64_t)(step_now / 1000000);
