@@ -99,7 +99,7 @@ class Daemon:
         """Starts the process, without waiting for anything."""
         self.log_start = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self.process = subprocess.Popen(mortal() + self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=self.environment(), start_new_session=True)
         return self
 
@@ -247,6 +247,12 @@ class Daemon:
                 self.stop()
         finally:
             self.discard()
+
+
+def mortal():
+    """What a program is started by so that it ends with us, should we be killed: else it would go on, and hold the room of its drives. The kernel takes the end of
+    the thread that started it for ours, so only the one that lasts as long as we do does this."""
+    return ["setpriv", "--pdeathsig", "KILL", "--"] if threading.current_thread() is threading.main_thread() else []
 
 
 def run_daemon(arguments, env=None, timeout=20):
