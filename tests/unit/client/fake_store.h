@@ -23,7 +23,7 @@ struct store {
         bool tail_short;
 
         unsigned replace_at;             /* before the answer to GET number N the object is replaced; 0: never */
-        unsigned replace_each_from;      /* before each GET from this number on */
+        _Atomic unsigned replace_each_from; /* before each GET from this number on; set while it serves */
         unsigned damage_from, damage_to; /* GETs with these numbers have a wrong byte */
         unsigned cut_from, cut_to;       /* half of the body comes */
         unsigned fail_from, fail_to;     /* 503 SlowDown */

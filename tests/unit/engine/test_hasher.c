@@ -30,7 +30,8 @@ struct stream {
         } pieces[PIECES];
         uint8_t *bytes;
         size_t lens[PIECES];
-        unsigned added, back;
+        unsigned added;
+        _Atomic unsigned back; /* looked at by who waits */
         bool in_order;
 };
 
@@ -40,7 +41,8 @@ static struct {
         pthread_t threads[2];
         struct eng_hasher hasher;
         struct stream streams[STREAMS];
-        unsigned left, seed;
+        _Atomic unsigned left;
+        unsigned seed;
         bool told;
         struct lp_timer timer;
         struct lp_msg msg;
