@@ -30,7 +30,7 @@ static struct {
         pthread_mutex_t lock;
         struct gw_access last;          /* of the access log; only its numbers */
         char last_operation[64], last_error[64];
-        unsigned lines;
+        _Atomic unsigned lines;
 } site = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct rdx_server *site_rdma;                                     /* of the next site_open() */
