@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 
 import numpy
 import pytest
@@ -17,6 +16,7 @@ from tests.support.checksums import checksum
 from tests.support.daemon import BUILD, CLI, Daemon, sanitizer_environment
 from tests.support.editing_proxy import EditingProxy, header, replaced, without
 from tests.support.rdma import DRIVER, rdma_daemon
+from tests.support.waits import eventually, metric, run_all
 
 millrace = pytest.importorskip("millrace")
 
@@ -43,21 +43,6 @@ def another(**how):
         finally:
             os.environ["MILLRACE_FAKE_RDMA"] = before
             shutil.rmtree(daemon.sockets)
-
-
-def metric(site, name):
-    for line in site.admin_get("/metrics")[1].decode().splitlines():
-        if line.startswith(name + " "):
-            return float(line.split()[-1])
-    raise AssertionError(name)
-
-
-def eventually(condition, seconds=120):
-    """Something else has to happen first, and it does not say when."""
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert condition()
 
 
 @pytest.fixture(scope="module")
@@ -146,24 +131,6 @@ def test_arrays_and_tensors_of_the_pool_are_registered(site):
         torch = pytest.importorskip("torch")
         tensor = torch.frombuffer(client.buffer(len(data)), dtype=torch.uint8)
         assert client.get_into("samples", "units", tensor).transport == "rdma" and tensor.numpy().tobytes() == data
-
-
-def run_all(jobs):
-    failed = []
-
-    def run(job):
-        try:
-            job()
-        except BaseException as error:  # pylint: disable=broad-except
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
 
 
 def test_many_threads_share_a_session(site, client):

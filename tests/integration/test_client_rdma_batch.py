@@ -4,13 +4,13 @@ import os
 import random
 import shutil
 import threading
-import time
 
 import pytest
 
 from tests.conftest import SEED
 from tests.support.daemon import BUILD, Daemon
 from tests.support.rdma import DRIVER, rdma_daemon
+from tests.support.waits import eventually, metric, run_all
 
 millrace = pytest.importorskip("millrace")
 
@@ -48,39 +48,6 @@ def fill(daemon, count=SAMPLES, sizes=SIZES):
         for name, data in daemon.objects.items():
             client.put("samples", name, data)
     return daemon
-
-
-def metric(site, name):
-    for line in site.admin_get("/metrics")[1].decode().splitlines():
-        if line.startswith(name + " "):
-            return float(line.split()[-1])
-    raise AssertionError(name)
-
-
-def eventually(condition, seconds=120):
-    """Something else has to happen first, and it does not say when."""
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert condition()
-
-
-def run_all(jobs):
-    failed = []
-
-    def run(job):
-        try:
-            job()
-        except BaseException as error:  # pylint: disable=broad-except
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
 
 
 @pytest.fixture(scope="module")

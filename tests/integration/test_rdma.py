@@ -13,6 +13,7 @@ from tests.support.checksums import checksum
 from tests.support.rdma import DRIVER, PATH, Session, opening, rdma_daemon
 from tests.support.rdma_keys import session_secret
 from tests.support.s3raw import STREAMING_UNSIGNED_TRAILER, UNSIGNED, RawClient
+from tests.support.waits import metric
 
 pytestmark = [pytest.mark.daemon, pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport")]
 KIB, MIB = 1 << 10, 1 << 20
@@ -43,13 +44,6 @@ def session(site):
 
 def crc_text(data):
     return checksum("CRC32C", data)
-
-
-def metric(site, name):
-    for line in site.admin_get("/metrics")[1].decode().splitlines():
-        if line.startswith(name + " "):
-            return float(line.split()[-1])
-    raise AssertionError(name)
 
 
 def written(answer, data, status=200):

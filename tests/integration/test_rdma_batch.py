@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import SEED
 from tests.support.rdma import DRIVER, Entry, PeerError, Session, rdma_daemon
 from tests.support.s3raw import RawClient
+from tests.support.waits import metric
 
 pytestmark = [pytest.mark.daemon, pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport")]
 KIB, MIB = 1 << 10, 1 << 20
@@ -49,13 +50,6 @@ def site():
 def session(site):
     with Session(site, receives=512, memory=64 * MIB) as one:
         yield one
-
-
-def metric(site, name):
-    for line in site.admin_get("/metrics")[1].decode().splitlines():
-        if line.startswith(name + " "):
-            return float(line.split()[-1])
-    raise AssertionError(name)
 
 
 def ask(session, entries, offset=0, length=None, ordered=False, replies=None, deadline=0):

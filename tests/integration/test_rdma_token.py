@@ -11,6 +11,7 @@ from tests.support.checksums import checksum
 from tests.support.rdma import DRIVER, Session, rdma_daemon
 from tests.support.rdma_token import GID, TARGET, Target, ask, user_of
 from tests.support.s3raw import STREAMING_UNSIGNED_TRAILER, UNSIGNED
+from tests.support.waits import metric
 
 pytestmark = [pytest.mark.daemon, pytest.mark.skipif(not (DRIVER.exists() and TARGET.exists()), reason="make fake-rdma builds them")]
 KIB, MIB = 1 << 10, 1 << 20
@@ -58,13 +59,6 @@ def off():
     fill(daemon)
     yield daemon
     end(daemon)
-
-
-def metric(daemon, name):
-    for line in daemon.admin_get("/metrics")[1].decode().splitlines():
-        if line.startswith(name + " "):
-            return float(line.split()[-1])
-    raise AssertionError(name)
 
 
 def served(answer, data, status=200):
