@@ -113,7 +113,7 @@ $(foreach h,$(HOUSES) testlib fakerdma,$(eval $(call house_lib,$(h))))
 # libmillrace: the client with what it stands on, position-independent. Only what millrace.h marks MR_API can be seen from outside, in the static
 # library, too: it is one object whose other symbols are local.
 LIBMILLRACE_HOUSES := client s3 ec
-RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c frame.c text.c keys.c load.c)
+RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c frame.c text.c keys.c load.c rights.c)
 LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
 LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
 pic = $(patsubst %.c,$(O)/pic/%.o,$(1))

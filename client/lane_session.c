@@ -288,6 +288,6 @@ void mr_lane_session_describe(const struct mr_lane_session *session, struct mr_r
         snprintf(out->link, sizeof(out->link), "%s", info.link);
         snprintf(out->address, sizeof(out->address), "%s", session->address);
         out->port = session->port;
-        snprintf(out->rights, sizeof(out->rights), "%s", mr_rights_name(session->opened.grant.rights));
+        snprintf(out->rights, sizeof(out->rights), "%s", rdx_rights_name(session->opened.grant.rights));
         out->requests = session->opened.grant.requests;
 }

@@ -18,25 +18,6 @@
 #define PATH_KEY    "rdma/v1/sessions"
 #define DELETE_MS   2000
 
-static const struct {
-        const char *name;
-        enum rdx_rights rights;
-} schemes[] = {
-        {"window2", RDX_RIGHTS_WINDOW2},
-        {"window1", RDX_RIGHTS_WINDOW1},
-        {"region", RDX_RIGHTS_REGION},
-};
-
-#define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
-
-const char *mr_rights_name(enum rdx_rights rights)
-{
-        for (size_t i = 0; i < SCHEMES; i++)
-                if (schemes[i].rights == rights)
-                        return schemes[i].name;
-        return "";
-}
-
 /* ---- waiting ------------------------------------------------------------------------------------- */
 
 /* owner: the lane's thread, which waits until over */
@@ -141,13 +122,12 @@ static int read_limits(const json_t *limits, struct mr_session *out)
 static int read_rights(const json_t *answer, unsigned asked, struct mr_session *out)
 {
         const char *name = json_string_value(json_object_get(answer, "rights"));
+        unsigned rights = name != NULL ? rdx_rights_named(name) & asked : 0;
 
-        for (size_t i = 0; name != NULL && i < SCHEMES; i++)
-                if (strcmp(schemes[i].name, name) == 0 && (schemes[i].rights & asked) != 0) {
-                        out->grant.rights = schemes[i].rights;
-                        return 0;
-                }
-        return -EPROTO;
+        if (rights == 0)
+                return -EPROTO;
+        out->grant.rights = (enum rdx_rights)rights;
+        return 0;
 }
 
 static int read_answer(const json_t *answer, unsigned rights, struct mr_session *out, int64_t *life_ms)
@@ -176,9 +156,9 @@ static char *wishes(const uint8_t nonce[RDX_NONCE_LEN], unsigned rights)
         json_t *names = json_array(), *wish;
 
         rdx_hex(nonce, RDX_NONCE_LEN, text);
-        for (size_t i = 0; i < SCHEMES; i++)
-                if ((schemes[i].rights & rights) != 0)
-                        json_array_append_new(names, json_string(schemes[i].name));
+        for (unsigned scheme = RDX_RIGHTS_WINDOW2; scheme <= RDX_RIGHTS_REGION; scheme <<= 1)
+                if ((scheme & rights) != 0)
+                        json_array_append_new(names, json_string(rdx_rights_name((enum rdx_rights)scheme)));
         wish = json_pack("{s:[i], s:s, s:i, s:o, s:i}", "versions", (int)RDX_VERSION, "client_nonce", text,
                          "queue_pairs", 1, "rights", names, "receives", (int)MR_SESSION_RECEIVES);
         if (wish != NULL)

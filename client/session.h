@@ -32,7 +32,4 @@ int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_s
 /* By the session's own key, once, at most 2 s; whatever is answered. */
 void mr_session_delete(struct mr_client *client, const struct mr_session_key *key, const struct mr_session_wait *wait);
 
-/* For logs and people: "window2". */
-const char *mr_rights_name(enum rdx_rights rights);
-
 #endif

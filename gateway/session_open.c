@@ -20,17 +20,6 @@
 #define RECEIVES_LEAST  16
 #define RECEIVES_MOST   4096
 
-static const struct {
-        const char *name;
-        enum rdx_rights rights;
-} schemes[] = {
-        {"window2", RDX_RIGHTS_WINDOW2},
-        {"window1", RDX_RIGHTS_WINDOW1},
-        {"region", RDX_RIGHTS_REGION},
-};
-
-#define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
-
 /* ---- what is asked for ---------------------------------------------------------------------------- */
 
 /* 1: version 1 is among them; 0: only others; -EBADMSG. */
@@ -55,7 +44,7 @@ static int read_versions(const json_t *versions)
 /* The mask of those that are known here. */
 static int read_rights(const json_t *rights, unsigned *out)
 {
-        size_t i, k;
+        size_t i;
 
         if (!json_is_array(rights))
                 return -EBADMSG;
@@ -65,9 +54,7 @@ static int read_rights(const json_t *rights, unsigned *out)
 
                 if (name == NULL)
                         return -EBADMSG;
-                for (k = 0; k < SCHEMES; k++)
-                        if (strcmp(name, schemes[k].name) == 0)
-                                *out |= schemes[k].rights;
+                *out |= rdx_rights_named(name);
         }
         return 0;
 }
@@ -107,14 +94,6 @@ static enum s3_error read_body(const struct gw_body *body, struct rdx_open *open
 
 /* ---- the answer ----------------------------------------------------------------------------------- */
 
-static const char *scheme_name(enum rdx_rights rights)
-{
-        for (size_t i = 0; i < SCHEMES; i++)
-                if (schemes[i].rights == rights)
-                        return schemes[i].name;
-        return "";
-}
-
 static json_t *endpoint_json(const struct rdx_opened_endpoint *endpoint)
 {
         char boot[2 * RDX_BOOT_LEN + 1];
@@ -146,7 +125,7 @@ static char *answer_text(const struct rdx_opened *opened)
         for (i = 0; i < opened->endpoint_count; i++)
                 json_array_append_new(endpoints, endpoint_json(&opened->endpoint[i]));
         answer = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "version", (int)RDX_VERSION, "session",
-                           session, "server_nonce", nonce, "rights", scheme_name(opened->rights), "expires", expires,
+                           session, "server_nonce", nonce, "rights", rdx_rights_name(opened->rights), "expires", expires,
                            "expires_ms", (json_int_t)opened->expires_ms, "connect_ms", (json_int_t)opened->connect_ms,
                            "endpoints", endpoints, "limits", limits_json(&opened->limits));
         if (answer != NULL)

@@ -33,6 +33,8 @@ struct rdx_route;     /* the way to a port of the fabric (an address handle) */
 
 /* Rights schemes, by value a mask. As narrow as can be first. */
 enum rdx_rights { RDX_RIGHTS_WINDOW2 = 1, RDX_RIGHTS_WINDOW1 = 2, RDX_RIGHTS_REGION = 4 };
+const char *rdx_rights_name(enum rdx_rights rights); /* as the protocol has it: "window2"; "": not one scheme */
+unsigned rdx_rights_named(const char *name);         /* 0: no scheme has that name */
 
 struct rdx_device_info {
         char name[64]; /* e.g. mlx5_0 */

@@ -55,23 +55,7 @@ static void put_before(struct rdx_dialer *dialer, struct rdx_job *job)
 
 void rdx_dialer_drop(struct rdx_dialer *dialer, const struct rdx_flow *flow, int result)
 {
-        struct rdx_job **link = &dialer->first, *job, *dropped = NULL, **last = &dropped;
-
-        while ((job = *link) != NULL) {
-                if (flow == NULL || job->flow == flow) {
-                        *link = job->next;
-                        job->next = NULL;
-                        *last = job;
-                        last = &job->next;
-                } else {
-                        link = &job->next;
-                }
-        }
-        dialer->last = link;
-        while ((job = dropped) != NULL) {
-                dropped = job->next;
-                rdx_job_over(job, result);
-        }
+        rdx_line_drop(&dialer->first, &dialer->last, flow, result);
 }
 
 /* What was flushed goes before the line, but for what belongs to requests that failed or were given up. */

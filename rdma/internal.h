@@ -231,6 +231,8 @@ int rdx_arena_of(const struct rdx_server *server, const void *buf, size_t len);
 void rdx_job_give(struct rdx_session *session, struct rdx_job *job);
 /* What of the flow is not posted leaves the line. */
 void rdx_jobs_drop(struct rdx_session *session, const struct rdx_flow *flow, int result);
+/* The same of any line of jobs: those of the flow, or all, are over with that result. */
+void rdx_line_drop(struct rdx_job **first, struct rdx_job ***last, const struct rdx_flow *flow, int result);
 /* All that is in the ring, with this result: when its device is gone for certain. */
 void rdx_ring_drop(struct rdx_session *session, int result);
 void rdx_post_marker(struct rdx_session *session);

@@ -107,25 +107,30 @@ void rdx_job_give(struct rdx_session *session, struct rdx_job *job)
         take_turn(session);
 }
 
-void rdx_jobs_drop(struct rdx_session *session, const struct rdx_flow *flow, int result)
+void rdx_line_drop(struct rdx_job **first, struct rdx_job ***last, const struct rdx_flow *flow, int result)
 {
-        struct rdx_job **link = &session->first, *job, *dropped = NULL, **last = &dropped;
+        struct rdx_job **link = first, *job, *dropped = NULL, **dropped_last = &dropped;
 
         while ((job = *link) != NULL) {
                 if (flow == NULL || job->flow == flow) {
                         *link = job->next;
                         job->next = NULL;
-                        *last = job;
-                        last = &job->next;
+                        *dropped_last = job;
+                        dropped_last = &job->next;
                 } else {
                         link = &job->next;
                 }
         }
-        session->last = link;
+        *last = link;
         while ((job = dropped) != NULL) {
                 dropped = job->next;
                 rdx_job_over(job, result);
         }
+}
+
+void rdx_jobs_drop(struct rdx_session *session, const struct rdx_flow *flow, int result)
+{
+        rdx_line_drop(&session->first, &session->last, flow, result);
 }
 
 /* ---- posting -------------------------------------------------------------------------------------- */
