@@ -109,19 +109,17 @@ void rdx_job_give(struct rdx_session *session, struct rdx_job *job)
 
 void rdx_line_drop(struct rdx_job **first, struct rdx_job ***last, const struct rdx_flow *flow, int result)
 {
-        struct rdx_job **link = first, *job, *dropped = NULL, **dropped_last = &dropped;
+        struct rdx_job *job, *rest = *first, *dropped = NULL, **dropped_last = &dropped, ***end;
 
-        while ((job = *link) != NULL) {
-                if (flow == NULL || job->flow == flow) {
-                        *link = job->next;
-                        job->next = NULL;
-                        *dropped_last = job;
-                        dropped_last = &job->next;
-                } else {
-                        link = &job->next;
-                }
+        *first = NULL;
+        *last = first;
+        while ((job = rest) != NULL) {
+                rest = job->next;
+                job->next = NULL;
+                end = flow == NULL || job->flow == flow ? &dropped_last : last;
+                **end = job;
+                *end = &job->next;
         }
-        *last = link;
         while ((job = dropped) != NULL) {
                 dropped = job->next;
                 rdx_job_over(job, result);
