@@ -255,7 +255,7 @@ bench-full: bench-bin programs fake-rdma ## the same with all that it takes, som
 	$(BENCH_RUN) --scale full --json $(BUILD_ROOT)/bench/full.json --out $(BUILD_ROOT)/bench/full.md $(BENCH_ARGS)
 bench-rdma: bench-bin programs fake-rdma ## RDMA on the fake transport beside TCP, two minutes; figures in build/bench/
 	mkdir -p $(BUILD_ROOT)/bench
-	$(BENCH_RUN) --scale bench --only rdma --json $(BUILD_ROOT)/bench/rdma.json --out $(BUILD_ROOT)/bench/rdma.md $(BENCH_ARGS)
+	$(BENCH_RUN) --scale bench --rounds 3 --only rdma --json $(BUILD_ROOT)/bench/rdma.json --out $(BUILD_ROOT)/bench/rdma.md $(BENCH_ARGS)
 micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)

@@ -14,6 +14,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from lib.alone import ALONE
@@ -60,10 +61,15 @@ def run_one(bench, experiment):
     return experiment.run(bench)
 
 
-def run_round(options, server, results):
+def due(options, experiments, number):
+    """Those of a round: what takes long, or has no target, is measured in the first only, unless it was asked for by name."""
+    return [e for e in experiments if e.name in options.experiments and (number == 0 or not e.once or e.name in options.named)]
+
+
+def run_round(options, server, results, number):
     """All experiments that are for every server, on one: figures by name."""
     figures, bench = {}, Bench(options, options.scale, server)
-    experiments = [e for e in [*BESIDE, *PHASES] if e.name in options.experiments]
+    experiments = due(options, [*BESIDE, *PHASES], number)
     if not server.stores:
         experiments = [e for e in experiments if e in PHASES and e.runs_on(server)]
     try:
@@ -92,17 +98,20 @@ def round_servers(options, folder):
 
 
 def compare(options, folder, results):
-    on_each = any(e.name in options.experiments for e in [*BESIDE, *PHASES])
+    begun = time.monotonic()
+
+    def announce(number, title):
+        say(f"{(time.monotonic() - begun) / 60:4.1f} min, round {number + 1} of {options.rounds}: {title}")
+
     for number in range(options.rounds):
-        for server in round_servers(options, folder) if on_each else ():
-            say(f"round {number + 1} of {options.rounds}: {server.name}")
-            results.data["rounds"].setdefault(server.key, []).append(run_round(options, server, results))
+        for server in round_servers(options, folder) if due(options, [*BESIDE, *PHASES], number) else ():
+            announce(number, server.name)
+            results.data["rounds"].setdefault(server.key, []).append(run_round(options, server, results, number))
             forget_folder(server.folder)
-        for experiment in ALONE:
-            if experiment.name in options.experiments and "millrace" in options.servers:
-                say(f"round {number + 1} of {options.rounds}: {experiment.title}")
-                figures = attempt(results, "millrace", experiment.title, experiment.run, options, options.scale, folder)
-                results.data["alone"].setdefault(experiment.name, []).extend([figures] if figures else [])
+        for experiment in due(options, ALONE, number) if "millrace" in options.servers else ():
+            announce(number, experiment.title)
+            figures = attempt(results, "millrace", experiment.title, experiment.run, options, options.scale, folder)
+            results.data["alone"].setdefault(experiment.name, []).extend([figures] if figures else [])
         if "disk" in options.experiments:
             figures = measure_disk(folder, options.seconds, min(options.scale.cold, 4096 * MIB))
             results.data["disk"] += [figures] if figures else []
@@ -110,6 +119,7 @@ def compare(options, folder, results):
             results.write(options.json)  # hours of work are not lost with what comes behind
     if "kernels" in options.experiments:
         results.data["kernels"] = measure_kernels(options.build, min(options.seconds / 4, 1))
+    results.data["settings"]["minutes"] = round(results.data["settings"].get("minutes", 0) + (time.monotonic() - begun) / 60, 1)
 
 
 def list_experiments():
@@ -131,6 +141,7 @@ def choose(options, parser):
     unknown = [name for name in names if name not in EXPERIMENTS and name not in OTHERS and name not in SERVERS]
     if unknown:
         parser.error(f"--only: there is no {', '.join(unknown)}; see --list")
+    options.named = names
     options.servers = [name for name in names if name in SERVERS] or list(SERVERS)
     options.experiments = [name for name in names if name not in SERVERS] or [*EXPERIMENTS, *OTHERS]
     if any(name in SERVERS for name in names) and not any(name in OTHERS for name in names):

@@ -40,6 +40,7 @@ class Restart:
     """From starting again after a SIGKILL to being ready; then keys are read and compared."""
 
     name, title = "restart", "ready after a SIGKILL"
+    once = True
 
     def run(self, options, scale, folder):
         with store(options, folder) as server:
@@ -57,6 +58,7 @@ class Growth:
     """Small PUTs and GETs on a store with few objects, and on one with many, of 1 KiB."""
 
     name, title = "growth", "a store that has grown"
+    once = True
 
     def run(self, options, scale, folder):
         figures, small = {"errors": 0, "base": scale.base, "grown": scale.grown}, ["--size", KIB, "--conns", 64]
@@ -80,6 +82,7 @@ class Written:
     fresh store, and names in no order, the last tenth of a store's. And what the index takes on the disk then for each of them."""
 
     name, title = "written", "bytes written for each byte stored"
+    once = True
 
     def puts(self, options, server, start, count, *names):
         before = written_bytes(server.process.pid, settled_s=1)
@@ -106,6 +109,7 @@ class Loops:
     """Server CPU of a small GET with two loops against one."""
 
     name, title = "loops", "CPU of a small GET by loops"
+    once = False
 
     def run(self, options, scale, folder):
         figures = {"errors": 0}
@@ -124,6 +128,7 @@ class Sequential:
     """PUTs of 16 MiB over HTTP on one drive without an erasure code, to be held against fio."""
 
     name, title = "sequential", "large PUTs without an erasure code"
+    once = False
 
     def run(self, options, scale, folder):
         with store(options, folder, drives=1, ec=None) as server:
@@ -136,7 +141,7 @@ class Engine:
     4 KiB objects whose bytes are cold and whose index is warm, at the same block size and depth; and large objects written."""
 
     name, title = "engine", "the engine alone, against fio"
-    depth = 64
+    once, depth = False, 64
 
     def micro(self, options, scale, folder):
         command = [options.build / "bench/micro", "--json", "--folder", folder, "--seconds", options.seconds, "--objects", scale.engine, "--depth", self.depth,
@@ -171,6 +176,7 @@ class Md5:
     (the setting test_md5_lanes, which is there for this)."""
 
     name, title = "md5", "MD5 of 16 uploads side by side"
+    once = False
 
     def run(self, options, scale, folder):
         figures = {"errors": 0}
@@ -189,6 +195,7 @@ class Overwrite:
     """Objects of 32 KiB overwritten uniformly at random in a store of one drive that is 70 % full, on a file system of its own."""
 
     name, title = "overwriting", "overwriting of a store that is 70 % full"
+    once = True
 
     def run(self, options, scale, folder):
         how = Overwriting(options.daemon, size=scale.overwritten, below=str(folder), times=3, seconds=scale.overwriting, rate=48)
@@ -205,6 +212,7 @@ class Flood:
     """Memory while 1,024 connections upload a large object each. To be told to slow down is an answer, not an error."""
 
     name, title = "flood", "memory under 1,024 uploads"
+    once = True
 
     def run(self, options, scale, folder):
         with store(options, folder) as server:

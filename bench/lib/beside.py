@@ -15,6 +15,7 @@ class IdleConnections:
     """Anonymous memory for each connection that has had an answer and is kept, on a server just started."""
 
     name, title = "idle", "memory of an idle connection"
+    once = True
 
     def run(self, bench):
         keys, server = bench.keys(SMALL), bench.server
@@ -53,6 +54,7 @@ class Checkpoints:
     """Small GETs, open loop at 30 % of what can be had at most, alone and beside streams of multipart uploads paced at half of their most."""
 
     name, title = "checkpoints", "small GETs beside checkpoints"
+    once = False
 
     def run(self, bench):
         seconds = bench.options.seconds

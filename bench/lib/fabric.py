@@ -69,6 +69,7 @@ class Rdma:
     """Everything in one run of one server: ratios are of figures of the same minute."""
 
     name, title = "rdma", "RDMA on the fake transport, against TCP"
+    once = True
 
     def batch(self, options, server, kind, *arguments, rdma=True):
         """One run of `batch`: its figures, and what the server's counters of RDMA went up by meanwhile (what it compares beforehand included)."""

@@ -12,11 +12,15 @@ from .targets import TARGETS
 MADE = "<!-- Made by bench/compare.py from the figures of a run; change that, not this. -->\n\n"
 
 
+def spent(settings):
+    return f", {settings['minutes']:.0f} minutes" if "minutes" in settings else ""
+
+
 def opening(results):
     machine, settings = results.data["machine"], results.data["settings"]
     lines = [f"{machine['processor']}: {machine['topology']}; {machine['memory_gib']:g} GiB of memory, {machine['kernel']}, "
              f"{machine['file_system']}. One server at a time, load and server on the same processors. Medians of up to {results.rounds()} round(s), "
-             f"{settings['seconds']:g} s a phase (`--scale {settings['scale']}`). millrace and MinIO: four folders, two data and two parity; "
+             f"{settings['seconds']:g} s a phase (`--scale {settings['scale']}`{spent(settings)}); what has no target, and what takes long, was measured once. millrace and MinIO: four folders, two data and two parity; "
              "versitygw: one folder, without flushes; Garage: one copy, with flushes. All requests are signed (presigned URLs); status and length of every "
              "answer are checked."]
     lines += [f"- {line}" for line in results.data["skipped"] + results.data["broken"]]

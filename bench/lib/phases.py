@@ -116,6 +116,7 @@ class Phase:
     reads: Set = None
     limit: str = "mhd_empty"  # what it is held against: a server of limits, or a figure of the disk
     extra: tuple = field(default=())
+    once: bool = False  # not in every round
 
     def runs_on(self, server):
         return server.stores or self.kind in server.kinds
@@ -182,7 +183,7 @@ def cold_bytes(scale, folder):
 def by_connections(kind, title):
     """4 KiB on other numbers of connections than 64."""
     reads = SMALL if kind == "get" else None
-    return [Phase(f"{kind}-4k-c{conns}", f"{title} 4 KiB", kind, 4 * KIB, conns, reads=reads) for conns in (1, 16, 256, 1024)]
+    return [Phase(f"{kind}-4k-c{conns}", f"{title} 4 KiB", kind, 4 * KIB, conns, reads=reads, once=True) for conns in (1, 16, 256, 1024)]
 
 
 PHASES = [
@@ -190,19 +191,19 @@ PHASES = [
     Phase("get-4k", "GET 4 KiB", "get", 4 * KIB, 64, reads=SMALL),
     Phase("put-64k", "PUT 64 KiB", "put", 64 * KIB, 32),
     Phase("get-64k", "GET 64 KiB", "get", 64 * KIB, 32, reads=MEDIUM),
-    Phase("put-1m", "PUT 1 MiB", "put", MIB, 16, BYTES, limit="write_half"),
-    Phase("get-1m", "GET 1 MiB", "get", MIB, 16, BYTES, reads=MEGA),
+    Phase("put-1m", "PUT 1 MiB", "put", MIB, 16, BYTES, limit="write_half", once=True),
+    Phase("get-1m", "GET 1 MiB", "get", MIB, 16, BYTES, reads=MEGA, once=True),
     Phase("put-16m", "PUT 16 MiB", "put", 16 * MIB, 4, BYTES, limit="write_half"),
     Phase("get-16m", "GET 16 MiB, warm", "get", 16 * MIB, 4, BYTES, reads=LARGE),
-    Phase("range-64k", "GET of 64 KiB in 64 MiB", "range", 64 * MIB, 32, reads=RANGED, extra=("--range", 64 * KIB)),
-    Multipart("multipart", "multipart upload of 1 GiB", "multipart", GIB, 2, BYTES, limit="write_half"),
+    Phase("range-64k", "GET of 64 KiB in 64 MiB", "range", 64 * MIB, 32, reads=RANGED, extra=("--range", 64 * KIB), once=True),
+    Multipart("multipart", "multipart upload of 1 GiB", "multipart", GIB, 2, BYTES, limit="write_half", once=True),
     Phase("list-1000", "LIST of 1,000", "list", 4 * KIB, 4, ENTRIES, reads=SMALL),
     Phase("list-40", "LIST of 40", "list", 4 * KIB, 4, ENTRIES, reads=SMALL, extra=("--max-keys", 40)),
-    Phase("head", "HEAD", "head", 4 * KIB, 64, reads=SMALL),
-    Phase("mixed", "GET and PUT of 4 KiB, 70:30", "mixed", 4 * KIB, 64, reads=SMALL),
+    Phase("head", "HEAD", "head", 4 * KIB, 64, reads=SMALL, once=True),
+    Phase("mixed", "GET and PUT of 4 KiB, 70:30", "mixed", 4 * KIB, 64, reads=SMALL, once=True),
     *by_connections("get", "GET"),
     *by_connections("put", "PUT"),
-    Delete("delete", "DELETE", "delete", 4 * KIB, 64),
-    Cold("get-4k-cold", "GET 4 KiB, cold", "get", 4 * KIB, 64, limit="random_4k"),
+    Delete("delete", "DELETE", "delete", 4 * KIB, 64, once=True),
+    Cold("get-4k-cold", "GET 4 KiB, cold", "get", 4 * KIB, 64, limit="random_4k", once=True),
     Cold("get-16m-cold", "GET 16 MiB, cold", "get", 16 * MIB, 4, BYTES, limit="read"),
 ]

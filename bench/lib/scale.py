@@ -7,7 +7,7 @@ from .machine import GIB, KIB, MIB
 
 @dataclass
 class Scale:
-    rounds: int
+    rounds: int  # of what is not measured once
     seconds: float  # of each phase
     small: int  # objects of 4 KiB that are read, listed
     medium: int  # of 64 KiB
@@ -36,6 +36,6 @@ SCALES = {
                    cold=GIB, idle=1000, flood=4 * MIB, restart=100_000, base=10_000, grown=200_000, names=100_000,
                    engine=100_000, overwritten=512, overwriting=20),
     "full": Scale(rounds=5, seconds=8, small=10_000, medium=4000, mega=1000, large=64, ranged=16, multipart=GIB, deletes=5000,
-                  cold=0, idle=1000, flood=16 * MIB, restart=1_000_000, base=10_000, grown=2_000_000, names=2_000_000,
+                  cold=0, idle=1000, flood=16 * MIB, restart=1_000_000, base=10_000, grown=10_000_000, names=2_000_000,
                   engine=1_000_000, overwritten=4096, overwriting=300),
 }
