@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRIES 40u
+#define RETRIES  40u
 #define RETRY_NS (50ull * 1000 * 1000)
 
 /* ---- the cover ------------------------------------------------------------------------------------------ */
@@ -37,7 +37,7 @@ static void take(const struct eng_loop *el, unsigned slot, uint64_t *open, uint6
                 }
 }
 
-/* Greedy: the drive that covers most of what is open, until nothing is. */
+/* Greedy: the drive that covers most of what is open, until nothing is. -EHOSTDOWN: they do not cover all. */
 static int make_cover(struct eng_loop *el, eng_mask fit)
 {
         struct eng_store *store = el->store;
@@ -68,6 +68,7 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
                 if (best_n == 0)
                         goto out;
                 take(el, best, open, el->cover_pgs + words * el->cover_count);
+                el->cover_share[el->cover_count] = (uint16_t)best_n;
                 el->cover_drive[el->cover_count++] = (uint16_t)best;
                 fit &= ~eng_bit(best);
                 left -= best_n;
@@ -78,14 +79,30 @@ out:
         return rv;
 }
 
+/* Of these drives, those that this loop owns: asking them takes no message to another. */
+static eng_mask own_drives(const struct eng_loop *el, eng_mask fit)
+{
+        eng_mask own = 0;
+        unsigned i;
+
+        for (i = 0; i < el->view.map->drives; i++)
+                if ((fit & eng_bit(i)) && el->store->members[i].drive->owner == el->loop)
+                        own |= eng_bit(i);
+        return own;
+}
+
 int eng_cover(struct eng_loop *el, eng_mask avoid)
 {
         eng_mask fit = el->view.in & el->view.up & ~avoid;
+        unsigned least;
         int rv;
 
         if (el->cover_valid && el->cover_in == fit && el->cover_map == el->view.map)
                 return 0;
         rv = make_cover(el, fit);
+        least = el->cover_count;
+        if (rv == 0 && (make_cover(el, own_drives(el, fit)) != 0 || el->cover_count > least))
+                rv = make_cover(el, fit);
         el->cover_valid = rv == 0;
         el->cover_in = fit;
         el->cover_map = el->view.map;
@@ -101,8 +118,9 @@ struct source {
         struct eng_op op;
         struct eng_name from;
         bool after, more;
-        const uint8_t *next;           /* entry to be merged next */
-        unsigned left;                 /* entries from there */
+        unsigned batch;      /* entries asked for at once */
+        const uint8_t *next; /* entry to be merged next */
+        unsigned left;       /* entries from there */
         uint64_t *pgs;
 };
 
@@ -117,10 +135,10 @@ struct eng_merge {
         eng_merge_done done;
         void *arg;
         unsigned source_count, out, retries;
-        eng_mask avoid;                /* drives whose scans failed */
+        eng_mask avoid; /* drives whose scans failed */
         struct source *sources;
         int rv;
-        struct eng_buf **kept;         /* answers the entries point into */
+        struct eng_buf **kept; /* answers the entries point into */
         unsigned kept_count, kept_cap;
         struct eng_merge_entry *entries;
         unsigned count;
@@ -128,7 +146,16 @@ struct eng_merge {
         struct lp_msg msg;
 };
 
-static void begin(struct eng_merge *merge);
+static int begin(struct eng_merge *merge);
+static void finish(struct eng_merge *merge, int rv, bool more);
+
+static void begin_or_finish(struct eng_merge *merge)
+{
+        int rv = begin(merge);
+
+        if (rv != 0)
+                finish(merge, rv, false);
+}
 
 static void drop_answers(struct eng_merge *merge)
 {
@@ -157,7 +184,7 @@ static void finish(struct eng_merge *merge, int rv, bool more)
 
 static void retry(struct lp_timer *timer)
 {
-        begin((struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry)));
+        begin_or_finish((struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry)));
 }
 
 /* All scans are back and one failed: again a little later, when the view may have changed. */
@@ -234,7 +261,7 @@ static void scan(struct source *src)
         op->scan.prefix_len = (uint16_t)merge->prefix_len;
         op->scan.delimiter = merge->delimiter_len == 0 ? NULL : merge->delimiter;
         op->scan.delimiter_len = (uint16_t)merge->delimiter_len;
-        op->scan.max = merge->max + 1;
+        op->scan.max = src->batch;
         op->scan.pgs = src->pgs;
         op->scan.pg_words = merge->el->store->pg_words;
         merge->out++;
@@ -318,7 +345,22 @@ static void merge_on(struct eng_merge *merge)
         finish(merge, 0, false);
 }
 
-static void begin(struct eng_merge *merge)
+/*
+ * How many entries to ask a drive for that stands for `share` of all groups. Names fall into groups by their hash, so its part of a page is
+ * binomial: three deviations more than the mean, and it has to be asked again once in many hundred pages. A common prefix is on all drives.
+ */
+static unsigned batch_size(const struct eng_merge *merge, unsigned share)
+{
+        unsigned whole = merge->max + 1, groups = merge->el->store->pg_count;
+        unsigned mean = (unsigned)((uint64_t)whole * share / groups) + 1, spread = 1;
+
+        while (spread * spread < mean)
+                spread++;
+        return merge->delimiter_len > 0 || mean + 3 * spread > whole ? whole : mean + 3 * spread;
+}
+
+/* Asks the drives, which answer later. What keeps it from that; the merge stands then as before. */
+static int begin(struct eng_merge *merge)
 {
         struct eng_loop *el = merge->el;
         size_t words = el->store->pg_words;
@@ -343,23 +385,25 @@ static void begin(struct eng_merge *merge)
                 src->slot = el->cover_drive[i];
                 src->from = merge->from;
                 src->after = merge->after;
+                src->batch = batch_size(merge, el->cover_share[i]);
                 src->pgs = malloc(words * 8);
                 if (src->pgs == NULL)
                         rv = -ENOMEM;
                 else
                         memcpy(src->pgs, el->cover_pgs + words * i, words * 8);
         }
-        if (rv != 0) {
-                finish(merge, rv, false);
-                return;
-        }
+        if (rv != 0)
+                return rv;
         for (i = 0; i < merge->source_count; i++)
                 scan(&merge->sources[i]);
+        return 0;
 }
 
-static void begin_from_message(struct lp_msg *msg)
+static void finish_from_message(struct lp_msg *msg)
 {
-        begin((struct eng_merge *)((char *)msg - offsetof(struct eng_merge, msg)));
+        struct eng_merge *merge = (struct eng_merge *)((char *)msg - offsetof(struct eng_merge, msg));
+
+        finish(merge, merge->rv, false);
 }
 
 /* No memory to begin with. */
@@ -411,6 +455,9 @@ void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params,
         merge->done = done;
         merge->arg = arg;
         merge->retry.expired = retry;
-        merge->msg.run = begin_from_message;
+        merge->rv = begin(merge);
+        if (merge->rv == 0)
+                return;
+        merge->msg.run = finish_from_message;
         lp_post(el->loop, &merge->msg);
 }

@@ -196,6 +196,7 @@ struct eng_loop {
         bool cover_valid;
         unsigned cover_count;
         uint16_t cover_drive[ENG_DRIVES_MAX];
+        uint16_t cover_share[ENG_DRIVES_MAX]; /* groups it stands for */
         uint64_t *cover_pgs;               /* cover_count bitmaps of pg_words words */
         struct lp_times steps[ENG_STEPS];  /* any thread reads */
 };

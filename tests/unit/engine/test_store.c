@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/store.h"
 #include "tests/lib/store_fixture.h"
 
 static const size_t sizes[] = {0, 1, 4096, 131072, 131073, 200000, 1 << 20, (2 << 20) + 1, (5 << 20) + 12345, 17 << 20};
@@ -177,6 +178,42 @@ static void test_listing(void **state)
         end(&sf);
 }
 
+/* A drive is asked for its likely part of a page: when all of a page is on one drive it is asked again. */
+static void test_listing_of_one_group(void **state)
+{
+        struct sf sf;
+        uint64_t bucket;
+        char key[64], wanted[16000] = "", *text;
+        unsigned i, n = 0;
+        size_t at = 0;
+        bool more;
+        int rv;
+
+        begin(&sf, 4, 2, &bucket);
+        for (i = 0; n < 600; i++) {
+                snprintf(key, sizeof(key), "k%08u", i);
+                if (eng_pg_of_key(sf.store->pg_count, bucket, key, strlen(key)) != 0)
+                        continue;
+                assert_int_equal(sf_put(&sf, n % 2, bucket, key, i, 5, true, NULL), 0);
+                if (n++ < 500)
+                        at += (size_t)sprintf(wanted + at, "%s\n", key);
+        }
+        for (i = 0; i < 2; i++) {
+                text = sf_list(&sf, i, bucket, "", "", "", 500, &rv, &more);
+                assert_int_equal(rv, 0);
+                assert_string_equal(text, wanted);
+                assert_true(more);
+                free(text);
+                text = sf_list(&sf, i, bucket, "k", "", "", 600, &rv, &more);
+                assert_int_equal(rv, 0);
+                assert_memory_equal(text, wanted, at);
+                assert_int_equal(strlen(text), at * 600 / 500);
+                assert_false(more);
+                free(text);
+        }
+        end(&sf);
+}
+
 static void test_multipart(void **state)
 {
         struct eng_complete_part parts[3];
@@ -189,7 +226,8 @@ static void test_multipart(void **state)
         assert_int_equal(sf_upload(&sf, bucket, "m", id), 0);
         for (i = 0; i < 3; i++) {
                 parts[i].number = 2 * i + 1;
-                assert_int_equal(sf_part(&sf, i % 2, bucket, "m", id, 2 * i + 1, 9, i * (6u << 20), 6u << 20, parts[i].id), 0);
+                assert_int_equal(
+                        sf_part(&sf, i % 2, bucket, "m", id, 2 * i + 1, 9, i * (6u << 20), 6u << 20, parts[i].id), 0);
         }
         assert_int_equal(sf_part(&sf, 0, bucket, "m", id, 9, 5, 0, 100, other), 0);
         parts[1].number = 2;
@@ -377,7 +415,8 @@ static void test_damage(void **state)
         assert_true(r.shards > 0);
         sf_close(&sf);
         snprintf(command, sizeof(command),
-                 "for f in %s/data/*; do for i in $(seq 2 50 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) conv=notrunc "
+                 "for f in %s/data/*; do for i in $(seq 2 50 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) "
+                 "conv=notrunc "
                  "status=none; done; done",
                  sf.path[0]);
         assert_int_equal(system(command), 0);
@@ -410,7 +449,8 @@ static void test_damage_in_the_log(void **state)
         sf_close(&sf);
         for (i = 0; i < 2; i++) {
                 snprintf(command, sizeof(command),
-                         "for f in %s/log/*; do for i in $(seq 10 10 400); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) "
+                         "for f in %s/log/*; do for i in $(seq 10 10 400); do printf X | dd of=$f bs=1 seek=$((i * "
+                         "4096 + 9)) "
                          "conv=notrunc status=none; done; done",
                          sf.path[i]);
                 assert_int_equal(system(command), 0);
@@ -454,7 +494,8 @@ static void test_scrub(void **state)
         put_all(&sf, bucket, true);
         sf_close(&sf);
         snprintf(command, sizeof(command),
-                 "for f in %s/data/*; do for i in $(seq 2 50 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) conv=notrunc "
+                 "for f in %s/data/*; do for i in $(seq 2 50 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) "
+                 "conv=notrunc "
                  "status=none; done; done",
                  sf.path[0]);
         assert_int_equal(system(command), 0);
@@ -632,7 +673,8 @@ static void *upload(void *arg)
 
         for (turn = 0; turn < 3 && u->rv == 0; turn++) {
                 snprintf(key, sizeof(key), "%u/%u", u->number, turn);
-                u->rv = sf_put(u->sf, u->number % 2, u->bucket, key, u->number * 10 + turn, upload_size(u->number, turn), turn != 1, NULL);
+                u->rv = sf_put(u->sf, u->number % 2, u->bucket, key, u->number * 10 + turn,
+                               upload_size(u->number, turn), turn != 1, NULL);
         }
         return NULL;
 }
@@ -671,13 +713,21 @@ static void test_many_uploads_at_once(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_one_drive),          cmocka_unit_test(test_two_drives),
-                cmocka_unit_test(test_four_drives),        cmocka_unit_test(test_ranges),
-                cmocka_unit_test(test_conditions_and_delete), cmocka_unit_test(test_listing),
-                cmocka_unit_test(test_multipart),          cmocka_unit_test(test_buckets),
-                cmocka_unit_test(test_drive_missing),      cmocka_unit_test(test_drive_moved_away),
-                cmocka_unit_test(test_two_drives_gone),    cmocka_unit_test(test_index_deleted),
-                cmocka_unit_test(test_damage),             cmocka_unit_test(test_damage_in_the_log),
+                cmocka_unit_test(test_one_drive),
+                cmocka_unit_test(test_two_drives),
+                cmocka_unit_test(test_four_drives),
+                cmocka_unit_test(test_ranges),
+                cmocka_unit_test(test_conditions_and_delete),
+                cmocka_unit_test(test_listing),
+                cmocka_unit_test(test_listing_of_one_group),
+                cmocka_unit_test(test_multipart),
+                cmocka_unit_test(test_buckets),
+                cmocka_unit_test(test_drive_missing),
+                cmocka_unit_test(test_drive_moved_away),
+                cmocka_unit_test(test_two_drives_gone),
+                cmocka_unit_test(test_index_deleted),
+                cmocka_unit_test(test_damage),
+                cmocka_unit_test(test_damage_in_the_log),
                 cmocka_unit_test(test_scrub),
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_a_reader_keeps_what_it_reads),
