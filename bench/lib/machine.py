@@ -98,12 +98,27 @@ def anonymous_bytes(pid):
     return of_process(pid, "status", "RssAnon")
 
 
-def written_bytes(pid, settled_s=0, limit_s=60):
-    """Bytes a process had written to devices; with settled_s: once that has stood still for so long."""
-    last, since, begun = of_process(pid, "io", "write_bytes"), time.monotonic(), time.monotonic()
-    while settled_s and time.monotonic() - since < settled_s and time.monotonic() - begun < limit_s:
+def written_bytes(pid):
+    """Bytes a process had written to devices, as the kernel charges it for pages that become dirty."""
+    return of_process(pid, "io", "write_bytes")
+
+
+def device_written_bytes(folder):
+    """Bytes that the device under a folder's file system was given to write, by everybody; None where that isn't one block device."""
+    device = os.stat(folder).st_dev
+    try:
+        fields = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text(encoding="ascii").split()
+    except OSError:
+        return None
+    return int(fields[6]) * 512
+
+
+def settled(read, still_s, limit_s=60):
+    """What read() gives once that has stood still for so long."""
+    last, since, begun = read(), time.monotonic(), time.monotonic()
+    while time.monotonic() - since < still_s and time.monotonic() - begun < limit_s:
         time.sleep(0.1)
-        now = of_process(pid, "io", "write_bytes")
+        now = read()
         if now != last:
             last, since = now, time.monotonic()
     return last
