@@ -110,7 +110,7 @@ void load_key_name(const struct load_settings *settings, uint64_t key, char *out
 #define LOAD_FAILURES_MAX  10000u /* then a run ends: something is broken */
 #define LOAD_FAILURES_TOLD 5u     /* so many get a line each */
 
-uint64_t load_now_ns(void);    /* monotonic */
+uint64_t load_now_ns(void);  /* monotonic */
 double load_own_cpu_s(void); /* of this process, so far */
 
 /* Runs a phase, completed settings. 0: *out holds its figures, errors counted; or a negative errno: it could not begin, and line() was told why. */
