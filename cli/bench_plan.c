@@ -25,18 +25,18 @@ static const struct kind {
         enum load_phase kind;
         const char *usual[5];
         unsigned connections; /* 0: by size */
-        bool sized, batched;
         unsigned ways;
+        bool sized, batched;
 } kinds[] = {
-        {"put", LOAD_PUT, {"4k", "64k", "1m", "16m"}, 0, true, false, BY_LOAD | BY_LIBRARY},
-        {"get", LOAD_GET, {"4k", "64k", "1m", "16m"}, 0, true, false, BY_LOAD | BY_LIBRARY},
-        {"batch", LOAD_GET, {"64-4k", "64-64k"}, 4, true, true, BY_LIBRARY},
-        {"range", LOAD_RANGE, {"64k"}, 32, true, false, BY_LOAD | BY_LIBRARY},
-        {"multipart", LOAD_MULTIPART, {""}, 2, false, false, BY_LOAD},
-        {"list", LOAD_LIST, {"1000", "40"}, 4, true, false, BY_LOAD},
-        {"head", LOAD_HEADS, {""}, 64, false, false, BY_LOAD},
-        {"mixed", LOAD_MIXED, {"4k"}, 64, true, false, BY_LOAD | BY_LIBRARY},
-        {"delete", LOAD_DELETE, {""}, 64, false, false, BY_LOAD},
+        {"put", LOAD_PUT, {"4k", "64k", "1m", "16m"}, 0, BY_LOAD | BY_LIBRARY, true, false},
+        {"get", LOAD_GET, {"4k", "64k", "1m", "16m"}, 0, BY_LOAD | BY_LIBRARY, true, false},
+        {"batch", LOAD_GET, {"64-4k", "64-64k"}, 4, BY_LIBRARY, true, true},
+        {"range", LOAD_RANGE, {"64k"}, 32, BY_LOAD | BY_LIBRARY, true, false},
+        {"multipart", LOAD_MULTIPART, {""}, 2, BY_LOAD, false, false},
+        {"list", LOAD_LIST, {"1000", "40"}, 4, BY_LOAD, true, false},
+        {"head", LOAD_HEADS, {""}, 64, BY_LOAD, false, false},
+        {"mixed", LOAD_MIXED, {"4k"}, 64, BY_LOAD | BY_LIBRARY, true, false},
+        {"delete", LOAD_DELETE, {""}, 64, BY_LOAD, false, false},
 };
 
 static unsigned connections_of(const struct kind *kind, uint64_t size)
