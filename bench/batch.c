@@ -13,7 +13,7 @@
 #include "bench/batch/options.h"
 #include "bench/load/threads.h"
 #include "client.h"
-#include "load/content.h"
+#include "load_content.h"
 
 /* Constant while threads run, but for the counters. */
 static struct {

@@ -1,9 +1,10 @@
 /*
- * bench.c - `millrace bench`: runs phases of load/ against an endpoint, one after the other, each on objects of its own, and deletes
- * everything it has stored. Main thread. An interrupt ends the phase that runs; what was stored until then is deleted all the same, through a
+ * bench.c - `millrace bench`: runs phases of load/, or with --transport by way of libmillrace, against an endpoint, one after the other, each on objects of
+ * its own, and deletes everything it has stored. Main thread. An interrupt ends the phase that runs; what was stored until then is deleted all the same, through a
  * client that the interrupt does not concern.
  */
 #include "bench.h"
+#include "bench_library.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ struct bench {
         unsigned row_count;
         struct set sets[SETS_MAX];
         unsigned set_count;
-        /* of the run of load/ that is under way */
+        struct bench_library *library; /* NULL: phases are runs of load/ */
+        /* of the run that is under way */
         const char *doing;
         enum cli_progress_style style;
         double said_s; /* when the last plain line was printed */
@@ -56,8 +58,10 @@ static void wipe(struct bench *bench)
 
 static void on_line(void *arg, const char *line)
 {
+        char printable[1000];
+
         wipe(arg);
-        cli_error("%s", line);
+        cli_error("%s", cli_printable(stderr, line, printable, sizeof(printable)));
 }
 
 static void on_moment(void *arg, const struct load_result *so_far)
@@ -83,7 +87,7 @@ static bool on_stop(void *arg)
         return mr_client_canceled(bench->call->client);
 }
 
-/* ---- runs of load/ ----------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------------------- */
 
 /* A run on objects below bench->below + folder. */
 static struct load_settings settings_of(const struct bench *bench, enum load_phase kind, const char *prefix)
@@ -108,7 +112,9 @@ static struct load_settings settings_of(const struct bench *bench, enum load_pha
         return settings;
 }
 
-static int run(struct bench *bench, const char *doing, struct load_settings *settings, struct load_result *result)
+/* The way is the same for all: --transport's, or load/. batch, carried: as of bench_library_run(). */
+static int run(struct bench *bench, const char *doing, struct load_settings *settings, unsigned batch,
+               struct load_result *result, struct bench_carried *carried)
 {
         struct load_watch watch = {
                 .line = on_line, .moment = on_moment, .stop = on_stop, .every_ms = LOOK_MS, .arg = bench};
@@ -121,7 +127,10 @@ static int run(struct bench *bench, const char *doing, struct load_settings *set
         }
         bench->doing = doing;
         bench->said_s = 0;
-        rv = load_run(settings, &watch, result);
+        if (bench->library != NULL)
+                rv = bench_library_run(bench->library, settings, batch, &watch, result, carried);
+        else
+                rv = load_run(settings, &watch, result);
         wipe(bench);
         bench->interrupted = bench->interrupted || (rv == 0 && result->stopped);
         return rv == 0 && !bench->interrupted ? CLI_OK : CLI_FAILED;
@@ -133,6 +142,7 @@ static int store(struct bench *bench, const struct bench_phase *phase, const cha
 {
         struct load_result *result = calloc(1, sizeof(*result));
         struct load_settings settings = settings_of(bench, LOAD_PUT, prefix);
+        struct bench_carried carried;
         char doing[80];
         int status;
 
@@ -143,7 +153,7 @@ static int store(struct bench *bench, const struct bench_phase *phase, const cha
         settings.start = from;
         settings.count = count - from;
         settings.connections = phase->size <= 1u << 20 ? 32 : 4;
-        status = run(bench, doing, &settings, result);
+        status = run(bench, doing, &settings, 0, result, &carried);
         bench->hopeless = result->failed > 0 && result->stats.count == 0;
         if (status == CLI_OK && result->failed > 0) {
                 cli_error("%s: %llu of the objects that it needs could not be stored", phase->name,
@@ -179,6 +189,7 @@ static int verify_stored(struct bench *bench, struct bench_row *row)
 {
         struct load_settings settings = settings_of(bench, LOAD_GET, row->settings.prefix);
         struct load_result *result = calloc(1, sizeof(*result));
+        struct bench_carried carried;
         char doing[80];
         int status;
 
@@ -189,7 +200,7 @@ static int verify_stored(struct bench *bench, struct bench_row *row)
         settings.keys = row->result.stats.count;
         settings.once = true;
         settings.connections = row->settings.connections;
-        status = run(bench, doing, &settings, result);
+        status = run(bench, doing, &settings, 0, result, &carried);
         row->result.failed += result->failed;
         for (int i = 0; i < LOAD_FAILURE_COUNT; i++)
                 row->result.failures[i] += result->failures[i];
@@ -288,7 +299,7 @@ static int measure(struct bench *bench, struct bench_row *row)
         settings->connections = row->phase.connections;
         settings->duration_s = options->seconds > 0 ? options->seconds : SECONDS;
         settings->rate = options->rate;
-        status = run(bench, row->phase.name, settings, &row->result);
+        status = run(bench, row->phase.name, settings, row->phase.batch, &row->result, &row->carried);
         bench->hopeless = row->result.failed > 0 && row->result.stats.count == 0;
         if (status == CLI_OK && options->verify && row->result.failed == 0 && row->result.stats.count > 0 &&
             (row->phase.kind == LOAD_PUT || row->phase.kind == LOAD_MULTIPART))
@@ -312,6 +323,8 @@ static int run_phase(struct bench *bench, const struct bench_phase *phase)
         else
                 snprintf(prefix, sizeof(prefix), "%sset-%llu/", bench->below, (unsigned long long)phase->size);
         row->phase = *phase;
+        row->library = bench->library != NULL;
+        row->asked = bench->call->settings.transport;
         row->settings = settings_of(bench, phase->kind, prefix);
         bench->stored = true;
         status = measure(bench, row);
@@ -333,7 +346,7 @@ static int run_phases(struct bench *bench)
         int worst = CLI_OK;
 
         if (!bench->call->json)
-                bench_print_heading(stdout);
+                bench_print_heading(stdout, bench->library != NULL);
         for (unsigned i = 0; i < bench->phase_count && !mr_client_canceled(bench->call->client); i++) {
                 int status = run_phase(bench, &bench->phases[i]);
 
@@ -348,19 +361,39 @@ static int run_phases(struct bench *bench)
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
+/* What is wrong with a phase. */
+static int say_wrong(const struct cli_call *call, const char *phase, int rv)
+{
+        switch (rv) {
+        case -E2BIG:
+                return cli_usage(call, "more than %u phases", BENCH_PHASES_MAX);
+        case -EFBIG:
+                return cli_usage(call,
+                                 "%s: with --transport there are at most %u operations in flight, and %llu MiB of "
+                                 "memory for them, or for one object",
+                                 phase, BENCH_FLIGHT_MAX, BENCH_MEMORY_MAX >> 20);
+        case -EOPNOTSUPP:
+                return cli_usage(call,
+                                 call->bench.library
+                                         ? "%s moves no objects through the library: without --transport only"
+                                         : "%s goes through the library: with --transport only",
+                                 phase);
+        default:
+                return cli_usage(call, "no such phase: %s", phase);
+        }
+}
+
 static int plan(struct bench *bench)
 {
         struct cli_call *call = bench->call;
+        int rv = call->argc == 0 ? bench_plan_all(&call->bench, bench->phases, &bench->phase_count) : 0;
 
-        if (call->argc == 0)
-                bench_plan_all(&call->bench, bench->phases, &bench->phase_count);
+        if (rv != 0)
+                return say_wrong(call, "a usual phase", rv);
         for (int i = 0; i < call->argc; i++) {
-                int rv = bench_plan_add(call->argv[i], &call->bench, bench->phases, &bench->phase_count);
-
-                if (rv == -E2BIG)
-                        return cli_usage(call, "more than %u phases", BENCH_PHASES_MAX);
+                rv = bench_plan_add(call->argv[i], &call->bench, bench->phases, &bench->phase_count);
                 if (rv != 0)
-                        return cli_usage(call, "no such phase: %s", call->argv[i]);
+                        return say_wrong(call, call->argv[i], rv);
         }
         if (call->settings.access_key[0] == '\0' || call->settings.secret_key[0] == '\0') {
                 cli_error("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or access_key and "
@@ -415,13 +448,14 @@ static int find_place(struct bench *bench)
 static int finish(struct bench *bench, int status)
 {
         int cleaned = bench->stored || bench->own_bucket ? empty(bench, bench->below, bench->own_bucket) : CLI_OK;
+        const char *no_rdma = bench->library != NULL ? bench_library_no_rdma(bench->library) : "";
 
         if (bench->call->json) {
                 if (bench_print_json(stdout, bench->call, bench->bucket, bench->rows, bench->row_count,
-                                     bench->interrupted) != 0)
+                                     bench->interrupted, no_rdma) != 0)
                         status = CLI_FAILED;
         } else {
-                bench_print_remarks(stdout, bench->rows, bench->row_count);
+                bench_print_remarks(stdout, bench->rows, bench->row_count, no_rdma);
         }
         if (bench->interrupted)
                 cli_error("interrupted%s", cleaned == CLI_OK ? "; nothing is left behind" : "");
@@ -440,12 +474,15 @@ int cli_bench(struct cli_call *call)
         bench->call = call;
         bench->style = cli_progress_wanted(call);
         status = plan(bench);
+        if (status == CLI_OK && call->bench.library)
+                status = bench_library_open(call, bench->phases, bench->phase_count, &bench->library);
         if (status == CLI_OK)
                 status = find_place(bench);
         if (status == CLI_OK)
                 status = finish(bench, run_phases(bench));
         for (unsigned i = 0; i < bench->row_count; i++)
                 free(bench->rows[i]);
+        bench_library_free(bench->library);
         free(bench);
         return status;
 }

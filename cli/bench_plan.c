@@ -14,6 +14,10 @@
 #define SET_MIN      4u
 #define OBJECT_MAX   (5 * 1024 * MIB)
 #define MAX_KEYS_MAX 1000u
+#define BATCH_OBJECT "64k"
+
+#define BY_LOAD    1u /* by load/ */
+#define BY_LIBRARY 2u /* by way of libmillrace: phases that move objects */
 
 /* What a word may begin with, the sizes that it means by itself, and connections by size where not by kind. */
 static const struct kind {
@@ -21,16 +25,18 @@ static const struct kind {
         enum load_phase kind;
         const char *usual[5];
         unsigned connections; /* 0: by size */
-        bool sized;
+        unsigned ways;
+        bool sized, batched;
 } kinds[] = {
-        {"put", LOAD_PUT, {"4k", "64k", "1m", "16m"}, 0, true},
-        {"get", LOAD_GET, {"4k", "64k", "1m", "16m"}, 0, true},
-        {"range", LOAD_RANGE, {"64k"}, 32, true},
-        {"multipart", LOAD_MULTIPART, {""}, 2, false},
-        {"list", LOAD_LIST, {"1000", "40"}, 4, true},
-        {"head", LOAD_HEADS, {""}, 64, false},
-        {"mixed", LOAD_MIXED, {"4k"}, 64, true},
-        {"delete", LOAD_DELETE, {""}, 64, false},
+        {"put", LOAD_PUT, {"4k", "64k", "1m", "16m"}, 0, BY_LOAD | BY_LIBRARY, true, false},
+        {"get", LOAD_GET, {"4k", "64k", "1m", "16m"}, 0, BY_LOAD | BY_LIBRARY, true, false},
+        {"batch", LOAD_GET, {"64-4k", "64-64k"}, 4, BY_LIBRARY, true, true},
+        {"range", LOAD_RANGE, {"64k"}, 32, BY_LOAD | BY_LIBRARY, true, false},
+        {"multipart", LOAD_MULTIPART, {""}, 2, BY_LOAD, false, false},
+        {"list", LOAD_LIST, {"1000", "40"}, 4, BY_LOAD, true, false},
+        {"head", LOAD_HEADS, {""}, 64, BY_LOAD, false, false},
+        {"mixed", LOAD_MIXED, {"4k"}, 64, BY_LOAD | BY_LIBRARY, true, false},
+        {"delete", LOAD_DELETE, {""}, 64, BY_LOAD, false, false},
 };
 
 static unsigned connections_of(const struct kind *kind, uint64_t size)
@@ -40,13 +46,63 @@ static unsigned connections_of(const struct kind *kind, uint64_t size)
         return size <= 4 * KIB ? 64 : size <= 64 * KIB ? 32 : size <= MIB ? 16 : 4;
 }
 
-/* One phase of a kind. -EINVAL, -E2BIG. */
-static int add(const struct kind *kind, const char *size_text, const struct cli_bench_options *options,
+/* "N", "N-SIZE": objects of a batch, and what is left. */
+static int take_batch(const char **text, unsigned *out)
+{
+        uint64_t number = 0;
+
+        for (; **text >= '0' && **text <= '9' && number <= BENCH_BATCH_MAX; (*text)++)
+                number = 10 * number + (uint64_t)(**text - '0');
+        if (number == 0 || number > BENCH_BATCH_MAX || (**text != '\0' && **text != '-'))
+                return -EINVAL;
+        *text = **text == '-' ? *text + 1 : BATCH_OBJECT;
+        *out = (unsigned)number;
+        return 0;
+}
+
+uint64_t bench_plan_place(const struct bench_phase *phase)
+{
+        switch (phase->kind) {
+        case LOAD_GET:
+                return phase->size * (phase->batch > 0 ? phase->batch : 1);
+        case LOAD_RANGE:
+                return phase->range;
+        case LOAD_MIXED:
+                return phase->size;
+        default:
+                return 0;
+        }
+}
+
+/* As many operations in flight as memory allows. -EFBIG: not one, or not as many as were asked for. */
+static int fit(struct bench_phase *phase, const struct cli_bench_options *options)
+{
+        uint64_t place = bench_plan_place(phase), most = BENCH_FLIGHT_MAX;
+
+        if (place > 0 && BENCH_MEMORY_MAX / place < most)
+                most = BENCH_MEMORY_MAX / place;
+        if (phase->size > BENCH_MEMORY_MAX || most == 0 || options->connections > most)
+                return -EFBIG;
+        if (phase->connections > most)
+                phase->connections = (unsigned)most;
+        return 0;
+}
+
+static bool has(const struct kind *kind, const struct cli_bench_options *options)
+{
+        return (kind->ways & (options->library ? BY_LIBRARY : BY_LOAD)) != 0;
+}
+
+/* One phase of a kind. -EINVAL, -E2BIG, -EFBIG. */
+static int add(const struct kind *kind, const char *text, const struct cli_bench_options *options,
                struct bench_phase phases[BENCH_PHASES_MAX], unsigned *count)
 {
         struct bench_phase phase = {.kind = kind->kind, .size = 4 * KIB, .max_keys = MAX_KEYS_MAX};
+        const char *size_text = text;
         uint64_t number = 0;
 
+        if (kind->batched && take_batch(&size_text, &phase.batch) != 0)
+                return -EINVAL;
         if (kind->sized && (load_parse_size(size_text, &number) != 0 || number == 0 || number > OBJECT_MAX))
                 return -EINVAL;
         if (kind->kind == LOAD_LIST) {
@@ -67,8 +123,10 @@ static int add(const struct kind *kind, const char *size_text, const struct cli_
                 return -E2BIG;
         phase.connections = options->connections > 0 ? options->connections : connections_of(kind, phase.size);
         if ((size_t)snprintf(phase.name, sizeof(phase.name), "%s%s%s", kind->word, kind->sized ? "-" : "",
-                             kind->sized ? size_text : "") >= sizeof(phase.name))
+                             kind->sized ? text : "") >= sizeof(phase.name))
                 return -EINVAL;
+        if (options->library && fit(&phase, options) != 0)
+                return -EFBIG;
         phases[(*count)++] = phase;
         return 0;
 }
@@ -90,20 +148,26 @@ int bench_plan_add(const char *word, const struct cli_bench_options *options,
                 const struct kind *kind = &kinds[i];
                 size_t len = strlen(kind->word);
 
-                if (strcmp(word, kind->word) == 0)
+                if (strncmp(word, kind->word, len) != 0 || (word[len] != '\0' && (!kind->sized || word[len] != '-')))
+                        continue;
+                if (!has(kind, options))
+                        return -EOPNOTSUPP;
+                if (word[len] == '\0')
                         return add_usual(kind, options, phases, count);
-                if (kind->sized && strncmp(word, kind->word, len) == 0 && word[len] == '-')
-                        return add(kind, word + len + 1, options, phases, count);
+                return add(kind, word + len + 1, options, phases, count);
         }
         return -EINVAL;
 }
 
-void bench_plan_all(const struct cli_bench_options *options, struct bench_phase phases[BENCH_PHASES_MAX],
-                    unsigned *count)
+int bench_plan_all(const struct cli_bench_options *options, struct bench_phase phases[BENCH_PHASES_MAX],
+                   unsigned *count)
 {
-        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-                (void)add_usual(&kinds[i], options, phases,
-                                count); /* left out where --range-of is smaller than a usual range */
+        int rv = 0;
+
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && rv != -EFBIG; i++)
+                if (has(&kinds[i], options)) /* -EINVAL: left out where --range-of is smaller than a usual range */
+                        rv = add_usual(&kinds[i], options, phases, count);
+        return rv == -EFBIG ? rv : 0;
 }
 
 uint64_t bench_plan_objects(const struct bench_phase *phase, const struct cli_bench_options *options)

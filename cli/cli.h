@@ -37,7 +37,7 @@
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
         X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
         X(PREFIX, "", "prefix", "TEXT", "what the names of all objects begin with")                                    \
-        X(CONNECTIONS, "C", "connections", "N", "connections (default: by phase, 2 to 64)")                            \
+        X(CONNECTIONS, "C", "connections", "N", "connections, or operations in flight (default: by phase, 2 to 64)")                            \
         X(SECONDS, "s", "seconds", "S", "seconds of each phase (default 5)")                                           \
         X(OBJECTS, "", "objects", "N",                                                                                 \
           "objects stored for those who read, list or delete (default: by size, 4 to 1,000)")                          \
@@ -85,13 +85,14 @@ struct cli_command {
         int (*run)(struct cli_call *call);
 };
 
-/* What `bench` alone takes. 0, NULL: not said. */
+/* What `bench` alone takes. 0, NULL, false: not said. */
 struct cli_bench_options {
         const char *bucket, *prefix;
         unsigned connections;
         uint64_t objects, size, range_of;
         double seconds, rate;
         bool verify;
+        bool library; /* --transport was given: phases go by way of libmillrace */
 };
 
 /* One run of a command. owner: the main thread; commands give their worker threads const access */
@@ -120,6 +121,11 @@ extern const struct cli_command cli_commands[]; /* ends with a name of NULL */
  */
 int cli_call_parse(int argc, char **argv, struct cli_call *call);
 void cli_help(FILE *out, const struct cli_command *command); /* NULL: of the program */
+
+/* Main thread. Signals: an interrupt cancels the client, a second one ends the process. Called once. */
+void cli_interrupt(struct mr_client *client);
+/* One more that an interrupt cancels; NULL: none, which is said before that one is freed. */
+void cli_interrupt_also(struct mr_client *client);
 
 /* One line on standard error, "millrace: ...". Any thread. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -96,10 +96,16 @@ const struct cli_command cli_commands[] = {
          "list-N (N entries a page), head, delete, multipart, or put, get, range, list, mixed: of all usual\n"
          "sizes, which are 4k, 64k, 1m, 16m; 64k of 64M; 1000, 40; 4k. Default: all of these.\n"
          "With --rate a latency counts from when its request was due.\n"
+         "\n"
+         "With --transport all goes through libmillrace, as in a program that reads into registered memory: what\n"
+         "it would get, by auto, tcp or rdma, and which of these carried how many objects. A connection is then an\n"
+         "operation in flight, 64 at most. The phases are put, get, range and mixed as above, and batch-N[-SIZE]:\n"
+         "GETs in batches of N objects (usual: 64-4k, 64-64k), each batch being one operation. With rdma what\n"
+         "there is no session for fails.\n"
          "Exit status 1 if anything failed or was wrong, or it was interrupted.\n",
          (CLI_HAS_ENDPOINT & ~CLI_HAS(PARALLEL)) | CLI_HAS(BUCKET) | CLI_HAS(PREFIX) | CLI_HAS(CONNECTIONS) |
                  CLI_HAS(SECONDS) | CLI_HAS(OBJECTS) | CLI_HAS(SIZE) | CLI_HAS(PART_SIZE) | CLI_HAS(RANGE_OF) |
-                 CLI_HAS(RATE) | CLI_HAS(VERIFY) | CLI_HAS(JSON) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS),
+                 CLI_HAS(RATE) | CLI_HAS(VERIFY) | CLI_HAS(TRANSPORT) | CLI_HAS(JSON) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS),
          0, -1, cli_bench},
         {NULL, NULL, NULL, NULL, 0, 0, 0, NULL},
 };

@@ -1,34 +1,8 @@
-/*
- * main.c - the program `millrace`: parses its arguments, makes a client, runs one command. An interrupt cancels the
- * client, so that uploads in parts are aborted and files half written are removed; a second one ends the process at
- * once.
- */
+/* main.c - the program `millrace`: parses its arguments, makes a client, runs one command. */
 #include "cli.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
-
-static struct mr_client *volatile interruptible; /* set before the handler is installed */
-
-static void on_interrupt(int number)
-{
-        if (mr_client_canceled(interruptible))
-                _exit(128 + number);
-        mr_client_cancel(interruptible);
-}
-
-static void catch_signals(struct mr_client *client)
-{
-        struct sigaction action = {.sa_handler = on_interrupt};
-
-        interruptible = client;
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        action.sa_handler = SIG_IGN;
-        sigaction(SIGPIPE, &action, NULL);
-}
 
 int main(int argc, char **argv)
 {
@@ -43,7 +17,7 @@ int main(int argc, char **argv)
                 cli_error("cannot start: %s", strerror(-rv));
                 return rv == -EINVAL ? CLI_USAGE : CLI_FAILED;
         }
-        catch_signals(call.client);
+        cli_interrupt(call.client);
         status = call.command->run(&call);
         if (fflush(stdout) != 0 && status == CLI_OK) {
                 cli_error("standard output: %s", strerror(errno));

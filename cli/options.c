@@ -254,6 +254,9 @@ static int take_bench_option(struct cli_call *call, int id, char *value)
                 return set_count(call, "range-of", value, UINT64_C(5) << 30, &bench->range_of);
         case CLI_OPT_RATE:
                 return set_real(call, "rate", value, 10e6, &bench->rate);
+        case CLI_OPT_TRANSPORT: /* its value is a setting */
+                bench->library = true;
+                return -1;
         default:
                 bench->verify = bench->verify || id == CLI_OPT_VERIFY;
                 return -1;

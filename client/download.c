@@ -229,7 +229,8 @@ static void part_done(void *arg, struct mr_fetch *fetch, int rv)
                 memcpy(download->sum[span->index], fetch->sum, S3_CHECKSUM_MAX);
         download->got += rv == 0 ? fetch->got : 0;
         download->wire_verified = download->wire_verified && fetch->wire_verified;
-        download->carried = fetch->carried;
+        if (download->carried != MR_TRANSPORT_TCP) /* RDMA: all of its bytes, as of a PUT */
+                download->carried = fetch->carried;
         download->flying--;
         part_start(download, span);
         last = download->flying == 0;
@@ -376,6 +377,7 @@ static int attempt(struct mr_download *download)
 
         download->rv = 0;
         download->got = 0;
+        download->carried = MR_TRANSPORT_AUTO;
         download->bound = 0;
         download->object_verified = false;
         atomic_store(&download->stop, false);

@@ -24,9 +24,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define AUTO_LEAST    (256u << 10) /* below, what RDMA saves is less than what its notice and its threads cost */
-#define AUTO_ATTEMPTS 2u           /* then TCP, with all of its own */
-#define VERIFY_HERE   (64u << 10)  /* bytes that the lane's thread sums by the way */
+#define AUTO_ATTEMPTS 2u          /* then TCP, with all of its own */
+#define VERIFY_HERE   (64u << 10) /* bytes that the lane's thread sums by the way */
 
 enum outcome { WRITTEN, IN_BODY, FAILED };
 
@@ -367,7 +366,7 @@ bool mr_fetch_suits_rdma(struct mr_client *client, const struct mr_fetch *fetch)
                 return false;
         if (is_dmabuf(fetch))
                 return true;
-        return most(fetch) >= AUTO_LEAST && mr_fabric_refused(client, MR_LANE_HOST, NULL) == 0;
+        return most(fetch) >= MR_RDMA_LEAST && mr_fabric_refused(client, MR_LANE_HOST, NULL) == 0;
 }
 
 static int begin_bounced(struct mr_transfer *transfer)

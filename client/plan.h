@@ -17,6 +17,8 @@
 #define MR_GET_PART          (8 * MR_MIB)   /* one ranged GET of a download */
 #define MR_GET_STREAM_MEMORY (64 * MR_MIB)
 
+#define MR_RDMA_LEAST (MR_MIB / 4) /* auto: below, what RDMA saves is less than what its notice and its threads cost */
+
 struct mr_plan {
         uint64_t size, part_size;
         uint32_t parts; /* 0: one PUT */

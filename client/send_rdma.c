@@ -8,6 +8,7 @@
 #include "compose.h"
 #include "fabric.h"
 #include "memory.h"
+#include "plan.h"
 #include "retry.h"
 #include "send.h"
 
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AUTO_LEAST    (256u << 10) /* as of a GET */
 #define AUTO_ATTEMPTS 2u
 
 static void attempt(struct mr_send *send);
@@ -238,7 +238,7 @@ static bool suits(struct mr_client *client, const struct mr_send *send)
                 return send->buffer != NULL || send->request->len <= MR_BOUNCE_SLOT;
         if (!has_body(send))
                 return true;
-        return send->transport == MR_TRANSPORT_AUTO && send->buffer != NULL && send->request->len >= AUTO_LEAST &&
+        return send->transport == MR_TRANSPORT_AUTO && send->buffer != NULL && send->request->len >= MR_RDMA_LEAST &&
                mr_fabric_refused(client, MR_LANE_HOST, NULL) == 0;
 }
 

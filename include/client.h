@@ -158,6 +158,11 @@ struct mr_rdma_report {
 int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct mr_error *err);
 /* GETs and PUTs whose bytes were copied, as their own memory was not registered. Any thread. */
 uint64_t mr_client_bounced(const struct mr_client *client);
+/*
+ * Whether auto tries RDMA first for all bytes of an object in registered memory: of a PUT, or a GET that is one of so many in a batch (1: of none). Where TCP
+ * carried some of those nevertheless, it fell back.
+ */
+bool mr_prefers_rdma(const struct mr_client *client, bool put, uint64_t len, size_t batch);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);
 
 #endif

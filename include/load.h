@@ -96,6 +96,23 @@ struct load_watch {
         void *arg;
 };
 
+/* What an operation is about: the index-th of a run. */
+struct load_choice {
+        enum load_phase op; /* LOAD_GET or LOAD_PUT in a mixed phase */
+        uint64_t key;
+        uint64_t from; /* of LOAD_RANGE: where it begins */
+};
+/* Pure; settings are completed. */
+void load_choose(const struct load_settings *settings, uint64_t index, struct load_choice *out);
+/* "o/000000000042", or 16 hexadecimal digits that no other key has. Cut where it is longer than out. */
+void load_key_name(const struct load_settings *settings, uint64_t key, char *out, size_t size);
+
+#define LOAD_FAILURES_MAX  10000u /* then a run ends: something is broken */
+#define LOAD_FAILURES_TOLD 5u     /* so many get a line each */
+
+uint64_t load_now_ns(void);  /* monotonic */
+double load_own_cpu_s(void); /* of this process, so far */
+
 /* Runs a phase, completed settings. 0: *out holds its figures, errors counted; or a negative errno: it could not begin, and line() was told why. */
 int load_run(const struct load_settings *settings, const struct load_watch *watch, struct load_result *out);
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "load/content.h"
+#include "load_content.h"
 
 static const char entry_tag[] = "<Contents>";
 #define TAG_LEN (sizeof(entry_tag) - 1)

@@ -15,11 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "load/content.h"
+#include "load_content.h"
 #include "load/tls.h"
 
-#define FAILURES_MAX  10000u /* then the run ends: something is broken */
-#define FAILURES_TOLD 5u
 #define SEND_BUFFERS     (256u << 20) /* of all connections, in bytes */
 #define SEND_BUFFER_MOST (4u << 20)   /* what the kernel lets one grow to */
 
@@ -40,14 +38,6 @@ void load_tell(const struct load_run *run, const char *format, ...)
         run->watch->line(run->watch->arg, line);
 }
 
-uint64_t load_now_ns(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---- the end of an operation --------------------------------------------------------------------- */
 
 void load_conn_close(struct load_conn *conn)
@@ -66,7 +56,7 @@ void load_fail(struct load_run *run, struct load_conn *conn, enum load_failure k
         char why[400];
         va_list args;
 
-        if (run->told < FAILURES_TOLD) {
+        if (run->told < LOAD_FAILURES_TOLD) {
                 run->told++;
                 va_start(args, format);
                 vsnprintf(why, sizeof(why), format, args);
@@ -76,7 +66,7 @@ void load_fail(struct load_run *run, struct load_conn *conn, enum load_failure k
         }
         run->result->failures[kind]++;
         run->result->failed++;
-        if (run->result->failed >= FAILURES_MAX)
+        if (run->result->failed >= LOAD_FAILURES_MAX)
                 run->over = true;
         load_conn_close(conn);
         conn->busy = false;

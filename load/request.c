@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "load/content.h"
+#include "load_content.h"
 
 #define LIST_STARTS 64u        /* different first keys of lists */
 #define READY_MAX   (1u << 20) /* targets held ready: 400 MB at the very most */
@@ -36,7 +36,6 @@ static void request(struct load_run *run, struct load_conn *conn, const char *me
         int n;
 
         if (conn->op == LOAD_RANGE) {
-                conn->from = load_mix(conn->key ^ run->issued) % (o->size - o->range_size + 1);
                 snprintf(range, sizeof(range), "Range: bytes=%llu-%llu\r\n", (unsigned long long)conn->from,
                          (unsigned long long)(conn->from + o->range_size - 1));
         }
@@ -132,6 +131,13 @@ static uint64_t key_of(const struct load_settings *o, enum load_phase op, uint64
         return o->once ? load_once(index, o->keys) : load_mix(index) % o->keys;
 }
 
+void load_choose(const struct load_settings *o, uint64_t index, struct load_choice *out)
+{
+        out->op = op_of(o, index);
+        out->key = key_of(o, out->op, index);
+        out->from = out->op == LOAD_RANGE ? load_mix(out->key ^ (index + 1)) % (o->size - o->range_size + 1) : 0;
+}
+
 static int target_of(const struct load_run *run, enum load_phase op, uint64_t index, uint64_t key,
                      char out[LOAD_TARGET_MAX])
 {
@@ -157,14 +163,16 @@ int load_first_request(struct load_run *run, struct load_conn *conn, uint64_t in
 {
         const struct load_settings *o = run->settings;
         char target[LOAD_TARGET_MAX];
+        struct load_choice choice;
         uint64_t slot, body_len;
         int rv;
 
-        conn->op = op_of(o, index);
-        conn->key = key_of(o, conn->op, index);
+        load_choose(o, index, &choice);
+        conn->op = choice.op;
+        conn->key = choice.key;
+        conn->from = choice.from;
         conn->entries = 0;
         conn->matched = 0;
-        conn->from = 0;
         conn->body = NULL;
         if (conn->op == LOAD_MULTIPART) {
                 conn->step = 0;

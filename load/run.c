@@ -15,14 +15,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "load/content.h"
+#include "load_content.h"
 #include "load/tls.h"
 
 #define PROBE_MS   3000
 #define PROBES_MAX 8u
 #define ANSWER_S   60 /* a request has failed whose bytes nobody takes, or that nobody answers, for so long */
 
-static double own_cpu(void)
+uint64_t load_now_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+double load_own_cpu_s(void)
 {
         struct rusage usage;
 
@@ -148,7 +156,7 @@ static void wait_for_events(struct load_run *run)
 
 static void run_phase(struct load_run *run)
 {
-        double cpu = own_cpu();
+        double cpu = load_own_cpu_s();
 
         run->start_ns = load_now_ns();
         run->last_ns = run->start_ns;
@@ -162,7 +170,7 @@ static void run_phase(struct load_run *run)
                 wait_for_events(run);
         }
         run->result->seconds = (double)(run->last_ns - run->start_ns) / 1e9;
-        run->result->cpu_s = own_cpu() - cpu;
+        run->result->cpu_s = load_own_cpu_s() - cpu;
 }
 
 /* ---- a run ----------------------------------------------------------------------------------------- */

@@ -71,7 +71,6 @@ struct load_run {
 
 /* ---- conn.c --------------------------------------------------------------------------------------------- */
 
-uint64_t load_now_ns(void);
 /* A line for whoever looks on. */
 void load_tell(const struct load_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Makes and sends an operation's next request; an upload's steps behind the first have a number. */

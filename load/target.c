@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "load/content.h"
+#include "load_content.h"
 
 #define EXPIRES_S 86400u /* longer than any run */
 
@@ -17,21 +17,24 @@ void load_signer_init(struct load_signer *signer, const struct load_settings *se
         signer->signer.service = "s3";
 }
 
-/* "/bucket/prefix000000000042", or 16 hexadecimal digits that no other key has; key UINT64_MAX: the bucket alone. 0 or a
- * negative errno. */
+void load_key_name(const struct load_settings *settings, uint64_t key, char *out, size_t size)
+{
+        if (settings->random_names)
+                snprintf(out, size, "%s%016llx", settings->prefix, (unsigned long long)load_mix(key));
+        else
+                snprintf(out, size, "%s%012llu", settings->prefix, (unsigned long long)key);
+}
+
+/* "/bucket/prefix000000000042"; key UINT64_MAX: the bucket alone. 0 or a negative errno. */
 static int path_of(const struct load_settings *settings, uint64_t key, char *out, size_t size)
 {
-        char name[1200];
+        char key_name[800], name[1200];
         int n;
 
-        if (key == UINT64_MAX)
-                snprintf(name, sizeof(name), "/%s", settings->bucket);
-        else if (settings->random_names)
-                snprintf(name, sizeof(name), "/%s/%s%016llx", settings->bucket, settings->prefix,
-                         (unsigned long long)load_mix(key));
-        else
-                snprintf(name, sizeof(name), "/%s/%s%012llu", settings->bucket, settings->prefix,
-                         (unsigned long long)key);
+        key_name[0] = '\0';
+        if (key != UINT64_MAX)
+                load_key_name(settings, key, key_name, sizeof(key_name));
+        snprintf(name, sizeof(name), "/%s%s%s", settings->bucket, key != UINT64_MAX ? "/" : "", key_name);
         n = s3_percent_encode(s3_str_of(name), S3_ENCODE_PATH, out, size - 1);
         if (n >= 0)
                 out[n] = '\0';

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "load/content.h"
+#include "load_content.h"
 
 #define PIECE (256u << 10) /* bytes offered to a put at once */
 

@@ -1,4 +1,5 @@
 """The project's own client on real verbs: the Python package, and the program `millrace`."""
+import json
 import os
 import subprocess
 import sys
@@ -175,3 +176,20 @@ def test_get_and_put(site, run, tmp_path, transport):
         assert site.user.request("GET", f"/samples/{transport}-{name}").body == site.objects[f"/samples/{name}"]
     opened = site.metric("millrace_rdma_sessions_opened_total") - before
     assert opened > 0 if transport == "rdma" else opened == 0 if transport == "tcp" else True
+
+
+@pytest.mark.parametrize("transport", ["rdma", "tcp"])
+def test_bench(site, run, transport):
+    """Each byte is compared, and all of them went by this transport, as the daemon counts it, too."""
+    before = site.metric("millrace_rdma_written_bytes_total"), site.metric("millrace_rdma_read_bytes_total")
+    report = json.loads(run("bench", "--transport", transport, "--json", "--verify", "--seconds", "0.5", "--objects", "20", "--range-of", "1M", "put-64k", "put-5m",
+                            "get-4k", "get-9m", "range-64k", "batch-16-10k", "mixed-4k"))
+    assert report["errors"] == 0 and len(report["phases"]) == 7
+    for phase in report["phases"]:
+        objects = phase["ops"] * phase.get("batch", 1)
+        assert phase["ops"] > 0 and phase["fallbacks"] == 0, phase
+        assert (phase["by_rdma"], phase["by_tcp"]) == ((objects, 0) if transport == "rdma" else (0, objects)), phase
+    moved = site.metric("millrace_rdma_written_bytes_total") - before[0], site.metric("millrace_rdma_read_bytes_total") - before[1]
+    for kind, bytes_moved in zip(("get", "put"), moved):
+        measured = sum(phase["bytes"] for phase in report["phases"] if phase["phase"] == kind)
+        assert bytes_moved >= measured if transport == "rdma" else bytes_moved == 0

@@ -11,7 +11,7 @@
 
 #include "bench/load/options.h"
 #include "bench/load/server.h"
-#include "load/content.h"
+#include "load_content.h"
 #include "load/run.h"
 
 static void each_key_once(void **state)

@@ -1,5 +1,5 @@
 /*
- * content.h - the bytes of a test object, from its key's number and the offset, at no cost: a window that slides over
+ * load_content.h - the bytes of a test object, from its key's number and the offset, at no cost: a window that slides over
  * one fixed pseudo-random pattern. Its length is a prime, so that no block, unit or stripe of a server falls onto a
  * copy of itself. Pure after making; any thread.
  */
