@@ -235,7 +235,7 @@ rdma-bin: $(O)/independent.so $(O)/unit/rdma/test_pair $(FAKE_RDMA)
 check-rdma: programs wheel rdma-bin ## real verbs: a QEMU guest with Soft-RoCE runs the daemon and its clients (root; some minutes); fails where it can't boot
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py
-rdma-speed: programs rdma-bin ## how fast the daemon is on Soft-RoCE, beside ib_write_bw in the same guest
+rdma-speed: programs wheel rdma-bin ## how fast the daemon is on Soft-RoCE, beside ib_write_bw in the same guest
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed"
 check-long: ## some hours of simulated histories (over 100,000 crashes and faults), kills and power cuts
