@@ -1,6 +1,6 @@
 """How fast the daemon is on Soft-RoCE, beside ib_write_bw and ib_read_bw in the same guest: `make rdma-speed`.
 
-    speed.py [--rounds N] [--seconds S]
+    speed.py [--rounds N] [--seconds S] [--ec K+M]
 
 Each round takes every way once, in turn, with perftest's programs between; what is printed are medians, in MiB/s (perftest's "MB" are MiB, says its page). The guest is emulated
 and everything in it shares its two processors: a ratio means something, a figure does not. So beside each rate stands where CPU time went, by /proc: of the
@@ -204,9 +204,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=4, help="that each way takes in each round")
+    parser.add_argument("--ec", default="2+2", help="of the store, K+M: the more data shards, the more of a GET is under way at a time (twice K units of 1 MiB)")
     arguments = parser.parse_args()
+    drives = sum(map(int, arguments.ec.split("+")))
     data = os.urandom(MIB) * (SIZE // MIB)
-    with tempfile.TemporaryDirectory() as folder, Daemon(drives=1, options=["--rdma-listen", f"{ADDRESS}:0"]).start() as daemon:
+    with tempfile.TemporaryDirectory() as folder, \
+            Daemon(drives=drives, ec=arguments.ec, options=["--rdma-listen", f"{ADDRESS}:0"]).start() as daemon:
         millrace = unpack(folder)
         user = Signer(daemon.host, daemon.port, daemon.access_key, daemon.secret_key)
         for path, body in (("/speed", b""), ("/speed/big", data), *((f"/speed/{n}", data[n:n + SMALL]) for n in range(ENTRIES))):
