@@ -235,9 +235,9 @@ rdma-bin: $(O)/independent.so $(O)/unit/rdma/test_pair $(FAKE_RDMA)
 check-rdma: programs wheel rdma-bin ## real verbs: a QEMU guest with Soft-RoCE runs the daemon and its clients (root; some minutes); fails where it can't boot
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py
-rdma-speed: programs rdma-bin ## how fast the daemon is on Soft-RoCE, beside ib_write_bw in the same guest
+rdma-speed: programs wheel rdma-bin ## how fast the daemon is on Soft-RoCE, beside ib_write_bw in the same guest (root; SPEED_ARGS="--rounds 3 --ec 2+2")
 	tools/deps.sh --qemu
-	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed"
+	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed $(SPEED_ARGS)"
 check-long: ## some hours of simulated histories (over 100,000 crashes and faults), kills and power cuts
 	SIM_SEEDS=15000 SIM_DRIVE_SEEDS=10000 CRASH_SECONDS=600 POWER_POINTS=3000 tools/check.sh sim crash power
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap

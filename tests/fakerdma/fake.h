@@ -16,6 +16,16 @@
 #define FAKE_DIRECTORY "MILLRACE_FAKE_RDMA"       /* environment: live, sockets here */
 #define FAKE_NO_DC     "MILLRACE_FAKE_RDMA_NO_DC" /* environment: live, the device has no dynamically connected transport */
 #define FAKE_STRICT    "MILLRACE_FAKE_RDMA_STRICT" /* environment: live, bytes become visible with the notice only */
+#define FAKE_FAULTS    "MILLRACE_FAKE_RDMA_FAULTS" /* environment: live, a file of struct fake_faults, mapped */
+
+/* What of this process's own work fails, live: written by the test while the process runs. Points: each READ posted, on its way there, and on its way back. */
+struct fake_faults {
+        uint64_t points;  /* so far; the test begins anew with 0 */
+        uint64_t fail_at; /* this one fails, counted from 1; 0: none */
+        uint64_t one_in;  /* and one in so many, by the seed; 0: none */
+        uint64_t seed;
+        uint64_t failed; /* so far */
+};
 
 struct fake_options {
         uint64_t seed;

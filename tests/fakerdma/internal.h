@@ -211,6 +211,13 @@ bool fake_point(void);
 void fake_opened(void);
 void fake_closed(void);
 
+/* faults.c: live. Opens what the environment names, if anything. */
+void fake_faults_open(void);
+/* Can work like this fail? */
+bool fake_faults_may(const struct rdx_work *work);
+/* Counts a point of it; true: it fails. */
+bool fake_fault(const struct rdx_work *work);
+
 /* objects.c: the operations of the table that it has, and */
 extern const struct rdx_transport fake_table;
 void fake_device_open_env(void);

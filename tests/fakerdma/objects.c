@@ -123,6 +123,7 @@ void fake_device_open_env(void)
         fake.live = true;
         fake.strict = getenv(FAKE_STRICT) != NULL;
         fake.random = (uint64_t)getpid();
+        fake_faults_open();
         fake_wire_start();
 }
 

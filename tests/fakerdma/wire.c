@@ -1,12 +1,14 @@
 /*
  * wire.c - the fake between processes: a sequenced-packet socket per connection, and a thread that is the device.
  *
- * Requests and answers go over the socket; the bytes of a WRITE or READ are copied once by the responder's device, from or to the other process's memory
- * (process_vm_readv), as a device's DMA does. The thread is called fake-nic, so that measurements can leave its time out.
+ * Requests and answers go over the socket; the bytes are copied once, by the device of the process that they come to, from the other process's memory (process_vm_readv): those of a
+ * WRITE at the responder, those of a READ at the requester, behind the responder's answer. So nothing comes into the memory of a pair that is in the error state, as
+ * with devices, whatever the other end has yet to do. The thread is called fake-nic, so that measurements can leave its time out.
  */
 #include "tests/fakerdma/internal.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,13 +81,53 @@ static void name_socket(struct sockaddr_un *name, const char *address, uint16_t 
 
 /* ---- what comes ----------------------------------------------------------------------------------- */
 
-static int copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch)
+static int copy_from(pid_t pid, void *own, void *other, uint32_t len)
 {
         struct iovec here = {own, len}, there = {other, len};
         /* By the system call: a device's DMA is nothing that a sanitizer would see. */
-        long n = syscall(fetch ? SYS_process_vm_readv : SYS_process_vm_writev, pair->pid, &here, 1ul, &there, 1ul, 0ul);
+        long n = syscall(SYS_process_vm_readv, pid, &here, 1ul, &there, 1ul, 0ul);
 
         return n == (long)len ? 0 : -ETIMEDOUT;
+}
+
+/* At the responder. A READ is copied by who asked for it, once it knows that it may. */
+static int copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch)
+{
+        return fetch ? copy_from(pair->pid, own, other, len) : 0;
+}
+
+/* At the requester, of one that was answered: its bytes, if it is a READ. They count if the other end is there yet: one that has gone to the error state may
+   have given its memory to somebody else meanwhile. */
+static int fetch(pid_t pid, int fd, const struct fake_work *item)
+{
+        const struct rdx_work *work = &item->work;
+        struct pollfd other = {.fd = fd, .events = POLLRDHUP};
+        int rv;
+
+        if (work->op != RDX_OP_READ)
+                return 0;
+        rv = copy_from(pid, work->address, (void *)(uintptr_t)work->remote, work->len);
+        return rv == 0 && poll(&other, 1, 0) == 0 ? 0 : -ETIMEDOUT;
+}
+
+/* Those up to the one that was answered are executed, in order, as far as their bytes come. */
+static void answered(struct rdx_pair *pair, uint32_t seq, int result)
+{
+        struct fake_work *item;
+        int rv = 0;
+
+        for (item = pair->work; item != NULL && rv == 0 && (int32_t)(item->seq - seq) <= 0; item = item->next) {
+                if (item->executed)
+                        continue;
+                rv = item->seq == seq ? result : 0;
+                if (rv == 0)
+                        rv = fetch(pair->pid, pair->fd, item);
+                if (rv == 0 && fake_fault(&item->work))
+                        rv = -ETIMEDOUT; /* it was done, and nobody says so */
+                fake_executed(pair, item->seq, rv);
+        }
+        while (fake_complete(pair))
+                ;
 }
 
 static void arrive(struct rdx_listener *listener, int fd, const struct message *message)
@@ -164,9 +206,7 @@ static void take_message(struct rdx_pair *pair, struct message *message)
                 execute(pair, message);
                 break;
         case MESSAGE_DONE:
-                fake_executed(pair, message->seq, message->result);
-                while (fake_complete(pair))
-                        ;
+                answered(pair, message->seq, message->result);
                 break;
         default:
                 lost(pair);
@@ -215,7 +255,7 @@ static void serve_link(struct fake_link *link, const struct message *message)
                                 .rkey = message->rkey,
                                 .key = message->key,
                                 .address = (void *)(uintptr_t)message->local};
-        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
+        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq, .pid = getpid()};
 
         link->pair.pid = message->pid;
         answer.result = fake_target_execute(link->target, &link->pair, &work, copy_between);
@@ -223,11 +263,16 @@ static void serve_link(struct fake_link *link, const struct message *message)
 }
 
 /* Its answer, or that there will be none. */
-static void dialled(struct rdx_pair *pair, int fd, uint32_t seq, int result)
+static void dialled(struct rdx_pair *pair, int fd, const struct message *answer)
 {
-        if (pair->work == NULL || !pair->work->sent || pair->work->dialled != fd || pair->work->seq != seq)
+        struct fake_work *item = pair->work;
+        int result = answer->result;
+
+        if (item == NULL || !item->sent || item->dialled != fd || item->seq != answer->seq)
                 return;
-        fake_executed(pair, seq, result);
+        if (result == 0)
+                result = fetch(answer->pid, fd, item);
+        fake_executed(pair, item->seq, result);
         while (fake_complete(pair))
                 ;
         fake_transmit_live(pair);
@@ -242,14 +287,16 @@ static void link_ready(struct fake_link *link, struct message *message)
                 if (link->target != NULL)
                         serve_link(link, message);
                 else
-                        dialled(initiator, fd, message->seq, message->result);
+                        dialled(initiator, fd, message);
                 return;
         }
         if (errno == EAGAIN && recv(fd, message, 1, MSG_DONTWAIT | MSG_PEEK) != 0)
                 return;
         close_link(link);
-        if (initiator != NULL && initiator->work != NULL)
-                dialled(initiator, fd, initiator->work->seq, -ETIMEDOUT);
+        if (initiator != NULL && initiator->work != NULL) {
+                *message = (struct message){.seq = initiator->work->seq, .result = -ETIMEDOUT};
+                dialled(initiator, fd, message);
+        }
 }
 
 static bool link_of(int fd, struct message *message)
@@ -502,16 +549,19 @@ void fake_wire_send(struct rdx_pair *pair, const struct fake_work *item)
 {
         const struct rdx_work *work = &item->work;
         bool carried = work->op != RDX_OP_WRITE && work->op != RDX_OP_READ;
-        struct message message = {.type = MESSAGE_WORK,
-                                  .seq = item->seq,
-                                  .op = work->op,
-                                  .rkey = work->rkey,
-                                  .len = work->len,
-                                  .imm = work->imm,
-                                  .remote = work->remote,
-                                  .answer = work->signalled,
-                                  .local = (uint64_t)(uintptr_t)work->address,
-                                  .data_len = carried ? work->len : 0};
+        struct message message = {
+                .type = MESSAGE_WORK,
+                .seq = item->seq,
+                .op = work->op,
+                .rkey = work->rkey,
+                .len = work->len,
+                .imm = work->imm,
+                .remote = work->remote,
+                .answer = work->signalled ||
+                          fake_faults_may(
+                                  work), /* behind one that is lost no answer comes that would count for it, too */
+                .local = (uint64_t)(uintptr_t)work->address,
+                .data_len = carried ? work->len : 0};
 
         send_message(pair->fd, &message, work->address); /* where it fails, the device's thread finds out */
 }

@@ -203,7 +203,7 @@ int fake_post(struct rdx_pair *pair, const struct rdx_work *work, unsigned count
                 FAKE_MUST(pair->sends_used < pair->sends); /* the work queue is full */
                 if (pair->state == PAIR_NEW || pair->state == PAIR_CONNECTING)
                         rv = -ENOTCONN;
-                else if (fake_point())
+                else if (fake_point() || fake_fault(&work[i]))
                         rv = -ENOMEM;
                 else
                         enqueue(pair, &work[i]);
@@ -360,12 +360,23 @@ static int execute_local(struct rdx_pair *pair, const struct rdx_work *work)
         return fake_invalidate(pair, work->rkey);
 }
 
+/* Something that is posted has failed, and those before it are not through. */
+static bool broken(const struct rdx_pair *pair)
+{
+        const struct fake_work *item;
+
+        for (item = pair->work; item != NULL && item->sent; item = item->next)
+                if (item->result != 0)
+                        return true;
+        return false;
+}
+
 /* An initiator has one on its way at a time: they go to different processes, and none may be behind one that fails. */
 void fake_transmit_live(struct rdx_pair *pair)
 {
         struct fake_work *item;
 
-        while (pair->state == PAIR_READY && (item = first_unsent(pair)) != NULL) {
+        while (pair->state == PAIR_READY && (item = first_unsent(pair)) != NULL && !broken(pair)) {
                 if (pair->dials && item != pair->work)
                         return;
                 item->sent = true;
@@ -376,6 +387,13 @@ void fake_transmit_live(struct rdx_pair *pair)
                         fake_complete(pair);
                 } else if (is_local(&item->work)) {
                         fake_executed(pair, item->seq, execute_local(pair, &item->work));
+                        while (fake_complete(pair))
+                                ;
+                } else if (
+                        fake_fault(
+                                &item->work)) { /* it is lost: told when those before it are through, and nothing goes behind it */
+                        item->executed = true;
+                        item->result = -ETIMEDOUT;
                         while (fake_complete(pair))
                                 ;
                 } else {

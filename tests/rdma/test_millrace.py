@@ -4,24 +4,20 @@ import os
 import subprocess
 import sys
 import threading
-import zipfile
 
 import pytest
 
 from tests.support.daemon import CLI, sanitizer_environment
 
-from .conftest import BUILD, MIB, SIZES, Site, content
+from .conftest import MIB, SIZES, Site, content
+from .package import unpack
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The package as `make wheel` made it, for as long as these tests run."""
     folder = tmp_path_factory.mktemp("package")
-    with zipfile.ZipFile(next((BUILD / "python").glob("*.whl"))) as wheel:
-        wheel.extractall(folder)
-    sys.path.insert(0, str(folder))
-    import millrace
-    yield millrace
+    yield unpack(folder)
     sys.path.remove(str(folder))
 
 

@@ -22,7 +22,7 @@ def rdma_daemon(**how):
     """A daemon with RDMA over the fake; its sockets lie in a short path."""
     sockets = tempfile.mkdtemp(prefix="mr-rdma-", dir="/tmp")
     settings = {"rdma_listen": "127.0.0.1:0", "test_rdma_driver": DRIVER, **how.pop("settings", {})}
-    daemon = Daemon(settings=settings, env={"MILLRACE_FAKE_RDMA": sockets}, **how)
+    daemon = Daemon(settings=settings, env={"MILLRACE_FAKE_RDMA": sockets, **how.pop("env", {})}, **how)
     daemon.sockets = sockets
     weakref.finalize(daemon, shutil.rmtree, sockets, ignore_errors=True)
     return daemon
