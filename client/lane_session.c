@@ -253,7 +253,7 @@ int64_t mr_lane_session_due(const struct mr_lane_session *session)
         return session->rdx != NULL ? session->renew_ms : INT64_MAX;
 }
 
-static void end(struct mr_lane_session *session)
+static void hang_up(struct mr_lane_session *session)
 {
         struct mr_session_wait wait = waiting(session);
 
@@ -268,14 +268,14 @@ void mr_lane_session_renew(struct mr_lane_session *session)
         bool wanted = session->used;
         struct mr_error err;
 
-        end(session);
+        hang_up(session);
         if (wanted)
                 (void)mr_lane_session_open(session, &err); /* else the next that asks does, and hears why not */
 }
 
 void mr_lane_session_close(struct mr_lane_session *session)
 {
-        end(session);
+        hang_up(session);
         drop_link(session);
 }
 
