@@ -227,7 +227,8 @@ void mr_leases_result(struct mr_lane *lane, const struct rdx_client_result *resu
 {
         struct mr_lease *lease = lane->granted.first;
 
-        while (lease != NULL && (lease->replies == 0 || lease->number != result->number))
+        /* one that was lost with another session may have the same number */
+        while (lease != NULL && (!lease->gripped || lease->replies == 0 || lease->number != result->number))
                 lease = lease->next;
         if (lease == NULL)
                 return;
@@ -271,8 +272,12 @@ static int grant(struct mr_lane *lane, struct mr_lease *lease)
                 return 0;
         }
         rv = rdx_grip_open(session->rdx, memory, lease->offset, lease->len, lease->read, lease->replies, &lease->grip);
-        if (rv == -EAGAIN)
+        if (rv == -EAGAIN && lane->granted_count > 0)
                 return rv;
+        if (rv == -EAGAIN) { /* nobody's end would make room */
+                refuse(lane, lease, mr_failure(&lease->error, -EOPNOTSUPP, "the session takes no request like this"));
+                return 0;
+        }
         if (rv != 0) {
                 mr_leases_lose(lane, false);
                 return -ENOTCONN;
