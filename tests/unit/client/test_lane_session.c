@@ -368,8 +368,6 @@ static void the_end(void **state)
         assert_int_equal(world_count(&world.registered), 0);
 }
 
-#define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, world_set_up, world_tear_down)
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {

@@ -12,12 +12,6 @@
 
 static struct want one, two, three;
 
-static void want_granted_now(struct want *want)
-{
-        want_ask(want);
-        assert_int_equal(want_answer(want), 0);
-}
-
 static void three_wants(void)
 {
         want_init(&one);
@@ -268,96 +262,6 @@ static void a_right_that_cannot_begin(void **state)
         assert_int_equal(want_end(&two), 0);
 }
 
-/* A session that takes none of a kind would keep it waiting for ever, and others behind it. */
-static void a_session_without_batches(void **state)
-{
-        three_wants();
-        world.messages = 0;
-        one.lease.replies = 1;
-        want_ask(&one);
-        want_granted_now(&two);
-        assert_int_equal(want_answer(&one), -EOPNOTSUPP);
-        mr_lease_over(&two.lease, MR_LEASE_QUIET);
-        assert_int_equal(want_end(&two), 0);
-}
-
-/* ---- batches ------------------------------------------------------------------------------------- */
-
-static void batch(struct want *want)
-{
-        want_init(want);
-        want->lease.replies = 1;
-        want->send = true;
-        want_granted_now(want);
-}
-
-static void a_batch_ends_by_its_last_result(void **state)
-{
-        batch(&one);
-        world_result(one.lease.number);
-        world_result(one.lease.number + 99); /* nobody's */
-        lane_turn();
-        assert_int_equal(one.results, 1);
-        assert_int_equal(one.ends, 0);
-        assert_true(world_notice(&one.lease));
-        assert_int_equal(want_end(&one), 0);
-        assert_int_equal(world_count(&world.batches), 1);
-}
-
-static void a_batch_that_gets_no_result(void **state)
-{
-        batch(&one);
-        world_advance(20000);
-        world_result(one.lease.number); /* begins its time anew */
-        lane_turn();
-        world_advance(29999);
-        assert_int_equal(one.ends, 0);
-        world_advance(1);
-        assert_int_equal(want_end(&one), -ETIMEDOUT);
-        assert_int_equal(world_count(&world.fences), 1);
-}
-
-static void a_batch_that_is_stopped(void **state)
-{
-        batch(&one);
-        batch(&two);
-        assert_true(world_notice(&two.lease)); /* had come before the other was fenced */
-        assert_int_equal(want_end(&two), 0);
-        atomic_store(&one.stop, true);
-        lane_turn();
-        assert_int_equal(want_end(&one), -ECANCELED);
-        assert_int_equal(world_count(&world.fences), 1);
-        batch(&three);
-        world_down();
-        assert_int_equal(want_end(&three), -ENOTCONN);
-}
-
-static void a_batch_that_was_not_sent(void **state)
-{
-        want_init(&one);
-        one.lease.replies = 1;
-        one.over = true;
-        want_ask(&one);
-        assert_int_equal(want_end(&one), 0);
-        assert_int_equal(world_count(&world.fences), 0);
-}
-
-/* Each session counts from 1: a batch that was lost with the last one gets nothing of this one's. */
-static void results_of_another_session(void **state)
-{
-        world.fail_grip = 2;
-        world.grip_rv = -EIO;
-        batch(&one);
-        batch(&two); /* loses the session in the midst of its beginning, and gets another */
-        assert_int_equal(one.lease.number, two.lease.number);
-        world_result(two.lease.number);
-        assert_int_equal(want_end(&one), -ENOTCONN);
-        assert_true(world_notice(&two.lease));
-        assert_int_equal(want_end(&two), 0);
-        assert_int_equal(one.results, 0);
-        assert_int_equal(two.results, 1);
-}
-
 /* ---- cancellation -------------------------------------------------------------------------------- */
 
 static void stopped_while_it_waits(void **state)
@@ -411,7 +315,7 @@ static void the_client_is_canceled(void **state)
 {
         three_wants();
         want_granted_now(&one);
-        batch(&two);
+        want_batch(&two);
         mr_client_cancel(world.client);
         assert_int_equal(want_end(&two), -ECANCELED);
         want_ask(&three);
@@ -494,8 +398,6 @@ static void many_at_once(void **state)
         assert_true(good > THREADS * MANY / 4);
 }
 
-#define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, world_set_up, world_tear_down)
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -513,12 +415,6 @@ int main(void)
                 IN_A_WORLD(longer_than_any_window),
                 IN_A_WORLD(memory_that_cannot_be_registered),
                 IN_A_WORLD(a_right_that_cannot_begin),
-                IN_A_WORLD(a_session_without_batches),
-                IN_A_WORLD(a_batch_ends_by_its_last_result),
-                IN_A_WORLD(a_batch_that_gets_no_result),
-                IN_A_WORLD(a_batch_that_is_stopped),
-                IN_A_WORLD(a_batch_that_was_not_sent),
-                IN_A_WORLD(results_of_another_session),
                 IN_A_WORLD(stopped_while_it_waits),
                 IN_A_WORLD(stopped_while_a_session_is_opened),
                 IN_A_WORLD(the_client_is_canceled),

@@ -348,26 +348,26 @@ static void a_device_without_dmabufs(void **state)
         close(fd);
 }
 
-#define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, world_tear_down)
+#define WITH_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, world_tear_down)
 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                IN_A_WORLD(the_librarys_own),
-                IN_A_WORLD(none_of_that_kind),
-                IN_A_WORLD(without_memory),
-                IN_A_WORLD(slices),
-                IN_A_WORLD(another_clients),
-                IN_A_WORLD(once_for_all_slices),
-                IN_A_WORLD(until_the_buffer_goes),
-                IN_A_WORLD(until_the_link_goes),
-                IN_A_WORLD(until_the_client_goes),
-                IN_A_WORLD(registering_fails),
-                IN_A_WORLD(buffers_and_link_go_at_once),
-                IN_A_WORLD(a_descriptor),
-                IN_A_WORLD(a_descriptor_that_is_refused),
-                IN_A_WORLD(a_descriptor_that_cannot_be_seen),
-                IN_A_WORLD(a_device_without_dmabufs),
+                WITH_MEMORY(the_librarys_own),
+                WITH_MEMORY(none_of_that_kind),
+                WITH_MEMORY(without_memory),
+                WITH_MEMORY(slices),
+                WITH_MEMORY(another_clients),
+                WITH_MEMORY(once_for_all_slices),
+                WITH_MEMORY(until_the_buffer_goes),
+                WITH_MEMORY(until_the_link_goes),
+                WITH_MEMORY(until_the_client_goes),
+                WITH_MEMORY(registering_fails),
+                WITH_MEMORY(buffers_and_link_go_at_once),
+                WITH_MEMORY(a_descriptor),
+                WITH_MEMORY(a_descriptor_that_is_refused),
+                WITH_MEMORY(a_descriptor_that_cannot_be_seen),
+                WITH_MEMORY(a_device_without_dmabufs),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
