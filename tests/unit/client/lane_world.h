@@ -164,7 +164,7 @@ static inline int world_tear_down(void **state)
 
         mr_client_cancel(world.client);
         for (unsigned i = 0; i < world.wants; i++)
-                if (world.want[i]->lease.lane != NULL && world.want[i]->ends == 0)
+                if (world.want[i]->grants > 0 && world.want[i]->granted_rv == 0 && world.want[i]->ends == 0)
                         mr_lease_over(&world.want[i]->lease, MR_LEASE_UNWANTED);
         lane_turn();
         rv = mr_buffer_free(world.buffer);
