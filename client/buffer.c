@@ -61,7 +61,7 @@ int mr_buffer_register(struct mr_client *client, void *memory, size_t len, struc
 {
         int rv;
 
-        if (memory == NULL || len == 0)
+        if (memory == NULL || len == 0 || len > UINTPTR_MAX - (uintptr_t)memory)
                 return -EINVAL;
         rv = buffer_new(client, out);
         if (rv != 0)

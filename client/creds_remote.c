@@ -87,6 +87,7 @@ static int read_text(const char *path, struct text *out, struct mr_error *err)
         int fd = open(path, O_RDONLY | O_CLOEXEC), rv = 0;
 
         out->len = 0;
+        out->data[0] = '\0';
         if (fd < 0)
                 return mr_failure(err, -EACCES, "%s: %s", path, strerror(errno));
         while (rv == 0 && (n = read(fd, block, sizeof(block))) != 0) {
@@ -98,6 +99,8 @@ static int read_text(const char *path, struct text *out, struct mr_error *err)
         close(fd);
         while (out->len > 0 && strchr(" \t\r\n", out->data[out->len - 1]) != NULL)
                 out->data[--out->len] = '\0';
+        if (rv == 0 && out->len == 0)
+                return mr_failure(err, -EACCES, "%s is empty", path);
         return rv == 0 ? 0 : mr_failure(err, -EACCES, "%s: %s", path, strerror(-rv));
 }
 
@@ -249,7 +252,7 @@ static bool is_trusted(const char *url)
 
         if (strncmp(url, "https://", 8) == 0)
                 return true;
-        if (strncmp(url, "http://", 7) != 0)
+        if (strncmp(url, "http://", 7) != 0 || strchr(url, '@') != NULL) /* NAME:WORD@HOST goes to HOST */
                 return false;
         for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
                 size_t len = strlen(hosts[i]);
@@ -354,9 +357,8 @@ static int start_shell(const char *command, pid_t *pid, int *fd)
         return rv;
 }
 
-static int read_output(int fd, unsigned timeout_s, struct text *out)
+static int read_output(int fd, int64_t until_ms, struct text *out)
 {
-        int64_t until_ms = mr_core_clock_ms() + (int64_t)timeout_s * 1000;
         char block[4096];
 
         out->len = 0;
@@ -381,10 +383,31 @@ static int read_output(int fd, unsigned timeout_s, struct text *out)
         }
 }
 
+/* One that has closed its output may not have ended. What it leaves behind in its group is killed only where it fails. */
+static int end_shell(pid_t pid, int64_t until_ms, int rv, int *status)
+{
+        const struct timespec pause = {.tv_nsec = 5000000};
+        pid_t ended = 0;
+
+        while (rv == 0 && ended == 0) {
+                ended = waitpid(pid, status, WNOHANG);
+                if (ended == 0 && mr_core_clock_ms() >= until_ms)
+                        rv = -ETIMEDOUT;
+                else if (ended == 0)
+                        nanosleep(&pause, NULL);
+        }
+        if (rv != 0)
+                kill(-pid, SIGKILL);
+        while (ended == 0 && waitpid(pid, status, 0) < 0 && errno == EINTR)
+                ;
+        return rv;
+}
+
 int mr_creds_process(const struct mr_creds_config *config, const char *command, struct mr_credentials *out,
                      struct mr_error *err)
 {
         struct text *text = malloc(sizeof(*text));
+        int64_t until_ms = mr_core_clock_ms() + (int64_t)config->timeout_s * 1000;
         int fd = -1, status = 0, rv;
         pid_t pid;
 
@@ -392,12 +415,9 @@ int mr_creds_process(const struct mr_creds_config *config, const char *command, 
                 return mr_failure_errno(err, -ENOMEM);
         rv = start_shell(command, &pid, &fd);
         if (rv == 0) {
-                rv = read_output(fd, config->timeout_s, text);
+                rv = read_output(fd, until_ms, text);
                 close(fd);
-                if (rv != 0)
-                        kill(-pid, SIGKILL);
-                while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-                        ;
+                rv = end_shell(pid, until_ms, rv, &status);
         }
         if (rv != 0)
                 mr_failure(err, -EACCES, "credential_process: %s", strerror(-rv));

@@ -312,7 +312,8 @@ static int get_known(struct mr_download *download)
                                   (unsigned long long)size);
         if (download->write != NULL) /* a place has its own bound */
                 download->bound = want;
-        mr_etag_quote(download->if_match, download->info.etag);
+        if (strncmp(download->info.etag, "W/", 2) != 0) /* one like that matches nothing */
+                mr_etag_quote(download->if_match, download->info.etag);
         if (want <= part_size(download) || (download->if_match[0] == '\0' && download->version_id == NULL))
                 return want == size ? get_single(download, 0, 0, 0) : get_single(download, download->base, want, 0);
         mr_plan_download(want, part_size(download), &download->plan);

@@ -91,20 +91,48 @@ static int again(void *arg, struct mr_request *request)
 /* ---- what is answered ---------------------------------------------------------------------------- */
 
 /* "bytes 5-9/20" */
-static int read_content_range(struct mr_fetch *fetch, const struct mr_response *response, uint64_t *len)
+struct extent {
+        unsigned long long first, last, size;
+};
+
+static int read_content_range(const struct mr_response *response, struct extent *out)
 {
         const char *text = mr_response_header(response, "content-range");
-        unsigned long long first, last, size;
 
-        if (text == NULL || sscanf(text, "bytes %llu-%llu/%llu", &first, &last, &size) != 3 || last < first ||
-            last >= size)
+        if (text == NULL || sscanf(text, "bytes %llu-%llu/%llu", &out->first, &out->last, &out->size) != 3 ||
+            out->last < out->first || out->last >= out->size)
                 return -EPROTO;
-        if (fetch->last == 0 && first != fetch->offset)
+        return 0;
+}
+
+/* Of the first answer: all that was asked for and is there, and nothing else. */
+static int first_range(struct mr_fetch *fetch, const struct mr_response *response, uint64_t *len)
+{
+        struct extent come;
+        uint64_t first = fetch->offset;
+        int rv = read_content_range(response, &come);
+
+        if (rv != 0)
+                return rv;
+        if (fetch->last != 0)
+                first = come.size > fetch->last ? come.size - fetch->last : 0;
+        if (come.first != first || come.last != (fetch->len < come.size - first ? first + fetch->len : come.size) - 1)
                 return -EPROTO;
         fetch->offset = first;
-        fetch->info.size = size;
-        *len = last - first + 1;
+        fetch->info.size = come.size;
+        *len = come.last - first + 1;
         return 0;
+}
+
+/* Of an answer that goes on where another broke off. */
+static int next_range(const struct mr_fetch *fetch, const struct mr_response *response)
+{
+        struct extent come;
+        int rv = read_content_range(response, &come);
+
+        if (rv == 0 && (come.first != fetch->offset + fetch->got || come.last != fetch->offset + fetch->want - 1))
+                rv = -EPROTO;
+        return rv;
 }
 
 static bool follows(const struct mr_response *response)
@@ -141,7 +169,7 @@ static int first_answer(struct mr_fetch *fetch, const struct mr_response *respon
         }
         len = fetch->info.size;
         if (fetch->ranged)
-                rv = read_content_range(fetch, response, &len);
+                rv = first_range(fetch, response, &len);
         if (rv != 0)
                 return rv;
         fetch->info_known = true;
@@ -196,6 +224,8 @@ static int begin_answer(struct mr_fetch *fetch, const struct mr_response *respon
                 return -EPROTO; /* these are other bytes than those asked for */
         if (!fetch->info_known)
                 rv = first_answer(fetch, response);
+        else if (fetch->ranged)
+                rv = next_range(fetch, response);
         if (rv == 0)
                 begin_crc(fetch, response);
         return rv;

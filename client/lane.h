@@ -71,7 +71,7 @@ struct mr_lease {
         struct mr_session_key key;
         struct mr_error error;
 
-        /* private to lane.c */
+        /* private to leases.c */
         struct mr_lane *lane;
         struct mr_lease *next, *prev;
         struct rdx_grip grip;

@@ -22,6 +22,7 @@
 #define FAILED_MS     1000 /* and doubling */
 #define FAILED_MOST   60000
 #define MINUTE_MS     60000
+#define LIFE_LEAST_MS 500   /* of a session; a shorter one would be old before anything is granted, again and again */
 #define RENEW_MOST_MS 60000 /* before it expires, or a tenth of its life where that is less */
 
 void mr_lane_session_init(struct mr_lane_session *session, struct mr_client *client, struct mr_lane *lane,
@@ -222,6 +223,8 @@ int mr_lane_session_open(struct mr_lane_session *session, struct mr_error *err)
                 rv = mr_fabric_transport(session->client, &transport, err);
         if (rv == 0)
                 rv = ask_twice(session, err);
+        if (rv == 0 && session->opened.expires_ms - mr_core_clock_ms() < LIFE_LEAST_MS)
+                rv = mr_failure(err, -EPROTO, "the RDMA session that was opened expires at once");
         if (rv == 0)
                 rv = join(session, err);
         if (rv != 0) {
@@ -253,7 +256,7 @@ int64_t mr_lane_session_due(const struct mr_lane_session *session)
         return session->rdx != NULL ? session->renew_ms : INT64_MAX;
 }
 
-static void end(struct mr_lane_session *session)
+static void hang_up(struct mr_lane_session *session)
 {
         struct mr_session_wait wait = waiting(session);
 
@@ -268,14 +271,14 @@ void mr_lane_session_renew(struct mr_lane_session *session)
         bool wanted = session->used;
         struct mr_error err;
 
-        end(session);
+        hang_up(session);
         if (wanted)
                 (void)mr_lane_session_open(session, &err); /* else the next that asks does, and hears why not */
 }
 
 void mr_lane_session_close(struct mr_lane_session *session)
 {
-        end(session);
+        hang_up(session);
         drop_link(session);
 }
 

@@ -1,6 +1,6 @@
 /*
  * lane_session.h - the session of a lane: the way to the endpoint, one session on it after another, and when there is no use in opening one. Private to
- * lane.c and lane_session.c. All of it is the lane's thread's, but for what is said to be any thread's.
+ * the lane: lane.c, leases.c and lane_session.c. All of it is the lane's thread's, but for what is said to be any thread's.
  */
 #ifndef CLIENT_LANE_SESSION_H
 #define CLIENT_LANE_SESSION_H

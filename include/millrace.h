@@ -8,7 +8,7 @@
  * Results are 0 or a negative errno, and struct mr_error says more:
  *   -ENOENT no such key, bucket, version or upload    -EACCES refused, or no credentials       -EEXIST it exists, a condition does not hold
  *   -ESTALE the object changed meanwhile              -EMSGSIZE the bytes do not fit the place -ERANGE the range begins behind the object's end
- *   -EBADMSG bytes do not match their checksum        -EBUSY 503 to the last attempt           -ENOSPC the store is full
+ *   -EBADMSG bytes do not match their checksum        -EBUSY 503 or 429 to the last one        -ENOSPC the store is full
  *   -ECONNREFUSED endpoint not reached                -ETIMEDOUT no answer in time             -EIO the connection broke
  *   -ECANCELED canceled                               -EOPNOTSUPP this transport is not there  -EINVAL malformed, by us or by the endpoint's word
  *   -EAGAIN the queue has no room for another         -ECHILD the client was made before a fork -ENOTEMPTY the bucket holds objects

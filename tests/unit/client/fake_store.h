@@ -21,14 +21,17 @@ struct store {
         bool no_sum, no_crc;
         bool crc_follows; /* where the client takes that; else before the bytes */
         bool tail_short;
+        bool weak_etag;       /* W/"gN", which If-Match never matches */
+        bool range_less;      /* ranges lack their last byte, and say so */
+        unsigned range_early; /* ranges of GETs from this number on begin a byte too early, and say so; 0: none */
 
-        unsigned replace_at;             /* before the answer to GET number N the object is replaced; 0: never */
+        unsigned replace_at;                /* before the answer to GET number N the object is replaced; 0: never */
         _Atomic unsigned replace_each_from; /* before each GET from this number on; set while it serves */
-        unsigned damage_from, damage_to; /* GETs with these numbers have a wrong byte */
-        unsigned cut_from, cut_to;       /* half of the body comes */
-        unsigned fail_from, fail_to;     /* 503 SlowDown */
-        unsigned lack_at;                /* GET N is answered 404 */
-        bool has_batch;                  /* GetBatch; else 405 */
+        unsigned damage_from, damage_to;    /* GETs with these numbers have a wrong byte */
+        unsigned cut_from, cut_to;          /* half of the body comes */
+        unsigned fail_from, fail_to;        /* 503 SlowDown */
+        unsigned lack_at;                   /* GET N is answered 404 */
+        bool has_batch;                     /* GetBatch; else 405 */
         unsigned batch_damage, batch_cut,
                 batch_lack; /* entry N (from 1): a wrong byte, the end of the answer, 404; 0: none */
         unsigned batches;
@@ -114,10 +117,10 @@ static inline void store_read(struct store *store, const struct fake_request *re
                 fake_error(reply, 404, "NoSuchKey");
                 return;
         }
-        snprintf(etag, sizeof(etag), "\"g%u\"", store->generation);
+        snprintf(etag, sizeof(etag), "%s\"g%u\"", store->weak_etag ? "W/" : "", store->generation);
         fake_header(request, "If-Match", value);
         store->with_match += !head && value[0] != '\0';
-        if (value[0] != '\0' && strcmp(value, etag) != 0) {
+        if (value[0] != '\0' && (store->weak_etag || strcmp(value, etag) != 0)) {
                 fake_error(reply, 412, "PreconditionFailed");
                 return;
         }
@@ -134,6 +137,10 @@ static inline void store_read(struct store *store, const struct fake_request *re
                 fake_error(reply, 416, "InvalidRange");
                 return;
         }
+        if (ranged && store->range_less)
+                last--;
+        if (ranged && store->range_early != 0 && n >= store->range_early)
+                first--;
         reply->status = ranged ? 206 : 200;
         store_header(reply, "ETag: %s\r\nLast-Modified: Fri, 24 May 2013 00:00:00 GMT\r\nx-amz-meta-colour: red\r\n",
                      etag);

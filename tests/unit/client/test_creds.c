@@ -278,6 +278,7 @@ static void a_process_may_be_asked(void **state)
                 {"echo '{\"AccessKeyId\": \"PROC\"}'", "did not print"},
                 {"exit 3", "status 3"},
                 {"sleep 100", "credential_process"},
+                {"exec >&-; sleep 100", "credential_process"}, /* nothing more comes, but it goes on */
                 {"yes", "credential_process"},
         };
 
@@ -317,6 +318,10 @@ static void a_token_becomes_credentials(void **state)
         assert_non_null(strstr(f.server.body, "WebIdentityToken=a.b%2Bc"));
         f.server.no_credentials = true;
         assert_int_equal(delete_one(&f), -EACCES);
+        f.server.no_credentials = false;
+        write_file(&f, "token", "", path);
+        assert_int_equal(delete_one(&f), -EACCES);
+        assert_non_null(strstr(f.err.message, "is empty"));
         setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere", 1);
         assert_int_equal(delete_one(&f), -EACCES);
         assert_non_null(strstr(f.err.message, "/nowhere"));
@@ -339,8 +344,16 @@ static void a_container_has_an_endpoint(void **state)
         setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path, 1);
         assert_int_equal(delete_one(&f), 0);
         assert_string_equal(f.server.authorization, "fromfile");
+        write_file(&f, "token", " \n", path);
+        assert_int_equal(delete_one(&f), -EACCES);
+        assert_non_null(strstr(f.err.message, "is empty"));
+        write_file(&f, "token", "fromfile", path);
         f.server.no_credentials = true;
         assert_int_equal(delete_one(&f), -EACCES);
+        setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:80@example.com/creds", 1); /* a user's name */
+        assert_int_equal(delete_one(&f), -EINVAL);
+        setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:80@example.com/creds", 1);
+        assert_int_equal(delete_one(&f), -EINVAL);
         setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.com/creds", 1);
         assert_int_equal(delete_one(&f), -EINVAL);
         setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1.example.com/creds", 1);
