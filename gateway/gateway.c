@@ -16,7 +16,7 @@
 #include "rdma.h"
 
 #define DEFAULT(value, fallback) ((value) != 0 ? (value) : (fallback))
-#define AT_ONCE_NS (50u * 1000) /* a daemon may go on for so long in a round: others wait */
+#define AT_ONCE_NS               (50u * 1000) /* a daemon may go on for so long in a round: others wait */
 
 /* ---- driving the daemons -------------------------------------------------------------------------------- */
 
