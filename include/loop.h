@@ -26,6 +26,7 @@ struct lp_config {
         const char *name;       /* of its thread, before the number; NULL: "loop"; it stays */
         unsigned ring_entries;  /* submission entries of the io_uring; 0: 512 */
         unsigned slots;         /* arena slots of LP_SLOT_SIZE bytes; 0: none; else at least LP_SHARES */
+        bool gives_way;         /* between two rounds without sleep other threads of its processor go first: for long work */
 };
 
 /* Makes a loop. No thread is started: the caller makes one that calls lp_loop_run(). */

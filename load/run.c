@@ -58,14 +58,16 @@ static bool more_to_do(struct load_run *run, uint64_t now)
         return !run->over;
 }
 
-/* When the next request may begin; 0: at once. */
+/* When the next request may begin, by the rate and the pace, the first one with the clock; 0: at once. */
 static uint64_t due_ns(const struct load_run *run)
 {
         double rate_s = run->settings->rate > 0 ? (double)run->issued / run->settings->rate : 0;
         double pace_s = run->settings->pace > 0 ? (double)run->paced / (double)run->settings->pace : 0;
         double seconds = rate_s > pace_s ? rate_s : pace_s;
 
-        return seconds > 0 ? run->start_ns + (uint64_t)(seconds * 1e9) : 0;
+        if (run->settings->rate <= 0 && run->settings->pace == 0)
+                return 0;
+        return run->start_ns + (uint64_t)(seconds * 1e9);
 }
 
 /* Uploads that wait for the pace go on before new ones begin, and to their end when the time is over. */

@@ -171,7 +171,7 @@ struct lp_loop {
 
         /* owner: the loop's thread */
         _Alignas(LP_CACHE_LINE) uint64_t now; /* of this round, while running */
-        bool running;
+        bool running, gives_way;
         unsigned index;
         const char *name;
         struct lp_hook *hooks;

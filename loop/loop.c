@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,7 @@ int lp_loop_new_mode(const struct lp_config *config, enum lp_ring_mode mode, str
                 return -ENOMEM;
         memset(loop, 0, sizeof(*loop));
         loop->index = config->index;
+        loop->gives_way = config->gives_way;
         loop->name = config->name != NULL ? config->name : "loop";
         rv = lp_mailbox_open(&loop->mailbox);
         if (rv != 0)
@@ -210,8 +212,11 @@ static int sleep_and_wake(struct lp_loop *loop, uint64_t longest)
         uint64_t timeout = sleep_time(loop, longest);
         int rv;
 
-        if (timeout == 0)
+        if (timeout == 0) {
+                if (loop->gives_way)
+                        sched_yield();
                 return look_up(loop, 0);
+        }
         if (!lp_ring_sleep(&loop->ring) || !lp_mailbox_sleep(&loop->mailbox))
                 timeout = 0;
         rv = look_up(loop, timeout);

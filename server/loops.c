@@ -74,7 +74,8 @@ int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct
 
                 config = (struct lp_config){.index = serves ? out->made : out->made - count,
                                             .name = serves ? "loop" : "hash",
-                                            .slots = serves ? slots : 0};
+                                            .slots = serves ? slots : 0,
+                                            .gives_way = !serves};
                 rv = lp_loop_new(&config, &out->loops[out->made]);
                 if (rv != 0)
                         return refuse_loop(out->made, config.slots, rv, error);

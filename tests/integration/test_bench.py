@@ -4,6 +4,7 @@ import os
 import secrets
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -69,9 +70,11 @@ def test_a_table_in_a_bucket_of_ones_own(env, s3, bucket):
 def test_open_loop(env, s3, bucket):
     """As many as were asked for begin, however fast they are answered. And a name is as good as an address."""
     env["MILLRACE_ENDPOINT"] = env["MILLRACE_ENDPOINT"].replace("127.0.0.1", "localhost")
+    begun = time.monotonic()
     out, _ = bench(env, "--json", "--bucket", bucket, "--seconds", 1, "--rate", 50, "--objects", 5, "get-4k")
     phase = json.loads(out)["phases"][0]
     assert phase["rate"] == 50 and 10 <= phase["ops"] <= 51
+    assert phase["max_us"] < (time.monotonic() - begun) * 1e6, "no request waited longer than the run took"
     assert keys_of(s3, bucket) == []
 
 

@@ -36,6 +36,14 @@ void *calloc(size_t count, size_t size)
 }
 #endif
 
+static unsigned yields; /* looked at when the loop has ended */
+
+int sched_yield(void)
+{
+        yields++;
+        return 0;
+}
+
 /* ---- watches -------------------------------------------------------------------------------------- */
 
 #define WATCHES (LP_EVENTS * 2)
@@ -181,6 +189,7 @@ static struct {
         struct lp_hook first, second;
         uint64_t longest;
         unsigned calls, wrong, until;
+        bool loop_gives_way;
         sem_t done;
 } hooks;
 
@@ -210,6 +219,7 @@ static void run_hooks_with(uint64_t longest, unsigned until)
         hooks.until = until;
         sem_init(&hooks.done, 0, 0);
         fixture_make(&f, 0, 0, LP_RING_DEFERRED);
+        f.loop->gives_way = hooks.loop_gives_way;
         lp_hook_add(f.loop, &hooks.first);
         lp_hook_add(f.loop, &hooks.second);
         fixture_run(&f);
@@ -228,6 +238,26 @@ static void test_hooks(void **state)
         run_hooks_with(2 * MS, 6);     /* short sleeps */
         run_hooks_with(UINT64_MAX, 2); /* sleeps until the stop */
         assert_true(hooks.calls <= 6);
+}
+
+/* Whoever else wants the processor has it between rounds without sleep, and only of a loop that was made so. */
+static void test_gives_way(void **state)
+{
+        struct lp_config config = {.gives_way = true};
+        struct lp_loop *loop;
+
+        assert_int_equal(lp_loop_new(&config, &loop), 0);
+        assert_true(loop->gives_way);
+        lp_loop_free(loop);
+        yields = 0;
+        run_hooks_with(0, 200);
+        assert_int_equal(yields, 0);
+        hooks.loop_gives_way = true;
+        run_hooks_with(0, 200);
+        assert_int_equal(yields, 99); /* of 100 rounds the last one sleeps */
+        run_hooks_with(UINT64_MAX, 2);
+        assert_int_equal(yields, 99);
+        hooks.loop_gives_way = false;
 }
 
 /* A message posted by a hook is run, though the hook is the last thing in a round. */
@@ -508,6 +538,7 @@ int main(void)
                 cmocka_unit_test(test_watch_is_level_triggered),
                 cmocka_unit_test(test_watch_errors),
                 cmocka_unit_test(test_hooks),
+                cmocka_unit_test(test_gives_way),
                 cmocka_unit_test(test_hook_posts),
                 cmocka_unit_test(test_self),
                 cmocka_unit_test(test_stop_before_run),
