@@ -20,7 +20,7 @@
 
 #define SOCKET_BUFFER (4 << 20)
 
-enum message_type { MESSAGE_CONNECT = 1, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_WORK, MESSAGE_DONE };
+enum message_type { MESSAGE_CONNECT = 1, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_WORK, MESSAGE_BULK, MESSAGE_DONE };
 
 struct message {
         uint32_t type, seq;
@@ -30,11 +30,26 @@ struct message {
         int32_t pid;
         struct rdx_party party;
         uint32_t data_len;
-        char data[FAKE_SEND_MOST];
+        char data[];
 };
 #define MESSAGE_HEAD (offsetof(struct message, data))
+#define MESSAGE_MOST (MESSAGE_HEAD + FAKE_SEND_MOST)
+
+/* A message that comes. Under the lock */
+union incoming {
+        struct message message;
+        char room[MESSAGE_MOST];
+};
+
+/* In the data of MESSAGE_BULK. */
+struct bulk {
+        uint32_t op, rkey, len;
+        uint64_t remote, local;
+};
+_Static_assert(FAKE_BULK_MOST * sizeof(struct bulk) <= FAKE_SEND_MOST, "they fit into a message");
 
 static int epoll_fd = -1;
+static int answering = -1; /* a descriptor that stays open where its pair is closed meanwhile: a refusal is told yet */
 
 static bool send_message(int fd, const struct message *message, const void *data)
 {
@@ -49,7 +64,7 @@ static bool send_message(int fd, const struct message *message, const void *data
 
 static bool read_message(int fd, struct message *message, int flags)
 {
-        ssize_t n = recv(fd, message, sizeof(*message), flags);
+        ssize_t n = recv(fd, message, MESSAGE_MOST, flags);
 
         return n >= (ssize_t)MESSAGE_HEAD && (size_t)n == MESSAGE_HEAD + message->data_len;
 }
@@ -79,15 +94,6 @@ static void name_socket(struct sockaddr_un *name, const char *address, uint16_t 
 
 /* ---- what comes ----------------------------------------------------------------------------------- */
 
-static int copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch)
-{
-        struct iovec here = {own, len}, there = {other, len};
-        /* By the system call: a device's DMA is nothing that a sanitizer would see. */
-        long n = syscall(fetch ? SYS_process_vm_readv : SYS_process_vm_writev, pair->pid, &here, 1ul, &there, 1ul, 0ul);
-
-        return n == (long)len ? 0 : -ETIMEDOUT;
-}
-
 static void arrive(struct rdx_listener *listener, int fd, const struct message *message)
 {
         struct rdx_arrival *arrival = calloc(1, sizeof(*arrival));
@@ -104,34 +110,66 @@ static void arrive(struct rdx_listener *listener, int fd, const struct message *
 static void accept_one(struct rdx_listener *listener)
 {
         struct timeval patience = {.tv_sec = 2};
-        static struct message message; /* under the lock */
+        static union incoming incoming;
+        struct message *message = &incoming.message;
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd < 0)
                 return;
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-        if (read_message(fd, &message, 0) && message.type == MESSAGE_CONNECT && message.data_len <= RDX_PRIVATE_MOST)
-                arrive(listener, fd, &message);
+        if (read_message(fd, message, 0) && message->type == MESSAGE_CONNECT && message->data_len <= RDX_PRIVATE_MOST)
+                arrive(listener, fd, message);
         else
                 close(fd);
 }
 
-static void execute(struct rdx_pair *pair, struct message *message)
+/* A SEND, or a notice: it carries its bytes. */
+static int execute_carried(struct rdx_pair *pair, struct message *message)
 {
-        bool carried = message->op != RDX_OP_WRITE && message->op != RDX_OP_READ;
         struct rdx_work work = {.op = message->op,
                                 .len = message->len,
                                 .remote = message->remote,
                                 .rkey = message->rkey,
                                 .imm = message->imm,
-                                .address = carried ? message->data : (void *)(uintptr_t)message->local};
-        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
-        int fd = dup(pair->fd); /* a refusal closes the pair's own, and is told yet */
+                                .address = message->data};
 
-        answer.result = fake_execute(pair, &work, carried ? fake_copy_here : copy_between);
+        return fake_execute(pair, &work, fake_copy_here);
+}
+
+/* *seq is that of the last one executed. */
+static int execute_bulk(struct rdx_pair *pair, const struct message *message, uint32_t *seq)
+{
+        struct rdx_work work[FAKE_BULK_MOST];
+        unsigned i, last, count = message->data_len / sizeof(struct bulk);
+        struct bulk bulk;
+        int rv;
+
+        for (i = 0; i < count; i++) {
+                memcpy(&bulk, message->data + i * sizeof(bulk), sizeof(bulk));
+                work[i] = (struct rdx_work){.op = bulk.op,
+                                            .len = bulk.len,
+                                            .remote = bulk.remote,
+                                            .rkey = bulk.rkey,
+                                            .address = (void *)(uintptr_t)bulk.local};
+        }
+        rv = fake_execute_bulk(pair, work, count, &last);
+        *seq += last;
+        return rv;
+}
+
+static void execute(struct rdx_pair *pair, struct message *message)
+{
+        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
+        int fd = pair->fd;
+
+        answering = fd;
+        answer.result = message->type == MESSAGE_BULK ? execute_bulk(pair, message, &answer.seq)
+                                                      : execute_carried(pair, message);
+        answering = -1;
         if (message->answer != 0 || answer.result != 0)
                 send_message(fd, &answer, NULL);
-        close(fd);
+        if (pair->fd != fd)
+                close(fd); /* it was refused */
 }
 
 static void lost(struct rdx_pair *pair)
@@ -161,6 +199,7 @@ static void take_message(struct rdx_pair *pair, struct message *message)
                            NULL);
                 break;
         case MESSAGE_WORK:
+        case MESSAGE_BULK:
                 execute(pair, message);
                 break;
         case MESSAGE_DONE:
@@ -218,7 +257,7 @@ static void serve_link(struct fake_link *link, const struct message *message)
         struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
 
         link->pair.pid = message->pid;
-        answer.result = fake_target_execute(link->target, &link->pair, &work, copy_between);
+        answer.result = fake_target_execute(link->target, &link->pair, &work, fake_copy_between);
         send_message(link->pair.fd, &answer, NULL);
 }
 
@@ -371,11 +410,12 @@ void fake_wire_hang_up(const struct rdx_pair *initiator)
 /* Whose descriptor it was when the event was made may be gone by now. */
 static void ready(int fd)
 {
-        static struct message message; /* under the lock */
+        static union incoming incoming;
+        struct message *message = &incoming.message;
         struct rdx_listener *listener;
         struct rdx_pair *pair;
 
-        if (link_of(fd, &message))
+        if (link_of(fd, message))
                 return;
         for (listener = fake.listeners; listener != NULL; listener = listener->next)
                 if (listener->fd == fd)
@@ -385,9 +425,9 @@ static void ready(int fd)
                         break;
         if (pair == NULL)
                 return;
-        if (read_message(fd, &message, MSG_DONTWAIT))
-                take_message(pair, &message);
-        else if (errno != EAGAIN || recv(fd, &message, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+        if (read_message(fd, message, MSG_DONTWAIT))
+                take_message(pair, message);
+        else if (errno != EAGAIN || recv(fd, message, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
                 lost(pair);
 }
 
@@ -501,7 +541,6 @@ void fake_wire_reject(struct rdx_arrival *arrival, const void *data, size_t len)
 void fake_wire_send(struct rdx_pair *pair, const struct fake_work *item)
 {
         const struct rdx_work *work = &item->work;
-        bool carried = work->op != RDX_OP_WRITE && work->op != RDX_OP_READ;
         struct message message = {.type = MESSAGE_WORK,
                                   .seq = item->seq,
                                   .op = work->op,
@@ -510,15 +549,34 @@ void fake_wire_send(struct rdx_pair *pair, const struct fake_work *item)
                                   .imm = work->imm,
                                   .remote = work->remote,
                                   .answer = work->signalled,
-                                  .local = (uint64_t)(uintptr_t)work->address,
-                                  .data_len = carried ? work->len : 0};
+                                  .data_len = work->len};
 
         send_message(pair->fd, &message, work->address); /* where it fails, the device's thread finds out */
 }
 
+/* One answer, of the last, stands for those before it. */
+void fake_wire_send_bulk(struct rdx_pair *pair, const struct fake_work *first, unsigned count)
+{
+        struct message message = {.type = MESSAGE_BULK, .seq = first->seq};
+        struct bulk bulk[FAKE_BULK_MOST];
+        const struct fake_work *item;
+        unsigned i;
+
+        for (i = 0, item = first; i < count; i++, item = item->next) {
+                bulk[i] = (struct bulk){.op = item->work.op,
+                                        .rkey = item->work.rkey,
+                                        .len = item->work.len,
+                                        .remote = item->work.remote,
+                                        .local = (uint64_t)(uintptr_t)item->work.address};
+                message.answer |= item->work.signalled;
+        }
+        message.data_len = (uint32_t)(count * sizeof(*bulk));
+        send_message(pair->fd, &message, bulk);
+}
+
 void fake_wire_close(struct rdx_pair *pair)
 {
-        if (pair->fd >= 0)
+        if (pair->fd >= 0 && pair->fd != answering)
                 close(pair->fd); /* leaves the epoll set by that */
         pair->fd = -1;
 }

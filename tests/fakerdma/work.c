@@ -360,14 +360,30 @@ static int execute_local(struct rdx_pair *pair, const struct rdx_work *work)
         return fake_invalidate(pair, work->rkey);
 }
 
+/* WRITEs and READs from here on go together: the last of them. */
+static struct fake_work *send_bulk(struct rdx_pair *pair, struct fake_work *first)
+{
+        struct fake_work *last = first;
+        unsigned count = 1;
+
+        while (count < FAKE_BULK_MOST && last->next != NULL && is_bulk(&last->next->work)) {
+                last = last->next;
+                last->sent = true;
+                count++;
+        }
+        fake_wire_send_bulk(pair, first, count);
+        return last;
+}
+
 /* An initiator has one on its way at a time: they go to different processes, and none may be behind one that fails. */
 void fake_transmit_live(struct rdx_pair *pair)
 {
-        struct fake_work *item;
+        struct fake_work *item, *sent = NULL; /* the latest, while it is known to be there */
 
-        while (pair->state == PAIR_READY && (item = first_unsent(pair)) != NULL) {
+        while (pair->state == PAIR_READY && (item = sent != NULL ? sent->next : first_unsent(pair)) != NULL) {
                 if (pair->dials && item != pair->work)
                         return;
+                sent = NULL;
                 item->sent = true;
                 if (pair->dials) {
                         if (fake_wire_dial(pair, item))
@@ -378,8 +394,11 @@ void fake_transmit_live(struct rdx_pair *pair)
                         fake_executed(pair, item->seq, execute_local(pair, &item->work));
                         while (fake_complete(pair))
                                 ;
+                } else if (is_bulk(&item->work)) {
+                        sent = send_bulk(pair, item);
                 } else {
                         fake_wire_send(pair, item);
+                        sent = item;
                 }
         }
 }
