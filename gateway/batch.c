@@ -205,6 +205,8 @@ void gw_batch_begin(struct gw_batch *batch)
         unsigned index;
 
         read_ahead(batch);
+        if (batch->begun - batch->sent > GW_BATCH_FEW)
+                return; /* many at once later: to wake the loops that own the names costs as much as a lookup */
         while (batch->begun < batch->count && batch->ahead + batch->opening * batch->estimate < GW_BATCH_AHEAD &&
                (slot = free_slot(batch)) != NULL && rdx_body_next(&batch->body, &entry, &index) == 1) {
                 batch->begun++;
