@@ -14,13 +14,14 @@
 #include "op_batch.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GROUP_LEAST   32u  /* entries of one request, where there are so many */
 #define MESSAGE_LEAST 128u /* the same of a message */
 #define MESSAGES      16u  /* of a batch at once: as many as a session takes, and as many that wait their turn */
+
+_Static_assert(RDX_ETAG_MOST < sizeof(((struct mr_got *)0)->etag), "an ETag of the wire has room");
 
 /* Entries that are one request. owner: itself, from its beginning until it has ended */
 struct group {
@@ -43,13 +44,14 @@ static void group_got(void *arg, const struct mr_batch_entry *entry, const struc
         struct mr_batch_op *batch = group->batch;
         struct mr_got *got = &batch->got[entry->index];
 
-        pthread_mutex_lock(&batch->lock);
-        memset(got, 0, sizeof(*got));
+        mr_got_clear(got); /* nobody else's before it is told */
         got->size = result->size;
-        snprintf(got->etag, sizeof(got->etag), "%.*s", (int)result->etag.len, result->etag.data);
+        memcpy(got->etag, result->etag.data, result->etag.len);
+        got->etag[result->etag.len] = '\0';
         got->transport = MR_TRANSPORT_TCP;
         got->bytes = result->bytes;
         got->wire_verified = true;
+        pthread_mutex_lock(&batch->lock);
         mr_batch_tell(batch, entry->index);
         pthread_mutex_unlock(&batch->lock);
 }
@@ -171,7 +173,7 @@ static void message_tell(struct message *message, struct mr_message_entry *entry
         struct mr_batch_op *batch = message->batch;
         struct mr_got *got = &batch->got[entry->index];
 
-        memset(got, 0, sizeof(*got));
+        mr_got_clear(got);
         got->size = entry->size;
         memcpy(got->etag, entry->etag, sizeof(entry->etag));
         if (entry->state == MR_MESSAGE_GOT) {

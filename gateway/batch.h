@@ -9,7 +9,7 @@
 #include "entry.h"
 #include "request.h"
 
-#define GW_BATCH_AT_ONCE 32u        /* entries being looked up or waiting to be sent */
+#define GW_BATCH_AT_ONCE 64u        /* entries being looked up or waiting to be sent */
 #define GW_BATCH_FEW     16u        /* no more are begun before no more than so many are left of them */
 #define GW_BATCH_AHEAD   (1u << 20) /* bytes of objects that wait to be sent: no more are looked up beyond */
 

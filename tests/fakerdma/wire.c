@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define SOCKET_BUFFER (4 << 20)
+#define TAKEN_MOST    4u /* messages of a pair before it is the next one's turn */
 
 enum message_type { MESSAGE_CONNECT = 1, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_WORK, MESSAGE_BULK, MESSAGE_DONE };
 
@@ -157,7 +158,8 @@ static int execute_bulk(struct rdx_pair *pair, const struct message *message, ui
         return rv;
 }
 
-static void execute(struct rdx_pair *pair, struct message *message)
+/* *owed: the answer that what was executed before waits for; the last one stands for all. A refusal is told at once: its pair is over. */
+static void execute(struct rdx_pair *pair, struct message *message, struct message *owed)
 {
         struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
         int fd = pair->fd;
@@ -166,8 +168,10 @@ static void execute(struct rdx_pair *pair, struct message *message)
         answer.result = message->type == MESSAGE_BULK ? execute_bulk(pair, message, &answer.seq)
                                                       : execute_carried(pair, message);
         answering = -1;
-        if (message->answer != 0 || answer.result != 0)
+        if (answer.result != 0)
                 send_message(fd, &answer, NULL);
+        else if (message->answer != 0)
+                *owed = answer;
         if (pair->fd != fd)
                 close(fd); /* it was refused */
 }
@@ -184,7 +188,7 @@ static void lost(struct rdx_pair *pair)
                 fake_event(pair->channel, RDX_EVENT_DOWN, pair, -ECONNRESET, NULL, 0, NULL);
 }
 
-static void take_message(struct rdx_pair *pair, struct message *message)
+static void take_message(struct rdx_pair *pair, struct message *message, struct message *owed)
 {
         switch (message->type) {
         case MESSAGE_ACCEPT:
@@ -200,7 +204,7 @@ static void take_message(struct rdx_pair *pair, struct message *message)
                 break;
         case MESSAGE_WORK:
         case MESSAGE_BULK:
-                execute(pair, message);
+                execute(pair, message, owed);
                 break;
         case MESSAGE_DONE:
                 fake_executed(pair, message->seq, message->result);
@@ -407,6 +411,21 @@ void fake_wire_hang_up(const struct rdx_pair *initiator)
         }
 }
 
+/* A few messages, if there are: as a device does, it tells of work that is done when it has nothing better to do, or of much at once. */
+static void take_messages(struct rdx_pair *pair, struct message *message)
+{
+        struct message owed = {.type = 0};
+        int fd = pair->fd;
+        unsigned n;
+
+        for (n = 0; n < TAKEN_MOST && pair->fd == fd && read_message(fd, message, MSG_DONTWAIT); n++)
+                take_message(pair, message, &owed);
+        if (owed.type != 0 && pair->fd == fd)
+                send_message(fd, &owed, NULL);
+        if (n == 0 && (errno != EAGAIN || recv(fd, message, 1, MSG_DONTWAIT | MSG_PEEK) == 0))
+                lost(pair);
+}
+
 /* Whose descriptor it was when the event was made may be gone by now. */
 static void ready(int fd)
 {
@@ -423,12 +442,8 @@ static void ready(int fd)
         for (pair = fake.pairs; pair != NULL; pair = pair->next)
                 if (pair->fd == fd && pair->state != PAIR_NEW)
                         break;
-        if (pair == NULL)
-                return;
-        if (read_message(fd, message, MSG_DONTWAIT))
-                take_message(pair, message);
-        else if (errno != EAGAIN || recv(fd, message, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
-                lost(pair);
+        if (pair != NULL)
+                take_messages(pair, message);
 }
 
 static void *device_main(void *arg)
