@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPARES_MOST 256u /* of a loop */
+
 static void fill(struct eng_get *get);
 
 /* ---- opening ---------------------------------------------------------------------------------------------- */
@@ -41,15 +43,45 @@ static int index_parts(struct eng_get *get)
         return offset == get->object.size ? 0 : -EIO;
 }
 
+static void release_get(struct eng_get *get)
+{
+        eng_buf_unref(get->lookup.value);
+        eng_buf_unref(get->lookup.bytes);
+        free(get->parts);
+        free(get->stripes);
+}
+
 static void free_get(struct eng_lookup *lookup)
 {
         struct eng_get *get = (struct eng_get *)lookup;
 
-        eng_buf_unref(lookup->value);
-        eng_buf_unref(lookup->bytes);
-        free(get->parts);
-        free(get->stripes);
+        release_get(get);
         free(get);
+}
+
+/* On its home loop. */
+static void spare_get(struct eng_get *get)
+{
+        struct eng_loop *el = get->el;
+
+        release_get(get);
+        if (el->spare_get_count == SPARES_MOST) {
+                free(get);
+                return;
+        }
+        TAILQ_INSERT_HEAD(&el->spare_gets, get, link);
+        el->spare_get_count++;
+}
+
+void eng_get_free_spares(struct eng_loop *el)
+{
+        struct eng_get *get;
+
+        while ((get = TAILQ_FIRST(&el->spare_gets)) != NULL) {
+                TAILQ_REMOVE(&el->spare_gets, get, link);
+                free(get);
+        }
+        el->spare_get_count = 0;
 }
 
 static void end_get(struct eng_get *get)
@@ -58,7 +90,7 @@ static void end_get(struct eng_get *get)
         if (get->lookup.pinned)
                 eng_unpin(&get->lookup, free_get);
         else
-                free_get(&get->lookup);
+                spare_get(get);
 }
 
 static void opened(struct eng_lookup *lookup)
@@ -80,11 +112,17 @@ static void opened(struct eng_lookup *lookup)
 }
 
 /* Zeroed but for the room of the name, which is most of it. */
-static struct eng_get *new_get(void)
+static struct eng_get *new_get(struct eng_loop *el)
 {
         const size_t before = offsetof(struct eng_get, lookup.name.data), behind = before + FMT_NAME_MAX;
-        struct eng_get *get = malloc(sizeof(*get));
+        struct eng_get *get = TAILQ_FIRST(&el->spare_gets);
 
+        if (get != NULL) {
+                TAILQ_REMOVE(&el->spare_gets, get, link);
+                el->spare_get_count--;
+        } else {
+                get = malloc(sizeof(*get));
+        }
         if (get == NULL)
                 return NULL;
         memset(get, 0, before);
@@ -95,7 +133,7 @@ static struct eng_get *new_get(void)
 void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened done, void *arg)
 {
         bool fit = key.len <= ENG_KEY_MAX;
-        struct eng_get *get = fit ? new_get() : NULL;
+        struct eng_get *get = fit ? new_get(eng_here(store)) : NULL;
 
         if (get == NULL) {
                 eng_early(store, (struct eng_early){.get = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
