@@ -28,6 +28,8 @@ struct group {
         struct mr_batch_op *batch;
         struct mr_batch_fetch fetch;
         struct mr_buffer *buffer[RDX_MESSAGE_ENTRIES]; /* of its entries */
+        bool some; /* it has brought some, where they are not told one by one, of so many bytes */
+        uint64_t bytes;
 };
 
 /* Entries that are one message. owner: as a group */
@@ -51,6 +53,11 @@ static void group_got(void *arg, const struct mr_batch_entry *entry, const struc
         got->transport = MR_TRANSPORT_TCP;
         got->bytes = result->bytes;
         got->wire_verified = true;
+        if (!batch->each) {
+                group->bytes += got->bytes;
+                group->some = true;
+                return;
+        }
         pthread_mutex_lock(&batch->lock);
         mr_batch_tell(batch, entry->index);
         pthread_mutex_unlock(&batch->lock);
@@ -61,6 +68,11 @@ static void group_end(struct group *group)
 {
         struct mr_batch_op *batch = group->batch;
 
+        if (group->some) {
+                batch->bytes += group->bytes;
+                batch->carried = MR_TRANSPORT_TCP;
+                batch->object_verified = false; /* what came with them was compared, not the objects' own checksums */
+        }
         for (unsigned i = 0; i < group->fetch.count; i++) {
                 mr_buffer_put(group->buffer[i]);
                 if (!group->fetch.entry[i].got)
