@@ -2,6 +2,7 @@
  * gateway/executor.c, task.c and pack.c: BATCH messages of real sessions over the fake transport and stepped loops, with an engine that is slow, fails, or is left waiting.
  * Every result and every byte is compared; nothing outside the places may change; buffers are spoilt when they are given back.
  */
+#define EACH        64u /* entries of a session under way: GW_EXECUTOR_EACH */
 #define ARENA_SIZE  (32u << 20)
 #define MEMORY_SIZE (4u << 20)
 #include "tests/unit/gateway/fake_engine.h"
@@ -459,7 +460,7 @@ static void deadlines(void **state)
                 settle(&one);
                 over(&one, grips, messages);
                 for (unsigned i = 0; i < 100; i++) {
-                        if (i < 32)
+                        if (i < EACH)
                                 check(&one, i);
                         else
                                 assert_int_equal(one.result[i].code, RDX_CODE_REQUEST_TIMEOUT);
@@ -556,7 +557,7 @@ static void sessions_that_end(void **state)
                         step_time(250 * 1000000ull);
                         step_all();
                 }
-                assert_int_equal(fake.gets_open <= 32, true);
+                assert_int_equal(fake.gets_open <= EACH, true);
                 if (step_arena[0].slots == 1 && others[0].count == 1 && step_arena[0].reserved > 0) {
                         give_all_slots();
                         step_all();
