@@ -389,9 +389,8 @@ void fake_transmit_live(struct rdx_pair *pair)
                         fake_executed(pair, item->seq, execute_local(pair, &item->work));
                         while (fake_complete(pair))
                                 ;
-                } else if (
-                        fake_fault(
-                                &item->work)) { /* it is lost: told when those before it are through, and nothing goes behind it */
+                } else if (fake_fault(&item->work)) {
+                        /* Lost: told when those before it are through, and nothing goes behind it. */
                         item->executed = true;
                         item->result = -ETIMEDOUT;
                         while (fake_complete(pair))
