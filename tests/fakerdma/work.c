@@ -408,8 +408,8 @@ void fake_transmit_live(struct rdx_pair *pair)
                         while (fake_complete(pair))
                                 ;
                 } else if (fake_fault(&item->work)) {
-                        item->executed =
-                                true; /* lost: told when those before it are through, and nothing goes behind it */
+                        /* Lost: told when those before it are through, and nothing goes behind it. */
+                        item->executed = true;
                         item->result = -ETIMEDOUT;
                         while (fake_complete(pair))
                                 ;
