@@ -68,7 +68,7 @@ static struct mr_place place_at(size_t at)
 
 static void count(int code, enum mr_transport transport, uint64_t bytes, const struct mr_error *error)
 {
-        struct mr_error wrong = {.message = "another length"};
+        static const struct mr_error wrong = {.message = "another length"};
 
         if (code != 0 || bytes != job.options.size)
                 fail(code != 0 ? error : &wrong);

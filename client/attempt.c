@@ -90,8 +90,6 @@ static void set_limits(const struct mr_settings *settings, CURL *curl)
         curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
         curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
         curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L); /* keys may hold ".." and "//" */
-        curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
-        curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
         curl_easy_setopt(curl, CURLOPT_USERAGENT, "millrace/" MILLRACE_VERSION);
         if (settings->ca_file[0] != '\0')
                 curl_easy_setopt(curl, CURLOPT_CAINFO, settings->ca_file);
@@ -103,6 +101,8 @@ void mr_request_set(struct mr_request *request, CURL *curl)
 
         request->went_out = true;
         set_limits(&request->client->settings, curl);
+        curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, request->piece != 0 ? (long)request->piece : 256L << 10);
+        curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, request->len <= 64 << 10 ? 64L << 10 : 256L << 10);
         if (request->limit_ms != 0)
                 curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)request->limit_ms);
         set_method(request, curl);

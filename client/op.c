@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXTS_FIRST 192u /* bytes: a GET's */
+#define TEXTS_MOST  (16u << 10)
+
 static void op_free(struct mr_op *op)
 {
         if (op->free != NULL)
@@ -121,22 +124,37 @@ void mr_op_end(struct mr_op *op, int code)
         mr_core_leave(client);
 }
 
+/* Room for a text, and for more than there are so far: a batch has many. */
+static struct mr_text *more_texts(struct mr_op *op, size_t size)
+{
+        size_t room = op->texts == NULL ? TEXTS_FIRST : op->texts->size < TEXTS_MOST ? 2 * op->texts->size : TEXTS_MOST;
+        struct mr_text *texts;
+
+        if (room < size)
+                room = size;
+        texts = malloc(sizeof(*texts) + room);
+        if (texts == NULL)
+                return NULL;
+        *texts = (struct mr_text){.next = op->texts, .size = room};
+        op->texts = texts;
+        return texts;
+}
+
 const char *mr_op_text(struct mr_op *op, const char *text)
 {
         size_t size = text != NULL ? strlen(text) + 1 : 0;
-        struct mr_text *copy;
+        struct mr_text *texts = op->texts;
 
         if (text == NULL)
                 return NULL;
-        copy = malloc(sizeof(*copy) + size);
-        if (copy == NULL) {
+        if (texts == NULL || size > texts->size - texts->used)
+                texts = more_texts(op, size);
+        if (texts == NULL) {
                 op->no_memory = true;
                 return NULL;
         }
-        memcpy(copy->data, text, size);
-        copy->next = op->texts;
-        op->texts = copy;
-        return copy->data;
+        texts->used += size;
+        return memcpy(texts->data + texts->used - size, text, size);
 }
 
 int mr_op_await(struct mr_client *client,

@@ -12,8 +12,10 @@ struct mr_node {
         void (*take)(struct mr_node *node, struct mr_result *out);
 };
 
+/* Copies of texts, one behind the other. */
 struct mr_text {
         struct mr_text *next;
+        size_t size, used;
         char data[];
 };
 

@@ -63,7 +63,7 @@ static void note(struct mr_batch_op *batch, size_t index, int rv, const struct m
 {
         struct mr_got *got = &batch->got[index];
 
-        memset(got, 0, sizeof(*got));
+        mr_got_clear(got);
         got->size = download->info.size;
         memcpy(got->etag, download->info.etag, sizeof(got->etag));
         if (rv != 0) {

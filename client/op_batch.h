@@ -44,6 +44,18 @@ struct mr_batch_op {
         bool wire_verified, object_verified;
 };
 
+/* As if it were zeroed: most of it is the room of texts, which is not touched. */
+static inline void mr_got_clear(struct mr_got *got)
+{
+        got->code = 0;
+        got->transport = MR_TRANSPORT_AUTO;
+        got->wire_verified = got->object_verified = false;
+        got->bytes = got->size = 0;
+        got->etag[0] = '\0';
+        got->error.code = got->error.http_status = 0;
+        got->error.s3_code[0] = got->error.request_id[0] = got->error.message[0] = '\0';
+}
+
 /* ---- op_batch.c; with lock, but for the last ------------------------------------------------------ */
 
 /* What is known of an entry stands in got. */

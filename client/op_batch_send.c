@@ -14,7 +14,6 @@
 #include "op_batch.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +21,15 @@
 #define MESSAGE_LEAST 128u /* the same of a message */
 #define MESSAGES      16u  /* of a batch at once: as many as a session takes, and as many that wait their turn */
 
+_Static_assert(RDX_ETAG_MOST < sizeof(((struct mr_got *)0)->etag), "an ETag of the wire has room");
+
 /* Entries that are one request. owner: itself, from its beginning until it has ended */
 struct group {
         struct mr_batch_op *batch;
         struct mr_batch_fetch fetch;
         struct mr_buffer *buffer[RDX_MESSAGE_ENTRIES]; /* of its entries */
+        bool some; /* it has brought some, where they are not told one by one, of so many bytes */
+        uint64_t bytes;
 };
 
 /* Entries that are one message. owner: as a group */
@@ -43,13 +46,19 @@ static void group_got(void *arg, const struct mr_batch_entry *entry, const struc
         struct mr_batch_op *batch = group->batch;
         struct mr_got *got = &batch->got[entry->index];
 
-        pthread_mutex_lock(&batch->lock);
-        memset(got, 0, sizeof(*got));
+        mr_got_clear(got); /* nobody else's before it is told */
         got->size = result->size;
-        snprintf(got->etag, sizeof(got->etag), "%.*s", (int)result->etag.len, result->etag.data);
+        memcpy(got->etag, result->etag.data, result->etag.len);
+        got->etag[result->etag.len] = '\0';
         got->transport = MR_TRANSPORT_TCP;
         got->bytes = result->bytes;
         got->wire_verified = true;
+        if (!batch->each) {
+                group->bytes += got->bytes;
+                group->some = true;
+                return;
+        }
+        pthread_mutex_lock(&batch->lock);
         mr_batch_tell(batch, entry->index);
         pthread_mutex_unlock(&batch->lock);
 }
@@ -59,6 +68,11 @@ static void group_end(struct group *group)
 {
         struct mr_batch_op *batch = group->batch;
 
+        if (group->some) {
+                batch->bytes += group->bytes;
+                batch->carried = MR_TRANSPORT_TCP;
+                batch->object_verified = false; /* what came with them was compared, not the objects' own checksums */
+        }
         for (unsigned i = 0; i < group->fetch.count; i++) {
                 mr_buffer_put(group->buffer[i]);
                 if (!group->fetch.entry[i].got)
@@ -171,7 +185,7 @@ static void message_tell(struct message *message, struct mr_message_entry *entry
         struct mr_batch_op *batch = message->batch;
         struct mr_got *got = &batch->got[entry->index];
 
-        memset(got, 0, sizeof(*got));
+        mr_got_clear(got);
         got->size = entry->size;
         memcpy(got->etag, entry->etag, sizeof(entry->etag));
         if (entry->state == MR_MESSAGE_GOT) {

@@ -76,6 +76,7 @@ struct mr_request {
         int (*check)(void *arg, const struct mr_response *response, struct mr_error *err);
         int (*again)(void *arg, struct mr_request *request);
         void *sink_arg;
+        uint32_t piece; /* bytes that curl takes of the answer at a time; 0: many, as large answers want */
 
         mr_progress_fn progress; /* of the body sent */
         void *progress_arg;

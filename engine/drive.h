@@ -36,6 +36,7 @@ struct eng_buf {
         uint32_t len;
         uint8_t *data;
         struct eng_buf *of;            /* NULL, or whose bytes they are */
+        atomic_uint_fast64_t crc;      /* CRC32C of them, and a bit above it; 0: not asked for yet */
         uint8_t own[];
 };
 struct eng_buf *eng_buf_new(size_t len);              /* one reference; NULL: no memory */
@@ -43,6 +44,8 @@ struct eng_buf *eng_buf_new(size_t len);              /* one reference; NULL: no
 struct eng_buf *eng_buf_slice(struct eng_buf *of, size_t offset, size_t len);
 struct eng_buf *eng_buf_ref(struct eng_buf *buf);
 void eng_buf_unref(struct eng_buf *buf);              /* NULL is allowed */
+/* Of all bytes, which nobody changes any more. Summed when it is first asked for, and kept: what is read often is summed once. */
+uint32_t eng_buf_crc32c(struct eng_buf *buf);
 
 enum eng_op_kind {
         ENG_OP_APPEND,   /* make a record durable in the log; its mutations stay pending (invisible) until COMMIT */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPARES_MOST 256u /* of a loop */
+
 static void fill(struct eng_get *get);
 
 /* ---- opening ---------------------------------------------------------------------------------------------- */
@@ -41,15 +43,45 @@ static int index_parts(struct eng_get *get)
         return offset == get->object.size ? 0 : -EIO;
 }
 
+static void release_get(struct eng_get *get)
+{
+        eng_buf_unref(get->lookup.value);
+        eng_buf_unref(get->lookup.bytes);
+        free(get->parts);
+        free(get->stripes);
+}
+
 static void free_get(struct eng_lookup *lookup)
 {
         struct eng_get *get = (struct eng_get *)lookup;
 
-        eng_buf_unref(lookup->value);
-        eng_buf_unref(lookup->bytes);
-        free(get->parts);
-        free(get->stripes);
+        release_get(get);
         free(get);
+}
+
+/* On its home loop. */
+static void spare_get(struct eng_get *get)
+{
+        struct eng_loop *el = get->el;
+
+        release_get(get);
+        if (el->spare_get_count == SPARES_MOST) {
+                free(get);
+                return;
+        }
+        TAILQ_INSERT_HEAD(&el->spare_gets, get, link);
+        el->spare_get_count++;
+}
+
+void eng_get_free_spares(struct eng_loop *el)
+{
+        struct eng_get *get;
+
+        while ((get = TAILQ_FIRST(&el->spare_gets)) != NULL) {
+                TAILQ_REMOVE(&el->spare_gets, get, link);
+                free(get);
+        }
+        el->spare_get_count = 0;
 }
 
 static void end_get(struct eng_get *get)
@@ -58,7 +90,7 @@ static void end_get(struct eng_get *get)
         if (get->lookup.pinned)
                 eng_unpin(&get->lookup, free_get);
         else
-                free_get(&get->lookup);
+                spare_get(get);
 }
 
 static void opened(struct eng_lookup *lookup)
@@ -79,10 +111,29 @@ static void opened(struct eng_lookup *lookup)
                 end_get(get);
 }
 
+/* Zeroed but for the room of the name, which is most of it. */
+static struct eng_get *new_get(struct eng_loop *el)
+{
+        const size_t before = offsetof(struct eng_get, lookup.name.data), behind = before + FMT_NAME_MAX;
+        struct eng_get *get = TAILQ_FIRST(&el->spare_gets);
+
+        if (get != NULL) {
+                TAILQ_REMOVE(&el->spare_gets, get, link);
+                el->spare_get_count--;
+        } else {
+                get = malloc(sizeof(*get));
+        }
+        if (get == NULL)
+                return NULL;
+        memset(get, 0, before);
+        memset((char *)get + behind, 0, sizeof(*get) - behind);
+        return get;
+}
+
 void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened done, void *arg)
 {
         bool fit = key.len <= ENG_KEY_MAX;
-        struct eng_get *get = fit ? calloc(1, sizeof(*get)) : NULL;
+        struct eng_get *get = fit ? new_get(eng_here(store)) : NULL;
 
         if (get == NULL) {
                 eng_early(store, (struct eng_early){.get = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
@@ -371,7 +422,9 @@ static int give(struct eng_get *get, const uint8_t *data, size_t n, const uint32
         *len = n;
         get->pos += n;
         if (get->summing)
-                get->crc = crc != NULL ? era_crc32c_combine(get->crc, *crc, n) : era_crc32c(get->crc, data, n);
+                get->crc = crc == NULL     ? era_crc32c(get->crc, data, n)
+                           : get->crc == 0 ? *crc /* what is combined with 0 stays as it is */
+                                           : era_crc32c_combine(get->crc, *crc, n);
         return 0;
 }
 
@@ -405,6 +458,21 @@ static void advance(struct eng_get *get)
                 fill(get);
 }
 
+/* Of a small object all that is wanted is here. */
+static int give_inline(struct eng_get *get, const uint8_t **data, size_t *len)
+{
+        struct eng_buf *bytes = get->lookup.bytes;
+        size_t n = get->end - get->pos;
+        uint32_t crc;
+
+        if (n == 0)
+                return -ENODATA;
+        if (!get->summing || n != bytes->len)
+                return give(get, bytes->data + get->pos, n, NULL, data, len);
+        crc = eng_buf_crc32c(bytes);
+        return give(get, bytes->data, n, &crc, data, len);
+}
+
 int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
 {
         const uint8_t *unit;
@@ -412,11 +480,8 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         uint32_t offset, n;
         unsigned u;
 
-        if (get->part_count == 0) {
-                if (get->pos == get->end)
-                        return -ENODATA;
-                return give(get, get->lookup.bytes->data + get->pos, get->end - get->pos, NULL, data, len);
-        }
+        if (get->part_count == 0)
+                return give_inline(get, data, len);
         advance(get);
         if (get->error == 0 && get->ahead == get->pos && get->pos < get->end)
                 fill(get);

@@ -189,6 +189,8 @@ struct eng_loop {
         struct eng_hasher hasher;          /* of small uploads */
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
         struct eng_gets gets;              /* open, oldest first */
+        struct eng_gets spare_gets;        /* memory of some that were: more than malloc() keeps at hand */
+        unsigned spare_get_count;
         uint64_t get_count;                /* begun: the number of the last */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
         eng_mask cover_in;                 /* the view the cover below was made for */
@@ -589,6 +591,9 @@ struct eng_lookup {
 void eng_lookup_start(struct eng_lookup *lookup);
 /* Home loop: lets go of the pin a lookup took. lookup is used as the message and freed by free_it(lookup) on the primary loop. */
 void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup));
+
+/* get.c: of the loop, which does not run any more. */
+void eng_get_free_spares(struct eng_loop *el);
 
 /* ---- discards (reap.c) ------------------------------------------------------------------------------------------ */
 

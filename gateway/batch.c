@@ -27,8 +27,13 @@ struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, u
         batch->count = count;
         batch->ordered = ordered;
         batch->estimate = ENG_INLINE_MAX;
-        for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++)
+        TAILQ_INIT(&batch->free);
+        TAILQ_INIT(&batch->whole);
+        TAILQ_INIT(&batch->unread);
+        for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++) {
                 batch->slot[i].batch = batch;
+                TAILQ_INSERT_TAIL(&batch->free, &batch->slot[i], link);
+        }
         return batch;
 }
 
@@ -52,12 +57,20 @@ static void close_get(struct gw_batch_slot *slot)
                 batch->req->buffers = batch->reads > 0;
 }
 
+/* What needs no waiting is sent first. */
+static struct gw_batch_slots *line_of(struct gw_batch_slot *slot)
+{
+        return slot->entry.get != NULL && !slot->started ? &slot->batch->unread : &slot->batch->whole;
+}
+
 /* Its result is known. */
 static void ready(struct gw_batch_slot *slot)
 {
         struct gw_batch *batch = slot->batch;
 
         slot->state = GW_BATCH_READY;
+        if (!batch->ordered)
+                TAILQ_INSERT_TAIL(line_of(slot), slot, link);
         if (!batch->ordered || slot == &batch->slot[batch->sent % GW_BATCH_AT_ONCE])
                 gw_request_wake(batch->req);
 }
@@ -124,12 +137,14 @@ static void read_now(struct gw_batch_slot *slot)
  */
 static void read_ahead(struct gw_batch *batch)
 {
-        for (unsigned i = 0; i < GW_BATCH_AT_ONCE && !batch->ordered && batch->reads < GW_BATCH_READS; i++) {
-                struct gw_batch_slot *slot = &batch->slot[i];
+        struct gw_batch_slot *slot, *next;
 
-                if (slot->state == GW_BATCH_READY && slot->entry.get != NULL && slot != batch->current &&
-                    !slot->started && slot->entry.result.bytes <= GW_BATCH_READ_MOST)
-                        read_now(slot);
+        for (slot = TAILQ_FIRST(&batch->unread); slot != NULL && batch->reads < GW_BATCH_READS; slot = next) {
+                next = TAILQ_NEXT(slot, link);
+                if (slot->entry.result.bytes > GW_BATCH_READ_MOST)
+                        continue;
+                TAILQ_REMOVE(&batch->unread, slot, link);
+                read_now(slot);
         }
 }
 
@@ -176,6 +191,8 @@ static void begin(struct gw_batch_slot *slot, const struct rdx_entry *asked, uns
 {
         struct gw_batch *batch = slot->batch;
 
+        if (!batch->ordered)
+                TAILQ_REMOVE(&batch->free, slot, link);
         *slot = (struct gw_batch_slot){.batch = batch, .state = GW_BATCH_READY};
         slot->entry.loop = batch->req->loop;
         slot->entry.known = known;
@@ -183,6 +200,8 @@ static void begin(struct gw_batch_slot *slot, const struct rdx_entry *asked, uns
         if (gw_entry_begin(&slot->entry, batch->req->access_key, asked)) {
                 slot->state = GW_BATCH_OPENING;
                 batch->opening++;
+        } else if (!batch->ordered) {
+                TAILQ_INSERT_TAIL(&batch->whole, slot, link);
         }
 }
 
@@ -190,12 +209,9 @@ static struct gw_batch_slot *free_slot(struct gw_batch *batch)
 {
         struct gw_batch_slot *slot = &batch->slot[batch->begun % GW_BATCH_AT_ONCE];
 
-        if (batch->ordered || slot->state == GW_BATCH_FREE) /* in order: there is none behind one that is not free */
-                return slot->state == GW_BATCH_FREE ? slot : NULL;
-        for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++)
-                if (batch->slot[i].state == GW_BATCH_FREE)
-                        return &batch->slot[i];
-        return NULL;
+        if (!batch->ordered)
+                return TAILQ_FIRST(&batch->free);
+        return slot->state == GW_BATCH_FREE ? slot : NULL; /* there is none behind one that is not free */
 }
 
 void gw_batch_begin(struct gw_batch *batch)
@@ -205,6 +221,8 @@ void gw_batch_begin(struct gw_batch *batch)
         unsigned index;
 
         read_ahead(batch);
+        if (batch->begun - batch->sent > GW_BATCH_FEW)
+                return; /* many at once later: to wake the loops that own the names costs as much as a lookup */
         while (batch->begun < batch->count && batch->ahead + batch->opening * batch->estimate < GW_BATCH_AHEAD &&
                (slot = free_slot(batch)) != NULL && rdx_body_next(&batch->body, &entry, &index) == 1) {
                 batch->begun++;
@@ -214,26 +232,19 @@ void gw_batch_begin(struct gw_batch *batch)
 
 /* ---- handing out --------------------------------------------------------------------------------- */
 
-/* Whether a is to be sent before b: what needs no waiting first, then by order. */
-static bool is_before(const struct gw_batch_slot *a, const struct gw_batch_slot *b)
-{
-        bool a_waits = a->entry.get != NULL && !a->started, b_waits = b->entry.get != NULL && !b->started;
-
-        return a_waits != b_waits ? b_waits : a->entry.result.index < b->entry.result.index;
-}
-
+/* Its turn has come. */
 struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch)
 {
-        struct gw_batch_slot *slot = &batch->slot[batch->sent % GW_BATCH_AT_ONCE], *found = NULL;
+        struct gw_batch_slot *slot = &batch->slot[batch->sent % GW_BATCH_AT_ONCE];
 
         if (batch->ordered)
                 return slot->state == GW_BATCH_READY ? slot : NULL;
-        for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++) {
-                slot = &batch->slot[i];
-                if (slot->state == GW_BATCH_READY && (found == NULL || is_before(slot, found)))
-                        found = slot;
-        }
-        return found;
+        slot = TAILQ_FIRST(&batch->whole);
+        if (slot == NULL)
+                slot = TAILQ_FIRST(&batch->unread);
+        if (slot != NULL)
+                TAILQ_REMOVE(line_of(slot), slot, link);
+        return slot;
 }
 
 void gw_batch_sent(struct gw_batch_slot *slot)
@@ -241,6 +252,8 @@ void gw_batch_sent(struct gw_batch_slot *slot)
         gw_entry_count(&slot->entry, GW_ENTRY_HTTP);
         close_get(slot);
         slot->state = GW_BATCH_FREE;
+        if (!slot->batch->ordered)
+                TAILQ_INSERT_TAIL(&slot->batch->free, slot, link);
         slot->batch->sent++;
 }
 

@@ -4,12 +4,15 @@
 #ifndef GATEWAY_BATCH_H
 #define GATEWAY_BATCH_H
 
+#include <bsd/sys/queue.h>
+
 #include "rdma_wire.h"
 
 #include "entry.h"
 #include "request.h"
 
-#define GW_BATCH_AT_ONCE 32u        /* entries being looked up or waiting to be sent */
+#define GW_BATCH_AT_ONCE 64u        /* entries being looked up or waiting to be sent */
+#define GW_BATCH_FEW     16u        /* no more are begun before no more than so many are left of them */
 #define GW_BATCH_AHEAD   (1u << 20) /* bytes of objects that wait to be sent: no more are looked up beyond */
 
 #define GW_BATCH_READS     8u           /* of those, objects not in a record whose bytes are read before their turn */
@@ -35,7 +38,10 @@ struct gw_batch_slot {
         uint64_t counted;    /* in ahead */
         const uint8_t *span; /* of its get, not sent yet */
         size_t span_left;
+        TAILQ_ENTRY(gw_batch_slot) link; /* of free, whole or unread, unless its turn has come, or there is an order */
 };
+
+TAILQ_HEAD(gw_batch_slots, gw_batch_slot);
 
 /* owner: its request; what is still being looked up keeps it alive when that is over. On the request's loop */
 struct gw_batch {
@@ -49,6 +55,8 @@ struct gw_batch {
         unsigned reads;    /* of those that are started, large ones */
         uint64_t estimate; /* of those that are OPENING, each */
         struct gw_batch_slot slot[GW_BATCH_AT_ONCE];
+        struct gw_batch_slots free, whole,
+                unread; /* without an order: those READY that need no waiting, as they came, and those not started */
 
         /* being sent (op_batch.c) */
         struct gw_batch_slot *current;

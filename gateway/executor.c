@@ -43,11 +43,15 @@ static void skip(struct gw_line *line, struct gw_run *run)
 
 static bool may_begin(const struct gw_line *line)
 {
-        return first_run(line) != NULL && line->tasks < GW_EXECUTOR_EACH && TAILQ_EMPTY(&line->packing);
+        return first_run(line) != NULL && !line->full && TAILQ_EMPTY(&line->packing);
 }
 
 static void check_turn(struct gw_line *line)
 {
+        if (line->tasks >= GW_EXECUTOR_EACH)
+                line->full = true;
+        else if (line->tasks <= GW_EXECUTOR_FEW)
+                line->full = false;
         if (line->in_turn || !may_begin(line))
                 return;
         line->in_turn = true;
@@ -61,7 +65,9 @@ static void take_turn(struct gw_line *line)
 
         TAILQ_REMOVE(&ex->turns, line, turn);
         line->in_turn = false;
-        for (n = 0; n < GW_EXECUTOR_TURN && may_begin(line) && !TAILQ_EMPTY(&ex->idle); n++) {
+        for (n = 0;
+             n < GW_EXECUTOR_TURN && may_begin(line) && line->tasks < GW_EXECUTOR_EACH && !TAILQ_EMPTY(&ex->idle);
+             n++) {
                 struct gw_run *run = first_run(line);
 
                 if (rdx_batch_dead(run->batch))

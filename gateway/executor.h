@@ -8,7 +8,8 @@
 #include "rdma.h"
 
 #define GW_EXECUTOR_TASKS 256u /* entries under way on a loop */
-#define GW_EXECUTOR_EACH  32u  /* of one session */
+#define GW_EXECUTOR_EACH  64u  /* of one session */
+#define GW_EXECUTOR_FEW   16u  /* no more are begun for it before no more than so many are left of them */
 #define GW_EXECUTOR_READS 8u   /* of these, objects being read that are not in a record */
 #define GW_EXECUTOR_TURN  8u   /* begun for one session before it is the next one's turn */
 

@@ -65,6 +65,7 @@ struct gw_line {
         unsigned left;  /* runs whose results are not all given */
         unsigned tasks; /* under way */
         unsigned reads; /* of these, of objects that are not in a record */
+        bool full; /* nothing is begun before few of the tasks are left: those that wake other loops go there together */
         bool in_turn;
         struct gw_task_list later, packing;
         struct gw_pack pack;

@@ -16,6 +16,7 @@
 #define FAKE_MTU       4096u
 #define FAKE_DATA_MOST 196u
 #define FAKE_SEND_MOST 16384u
+#define FAKE_BULK_MOST 32u /* WRITEs and READs of one message of the live wire */
 
 #define FAKE_MUST(what)                                                                                                \
         do {                                                                                                           \
@@ -289,6 +290,11 @@ void fake_settle(struct rdx_pair *pair, bool all);
 /* More of it goes out, where it can. Live only. */
 void fake_transmit_live(struct rdx_pair *pair);
 
+/* bulk.c: live. A fake_copy from or to the process of the other end. */
+int fake_copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch);
+/* At the responder: WRITEs and READs in order, until one fails: *last is the last one executed, and what is returned is its result. */
+int fake_execute_bulk(struct rdx_pair *pair, const struct rdx_work *work, unsigned count, unsigned *last);
+
 /* initiator.c */
 int fake_initiator_open(struct rdx_domain *domain, struct rdx_queue *queue, unsigned sends, struct rdx_initiator **out);
 void fake_initiator_close(struct rdx_initiator *initiator);
@@ -310,6 +316,8 @@ int fake_wire_connect(struct rdx_pair *pair, const void *data, size_t len);
 int fake_wire_accept(struct rdx_pair *pair, const void *data, size_t len);
 void fake_wire_reject(struct rdx_arrival *arrival, const void *data, size_t len);
 void fake_wire_send(struct rdx_pair *pair, const struct fake_work *work);
+/* The same of count WRITEs and READs that follow one another, at most FAKE_BULK_MOST. */
+void fake_wire_send_bulk(struct rdx_pair *pair, const struct fake_work *first, unsigned count);
 void fake_wire_close(struct rdx_pair *pair);
 int fake_wire_target(struct fake_target *target);
 void fake_wire_untarget(struct fake_target *target);

@@ -21,8 +21,9 @@
 #include <unistd.h>
 
 #define SOCKET_BUFFER (4 << 20)
+#define TAKEN_MOST    4u /* messages of a pair before it is the next one's turn */
 
-enum message_type { MESSAGE_CONNECT = 1, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_WORK, MESSAGE_DONE };
+enum message_type { MESSAGE_CONNECT = 1, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_WORK, MESSAGE_BULK, MESSAGE_DONE };
 
 struct message {
         uint32_t type, seq;
@@ -32,11 +33,26 @@ struct message {
         int32_t pid;
         struct rdx_party party;
         uint32_t data_len;
-        char data[FAKE_SEND_MOST];
+        char data[];
 };
 #define MESSAGE_HEAD (offsetof(struct message, data))
+#define MESSAGE_MOST (MESSAGE_HEAD + FAKE_SEND_MOST)
+
+/* A message that comes. Under the lock */
+union incoming {
+        struct message message;
+        char room[MESSAGE_MOST];
+};
+
+/* In the data of MESSAGE_BULK. */
+struct bulk {
+        uint32_t op, rkey, len;
+        uint64_t remote, local;
+};
+_Static_assert(FAKE_BULK_MOST * sizeof(struct bulk) <= FAKE_SEND_MOST, "they fit into a message");
 
 static int epoll_fd = -1;
+static int answering = -1; /* a descriptor that stays open where its pair is closed meanwhile: a refusal is told yet */
 
 static bool send_message(int fd, const struct message *message, const void *data)
 {
@@ -51,7 +67,7 @@ static bool send_message(int fd, const struct message *message, const void *data
 
 static bool read_message(int fd, struct message *message, int flags)
 {
-        ssize_t n = recv(fd, message, sizeof(*message), flags);
+        ssize_t n = recv(fd, message, MESSAGE_MOST, flags);
 
         return n >= (ssize_t)MESSAGE_HEAD && (size_t)n == MESSAGE_HEAD + message->data_len;
 }
@@ -90,12 +106,6 @@ static int copy_from(pid_t pid, void *own, void *other, uint32_t len)
         return n == (long)len ? 0 : -ETIMEDOUT;
 }
 
-/* At the responder. A READ is copied by who asked for it, once it knows that it may. */
-static int copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch)
-{
-        return fetch ? copy_from(pair->pid, own, other, len) : 0;
-}
-
 /* At the requester, of one that was answered: its bytes, if it is a READ. They count if the other end is there yet: one that has gone to the error state may
    have given its memory to somebody else meanwhile. */
 static int fetch(pid_t pid, int fd, const struct fake_work *item)
@@ -124,7 +134,8 @@ static void answered(struct rdx_pair *pair, uint32_t seq, int result)
                         rv = fetch(pair->pid, pair->fd, item);
                 if (rv == 0 && fake_fault(&item->work))
                         rv = -ETIMEDOUT; /* it was done, and nobody says so */
-                fake_executed(pair, item->seq, rv);
+                item->executed = true;
+                item->result = rv;
         }
         while (fake_complete(pair))
                 ;
@@ -146,34 +157,69 @@ static void arrive(struct rdx_listener *listener, int fd, const struct message *
 static void accept_one(struct rdx_listener *listener)
 {
         struct timeval patience = {.tv_sec = 2};
-        static struct message message; /* under the lock */
+        static union incoming incoming;
+        struct message *message = &incoming.message;
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd < 0)
                 return;
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-        if (read_message(fd, &message, 0) && message.type == MESSAGE_CONNECT && message.data_len <= RDX_PRIVATE_MOST)
-                arrive(listener, fd, &message);
+        if (read_message(fd, message, 0) && message->type == MESSAGE_CONNECT && message->data_len <= RDX_PRIVATE_MOST)
+                arrive(listener, fd, message);
         else
                 close(fd);
 }
 
-static void execute(struct rdx_pair *pair, struct message *message)
+/* A SEND, or a notice: it carries its bytes. */
+static int execute_carried(struct rdx_pair *pair, struct message *message)
 {
-        bool carried = message->op != RDX_OP_WRITE && message->op != RDX_OP_READ;
         struct rdx_work work = {.op = message->op,
                                 .len = message->len,
                                 .remote = message->remote,
                                 .rkey = message->rkey,
                                 .imm = message->imm,
-                                .address = carried ? message->data : (void *)(uintptr_t)message->local};
-        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
-        int fd = dup(pair->fd); /* a refusal closes the pair's own, and is told yet */
+                                .address = message->data};
 
-        answer.result = fake_execute(pair, &work, carried ? fake_copy_here : copy_between);
-        if (message->answer != 0 || answer.result != 0)
+        return fake_execute(pair, &work, fake_copy_here);
+}
+
+/* *seq is that of the last one executed. */
+static int execute_bulk(struct rdx_pair *pair, const struct message *message, uint32_t *seq)
+{
+        struct rdx_work work[FAKE_BULK_MOST];
+        unsigned i, last, count = message->data_len / sizeof(struct bulk);
+        struct bulk bulk;
+        int rv;
+
+        for (i = 0; i < count; i++) {
+                memcpy(&bulk, message->data + i * sizeof(bulk), sizeof(bulk));
+                work[i] = (struct rdx_work){.op = bulk.op,
+                                            .len = bulk.len,
+                                            .remote = bulk.remote,
+                                            .rkey = bulk.rkey,
+                                            .address = (void *)(uintptr_t)bulk.local};
+        }
+        rv = fake_execute_bulk(pair, work, count, &last);
+        *seq += last;
+        return rv;
+}
+
+/* *owed: the answer that what was executed before waits for; the last one stands for all. A refusal is told at once: its pair is over. */
+static void execute(struct rdx_pair *pair, struct message *message, struct message *owed)
+{
+        struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
+        int fd = pair->fd;
+
+        answering = fd;
+        answer.result = message->type == MESSAGE_BULK ? execute_bulk(pair, message, &answer.seq)
+                                                      : execute_carried(pair, message);
+        answering = -1;
+        if (answer.result != 0)
                 send_message(fd, &answer, NULL);
-        close(fd);
+        else if (message->answer != 0)
+                *owed = answer;
+        if (pair->fd != fd)
+                close(fd); /* it was refused */
 }
 
 static void lost(struct rdx_pair *pair)
@@ -188,7 +234,7 @@ static void lost(struct rdx_pair *pair)
                 fake_event(pair->channel, RDX_EVENT_DOWN, pair, -ECONNRESET, NULL, 0, NULL);
 }
 
-static void take_message(struct rdx_pair *pair, struct message *message)
+static void take_message(struct rdx_pair *pair, struct message *message, struct message *owed)
 {
         switch (message->type) {
         case MESSAGE_ACCEPT:
@@ -203,7 +249,8 @@ static void take_message(struct rdx_pair *pair, struct message *message)
                            NULL);
                 break;
         case MESSAGE_WORK:
-                execute(pair, message);
+        case MESSAGE_BULK:
+                execute(pair, message, owed);
                 break;
         case MESSAGE_DONE:
                 answered(pair, message->seq, message->result);
@@ -258,7 +305,7 @@ static void serve_link(struct fake_link *link, const struct message *message)
         struct message answer = {.type = MESSAGE_DONE, .seq = message->seq, .pid = getpid()};
 
         link->pair.pid = message->pid;
-        answer.result = fake_target_execute(link->target, &link->pair, &work, copy_between);
+        answer.result = fake_target_execute(link->target, &link->pair, &work, fake_copy_between);
         send_message(link->pair.fd, &answer, NULL);
 }
 
@@ -415,14 +462,30 @@ void fake_wire_hang_up(const struct rdx_pair *initiator)
         }
 }
 
+/* A few messages, if there are: as a device does, it tells of work that is done when it has nothing better to do, or of much at once. */
+static void take_messages(struct rdx_pair *pair, struct message *message)
+{
+        struct message owed = {.type = 0};
+        int fd = pair->fd;
+        unsigned n;
+
+        for (n = 0; n < TAKEN_MOST && pair->fd == fd && read_message(fd, message, MSG_DONTWAIT); n++)
+                take_message(pair, message, &owed);
+        if (owed.type != 0 && pair->fd == fd)
+                send_message(fd, &owed, NULL);
+        if (n == 0 && (errno != EAGAIN || recv(fd, message, 1, MSG_DONTWAIT | MSG_PEEK) == 0))
+                lost(pair);
+}
+
 /* Whose descriptor it was when the event was made may be gone by now. */
 static void ready(int fd)
 {
-        static struct message message; /* under the lock */
+        static union incoming incoming;
+        struct message *message = &incoming.message;
         struct rdx_listener *listener;
         struct rdx_pair *pair;
 
-        if (link_of(fd, &message))
+        if (link_of(fd, message))
                 return;
         for (listener = fake.listeners; listener != NULL; listener = listener->next)
                 if (listener->fd == fd)
@@ -430,12 +493,8 @@ static void ready(int fd)
         for (pair = fake.pairs; pair != NULL; pair = pair->next)
                 if (pair->fd == fd && pair->state != PAIR_NEW)
                         break;
-        if (pair == NULL)
-                return;
-        if (read_message(fd, &message, MSG_DONTWAIT))
-                take_message(pair, &message);
-        else if (errno != EAGAIN || recv(fd, &message, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
-                lost(pair);
+        if (pair != NULL)
+                take_messages(pair, message);
 }
 
 static void *device_main(void *arg)
@@ -548,27 +607,42 @@ void fake_wire_reject(struct rdx_arrival *arrival, const void *data, size_t len)
 void fake_wire_send(struct rdx_pair *pair, const struct fake_work *item)
 {
         const struct rdx_work *work = &item->work;
-        bool carried = work->op != RDX_OP_WRITE && work->op != RDX_OP_READ;
-        struct message message = {
-                .type = MESSAGE_WORK,
-                .seq = item->seq,
-                .op = work->op,
-                .rkey = work->rkey,
-                .len = work->len,
-                .imm = work->imm,
-                .remote = work->remote,
-                .answer = work->signalled ||
-                          fake_faults_may(
-                                  work), /* behind one that is lost no answer comes that would count for it, too */
-                .local = (uint64_t)(uintptr_t)work->address,
-                .data_len = carried ? work->len : 0};
+        struct message message = {.type = MESSAGE_WORK,
+                                  .seq = item->seq,
+                                  .op = work->op,
+                                  .rkey = work->rkey,
+                                  .len = work->len,
+                                  .imm = work->imm,
+                                  .remote = work->remote,
+                                  .answer = work->signalled,
+                                  .data_len = work->len};
 
         send_message(pair->fd, &message, work->address); /* where it fails, the device's thread finds out */
 }
 
+/* One answer, of the last, stands for those before it. */
+void fake_wire_send_bulk(struct rdx_pair *pair, const struct fake_work *first, unsigned count)
+{
+        struct message message = {.type = MESSAGE_BULK, .seq = first->seq};
+        struct bulk bulk[FAKE_BULK_MOST];
+        const struct fake_work *item;
+        unsigned i;
+
+        for (i = 0, item = first; i < count; i++, item = item->next) {
+                bulk[i] = (struct bulk){.op = item->work.op,
+                                        .rkey = item->work.rkey,
+                                        .len = item->work.len,
+                                        .remote = item->work.remote,
+                                        .local = (uint64_t)(uintptr_t)item->work.address};
+                message.answer |= item->work.signalled || fake_faults_may(&item->work);
+        }
+        message.data_len = (uint32_t)(count * sizeof(*bulk));
+        send_message(pair->fd, &message, bulk);
+}
+
 void fake_wire_close(struct rdx_pair *pair)
 {
-        if (pair->fd >= 0)
+        if (pair->fd >= 0 && pair->fd != answering)
                 close(pair->fd); /* leaves the epoll set by that */
         pair->fd = -1;
 }

@@ -371,14 +371,32 @@ static bool broken(const struct rdx_pair *pair)
         return false;
 }
 
+/* WRITEs and READs from here on go together: the last of them. */
+static struct fake_work *send_bulk(struct rdx_pair *pair, struct fake_work *first)
+{
+        struct fake_work *last = first;
+        unsigned count = 1;
+
+        while (count < FAKE_BULK_MOST && last->next != NULL && is_bulk(&last->next->work) &&
+               !fake_faults_may(&last->next->work)) { /* what may fail goes alone */
+                last = last->next;
+                last->sent = true;
+                count++;
+        }
+        fake_wire_send_bulk(pair, first, count);
+        return last;
+}
+
 /* An initiator has one on its way at a time: they go to different processes, and none may be behind one that fails. */
 void fake_transmit_live(struct rdx_pair *pair)
 {
-        struct fake_work *item;
+        struct fake_work *item, *sent = NULL; /* the latest, while it is known to be there */
 
-        while (pair->state == PAIR_READY && (item = first_unsent(pair)) != NULL && !broken(pair)) {
+        while (pair->state == PAIR_READY && (item = sent != NULL ? sent->next : first_unsent(pair)) != NULL &&
+               (sent != NULL || !broken(pair))) {
                 if (pair->dials && item != pair->work)
                         return;
+                sent = NULL;
                 item->sent = true;
                 if (pair->dials) {
                         if (fake_wire_dial(pair, item))
@@ -389,15 +407,17 @@ void fake_transmit_live(struct rdx_pair *pair)
                         fake_executed(pair, item->seq, execute_local(pair, &item->work));
                         while (fake_complete(pair))
                                 ;
-                } else if (
-                        fake_fault(
-                                &item->work)) { /* it is lost: told when those before it are through, and nothing goes behind it */
+                } else if (fake_fault(&item->work)) {
+                        /* Lost: told when those before it are through, and nothing goes behind it. */
                         item->executed = true;
                         item->result = -ETIMEDOUT;
                         while (fake_complete(pair))
                                 ;
+                } else if (is_bulk(&item->work)) {
+                        sent = send_bulk(pair, item);
                 } else {
                         fake_wire_send(pair, item);
+                        sent = item;
                 }
         }
 }

@@ -18,6 +18,7 @@
 #define BLOCK   (256u << 10)
 #define BLOCKS  64u
 #define GRIPS   8u
+#define EACH    64u /* entries of a session under way: GW_EXECUTOR_EACH */
 
 static struct gw_gateway *gw;
 static struct client one, two;

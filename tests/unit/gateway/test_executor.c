@@ -169,7 +169,7 @@ static void deadlines(void **state)
                 settle(&one);
                 over(&one, grips, messages);
                 for (unsigned i = 0; i < 100; i++) {
-                        if (i < 32)
+                        if (i < EACH)
                                 check(&one, i);
                         else
                                 assert_int_equal(one.result[i].code, RDX_CODE_REQUEST_TIMEOUT);

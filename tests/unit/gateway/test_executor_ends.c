@@ -50,7 +50,7 @@ static void sessions_that_end(void **state)
                         step_time(250 * 1000000ull);
                         step_all();
                 }
-                assert_int_equal(fake.gets_open <= 32, true);
+                assert_int_equal(fake.gets_open <= EACH, true);
                 if (step_arena[0].slots == 1 && others[0].count == 1 && step_arena[0].reserved > 0) {
                         give_all_slots();
                         step_all();
