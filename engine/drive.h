@@ -36,12 +36,14 @@ struct eng_buf {
         uint32_t len;
         uint8_t *data;
         struct eng_buf *of;            /* NULL, or whose bytes they are */
+        _Atomic uint64_t summed;       /* 0, or their CRC32C with bit 32 set */
         uint8_t own[];
 };
 struct eng_buf *eng_buf_new(size_t len);              /* one reference; NULL: no memory */
 /* Some of another's bytes, which stays as long as this does. */
 struct eng_buf *eng_buf_slice(struct eng_buf *of, size_t offset, size_t len);
 struct eng_buf *eng_buf_ref(struct eng_buf *buf);
+uint32_t eng_buf_crc32c(struct eng_buf *buf);         /* of all its bytes, which do not change any more; computed once */
 void eng_buf_unref(struct eng_buf *buf);              /* NULL is allowed */
 
 enum eng_op_kind {

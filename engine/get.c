@@ -41,24 +41,60 @@ static int index_parts(struct eng_get *get)
         return offset == get->object.size ? 0 : -EIO;
 }
 
+static void empty_get(struct eng_get *get)
+{
+        eng_buf_unref(get->lookup.value);
+        eng_buf_unref(get->lookup.bytes);
+        free(get->parts);
+        free(get->stripes);
+}
+
 static void free_get(struct eng_lookup *lookup)
 {
         struct eng_get *get = (struct eng_get *)lookup;
 
-        eng_buf_unref(lookup->value);
-        eng_buf_unref(lookup->bytes);
-        free(get->parts);
-        free(get->stripes);
+        empty_get(get);
         free(get);
 }
 
 static void end_get(struct eng_get *get)
 {
-        TAILQ_REMOVE(&get->el->gets, get, link);
-        if (get->lookup.pinned)
-                eng_unpin(&get->lookup, free_get);
-        else
+        struct eng_loop *el = get->el;
+
+        TAILQ_REMOVE(&el->gets, get, link);
+        if (get->lookup.pinned) {
+                eng_unpin(&get->lookup, free_get); /* on another loop, maybe */
+        } else if (el->spare_get_count == ENG_SPARE_GETS) {
                 free_get(&get->lookup);
+        } else {
+                empty_get(get);
+                TAILQ_INSERT_HEAD(&el->spare_gets, get, link);
+                el->spare_get_count++;
+        }
+}
+
+/* Zeroed. With the room for a name it is larger than what malloc() has at hand without looking. */
+static struct eng_get *new_get(struct eng_loop *el)
+{
+        struct eng_get *get = TAILQ_FIRST(&el->spare_gets);
+
+        if (get == NULL)
+                return calloc(1, sizeof(*get));
+        TAILQ_REMOVE(&el->spare_gets, get, link);
+        el->spare_get_count--;
+        memset(get, 0, sizeof(*get));
+        return get;
+}
+
+void eng_get_free_spares(struct eng_loop *el)
+{
+        struct eng_get *get;
+
+        while ((get = TAILQ_FIRST(&el->spare_gets)) != NULL) {
+                TAILQ_REMOVE(&el->spare_gets, get, link);
+                free(get);
+        }
+        el->spare_get_count = 0;
 }
 
 static void opened(struct eng_lookup *lookup)
@@ -82,7 +118,7 @@ static void opened(struct eng_lookup *lookup)
 void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened done, void *arg)
 {
         bool fit = key.len <= ENG_KEY_MAX;
-        struct eng_get *get = fit ? calloc(1, sizeof(*get)) : NULL;
+        struct eng_get *get = fit ? new_get(eng_here(store)) : NULL;
 
         if (get == NULL) {
                 eng_early(store, (struct eng_early){.get = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
@@ -375,6 +411,22 @@ static int give(struct eng_get *get, const uint8_t *data, size_t n, const uint32
         return 0;
 }
 
+static int give_inline(struct eng_get *get, const uint8_t **data, size_t *len)
+{
+        struct eng_buf *bytes = get->lookup.bytes;
+        size_t n = get->end - get->pos;
+
+        if (n == 0)
+                return -ENODATA;
+        if (!get->summing || n != bytes->len)
+                return give(get, bytes->data + get->pos, n, NULL, data, len);
+        *data = bytes->data;
+        *len = n;
+        get->pos += n;
+        get->crc = eng_buf_crc32c(bytes); /* of all of it: mostly known */
+        return 0;
+}
+
 static bool handed_out(const struct get_stripe *s)
 {
         return s->state == STRIPE_READY && s->at == s->hi;
@@ -412,11 +464,8 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         uint32_t offset, n;
         unsigned u;
 
-        if (get->part_count == 0) {
-                if (get->pos == get->end)
-                        return -ENODATA;
-                return give(get, get->lookup.bytes->data + get->pos, get->end - get->pos, NULL, data, len);
-        }
+        if (get->part_count == 0)
+                return give_inline(get, data, len);
         advance(get);
         if (get->error == 0 && get->ahead == get->pos && get->pos < get->end)
                 fill(get);
@@ -435,6 +484,16 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         s->at += n;
         s->held += get->holding;
         return give(get, unit + offset, n, s->summed >> u & 1 ? &s->read[u].op.read.crc : NULL, data, len);
+}
+
+void *eng_get_keep(struct eng_get *get)
+{
+        return get->part_count == 0 && get->lookup.bytes != NULL ? eng_buf_ref(get->lookup.bytes) : NULL;
+}
+
+void eng_kept_release(void *kept)
+{
+        eng_buf_unref(kept);
 }
 
 void eng_get_hold(struct eng_get *get)

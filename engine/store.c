@@ -246,6 +246,7 @@ static void free_loop(struct eng_loop *el)
         }
         eng_config_free(el);
         eng_reap_free(el);
+        eng_get_free_spares(el);
         free(el->cover_pgs);
 }
 
@@ -304,6 +305,7 @@ static int make_loops(struct eng_store *store)
                 eng_hasher_init(&el->hasher, el->loop);
                 el->bulk_hasher = store->hasher_count == 0 ? &el->hasher : &store->hashers[i % store->hasher_count];
                 TAILQ_INIT(&el->gets);
+                TAILQ_INIT(&el->spare_gets);
                 STAILQ_INIT(&el->reaps);
                 STAILQ_INIT(&el->early_reaps);
         }

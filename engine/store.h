@@ -164,6 +164,7 @@ struct eng_reap;
 STAILQ_HEAD(eng_reap_list, eng_reap);
 TAILQ_HEAD(eng_puts, eng_put);
 TAILQ_HEAD(eng_gets, eng_get);
+#define ENG_SPARE_GETS 64u
 
 /* owner: the loop */
 struct eng_loop {
@@ -189,6 +190,8 @@ struct eng_loop {
         struct eng_hasher hasher;          /* of small uploads */
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
         struct eng_gets gets;              /* open, oldest first */
+        struct eng_gets spare_gets;        /* empty, to be used again; no more than ENG_SPARE_GETS */
+        unsigned spare_get_count;
         uint64_t get_count;                /* begun: the number of the last */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
         eng_mask cover_in;                 /* the view the cover below was made for */
@@ -753,6 +756,7 @@ void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counte
  * get.c: calls each() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
  * up, and what it will be is not known.
  */
+void eng_get_free_spares(struct eng_loop *el);
 bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const struct eng_part *part), void *arg);
 
 /* ---- verification (verify.c) --------------------------------------------------------------------------------------------- */

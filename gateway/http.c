@@ -188,7 +188,8 @@ static enum MHD_Result serve(struct gw_request *req, const char *method, const c
         case GW_CHECKED:
                 return run(req);
         case GW_RUN:
-                gw_request_wait(req); /* woken for nothing, or not told yet */
+                if (!gw_request_asks_on(req))
+                        gw_request_wait(req); /* woken for nothing, or not told yet */
                 return MHD_YES;
         case GW_ANSWER:
                 return queue(req);
