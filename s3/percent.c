@@ -59,7 +59,8 @@ int s3_percent_decode(struct s3_str in, bool plus, char *out, size_t cap)
         for (size_t i = 0; i < in.len; i++) {
                 char c;
 
-                while (in.len - i > sizeof(uint64_t) && cap - used >= sizeof(uint64_t)) { /* most bytes stand for themselves */
+                while (in.len - i > sizeof(uint64_t) &&
+                       cap - used >= sizeof(uint64_t)) { /* most bytes stand for themselves */
                         uint64_t eight;
 
                         memcpy(&eight, in.data + i, sizeof(eight));

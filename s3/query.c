@@ -62,7 +62,10 @@ unsigned s3_query_count(const struct s3_query *query, const char *name)
 
 /* ---- headers in presigned URLs ------------------------------------------------------------------- */
 
-#define NAME(text) {text, sizeof(text) - 1}
+#define NAME(text)                                                                                                     \
+        {                                                                                                              \
+                text, sizeof(text) - 1                                                                                 \
+        }
 static const struct s3_str not_headers[] = {
         NAME("X-Amz-Algorithm"),      NAME("X-Amz-Credential"),
         NAME("X-Amz-Date"),           NAME("X-Amz-Expires"),

@@ -271,7 +271,10 @@ enum query_field {
         Q_FIELDS
 };
 
-#define NAME(text) {text, sizeof(text) - 1}
+#define NAME(text)                                                                                                     \
+        {                                                                                                              \
+                text, sizeof(text) - 1                                                                                 \
+        }
 static const struct s3_str query_names[Q_FIELDS] = {
         [Q_ALGORITHM] = NAME("X-Amz-Algorithm"),
         [Q_CREDENTIAL] = NAME("X-Amz-Credential"),

@@ -5,7 +5,8 @@
  * meant), so that the bytes are checked where they are used (I5); the owner takes the pin back and keeps the bytes in its cache.
  * One eng_rec_reading exists per op under way, so their number is bounded by the ops. Some stay, with their blocks, for ops to come.
  *
- * As in read.c, what is read for the first time is read past the page cache: the record and what it takes to begin and end where the drive can. What was read before, no longer ago than memory reaches, is read through the page cache and stays there.
+ * As in read.c, what is read for the first time is read past the page cache: the record, and what it takes to begin and end where the drive can.
+ * What was read before, no longer ago than memory reaches, is read through the page cache and stays there.
  */
 #include "engine/drive/local.h"
 
