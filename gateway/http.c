@@ -188,8 +188,7 @@ static enum MHD_Result serve(struct gw_request *req, const char *method, const c
         case GW_CHECKED:
                 return run(req);
         case GW_RUN:
-                if (!gw_request_asks_on(req))
-                        gw_request_wait(req); /* woken for nothing, or not told yet */
+                gw_request_wait(req); /* woken for nothing, or not told yet */
                 return MHD_YES;
         case GW_ANSWER:
                 return queue(req);

@@ -19,7 +19,6 @@ struct gw_arena_block {
 };
 
 #define GW_ARENA_BLOCK 4096u
-#define ROUNDS_MAX     4u /* of the library, for a lookup: the primary's loop may be in the middle of a long round */
 
 uint64_t gw_clock_ns(void)
 {
@@ -294,20 +293,6 @@ void gw_request_wake(struct gw_request *req)
 void gw_request_ask(struct gw_request *req)
 {
         req->asking = true;
-        req->asked = 1;
-        req->asked_id = req->loop->next_id;
-}
-
-/* A loop that has nothing else to do must not turn round and round for it. */
-bool gw_request_asks_on(struct gw_request *req)
-{
-        bool busy = req->loop->next_id != req->asked_id;
-
-        if (!req->asking || !busy || req->asked == ROUNDS_MAX)
-                return false;
-        req->asked++;
-        req->asked_id = req->loop->next_id;
-        return true;
 }
 
 bool gw_request_told(struct gw_request *req)

@@ -53,8 +53,6 @@ struct gw_request {
         bool orphan;                    /* the gateway was freed around it: callbacks do nothing */
         bool asking;                    /* not suspended, though the engine is to call back: see gw_request_ask() */
         bool left;                      /* and its connection ended meanwhile */
-        unsigned asked;                 /* rounds of the library that it was given for that */
-        uint64_t asked_id;              /* loop->next_id at the last of them */
         bool closing;                   /* the connection ends with this answer */
         bool streaming;                 /* counted in loop->streams */
         uint64_t started_ns, state_ns;  /* when it began, when it entered its stage */
@@ -126,8 +124,6 @@ void gw_request_wake(struct gw_request *req);
  * again in the library's next round. It may end meanwhile; then the request stays until the engine calls back.
  */
 void gw_request_ask(struct gw_request *req);
-/* Not told yet. True: the loop has had other requests since, and may be given one more round to be told in. */
-bool gw_request_asks_on(struct gw_request *req);
 /* First of all when the engine has called back. False: the request is gone (with it what was its own), or an orphan. */
 bool gw_request_told(struct gw_request *req);
 /* begin() is through and has not refused: the body may come. */
