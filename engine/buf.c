@@ -6,10 +6,10 @@
  */
 #include "engine/drive.h"
 
+#include "ec.h"
+
 #include <assert.h>
 #include <stdlib.h>
-
-#include "ec.h"
 
 #define CRC_KNOWN (1ull << 32)
 

@@ -502,6 +502,16 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         return give(get, unit + offset, n, s->summed >> u & 1 ? &s->read[u].op.read.crc : NULL, data, len);
 }
 
+void *eng_get_keep(struct eng_get *get)
+{
+        return get->part_count == 0 && get->lookup.bytes != NULL ? eng_buf_ref(get->lookup.bytes) : NULL;
+}
+
+void eng_kept_release(void *kept)
+{
+        eng_buf_unref(kept);
+}
+
 void eng_get_hold(struct eng_get *get)
 {
         get->holding = true;

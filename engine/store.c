@@ -246,8 +246,8 @@ static void free_loop(struct eng_loop *el)
         }
         eng_config_free(el);
         eng_reap_free(el);
-        free(el->cover_pgs);
         eng_get_free_spares(el);
+        free(el->cover_pgs);
 }
 
 static void free_maps(struct eng_coord *c)

@@ -96,6 +96,8 @@ static bool name_is_token(struct s3_str name)
         for (i = 0; i < name.len; i++) {
                 unsigned char c = (unsigned char)name.data[i];
 
+                if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-')
+                        continue; /* as nearly all are */
                 if (c <= ' ' || c >= 0x7f || strchr("()<>@,;:\\\"/[]?={}", c) != NULL)
                         return false;
         }

@@ -7,6 +7,7 @@
 #include "ops.h"
 #include "session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,12 +84,8 @@ static void user_headers(struct gw_request *req, const struct gw_meta *meta)
 
 bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial)
 {
-        struct gw_meta *meta = gw_alloc(req, sizeof(*meta));
+        struct gw_meta room, *meta = &room; /* slices of attrs: what is put into the answer is copied */
 
-        if (meta == NULL) {
-                gw_reply_no_memory(req);
-                return false;
-        }
         if (gw_meta_decode(object->attrs, meta) != 0) {
                 gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
                 return false;
@@ -215,6 +212,26 @@ void gw_crc_header(struct gw_request *req, const struct eng_get *get)
         gw_reply_header_str(req, "x-millrace-crc32c", (struct s3_str){text, len});
 }
 
+/* The answer's bytes are all there, where they can stay until they are sent: no copy. */
+static bool keep(struct gw_request *req, struct get_work *work)
+{
+        const uint8_t *data;
+        size_t n;
+        void *kept;
+        int rv;
+
+        if (work->len == 0)
+                return false;
+        kept = eng_get_keep(req->get);
+        if (kept == NULL)
+                return false;
+        rv = eng_get_next(req->get, &data, &n); /* all of them at once */
+        assert(rv == 0 && n == work->len);
+        gw_crc_header(req, req->get);
+        gw_reply_kept(req, work->partial ? 206 : 200, data, n, kept);
+        return true;
+}
+
 static void free_work(struct gw_request *req)
 {
         struct get_work *work = req->work;
@@ -257,6 +274,18 @@ static void gather(void *arg)
         gw_reply_buffer(req, work->partial ? 206 : 200, buffer, work->len);
 }
 
+static void begin_gather(struct gw_request *req, struct get_work *work)
+{
+        work->buffer = malloc(work->len + 1);
+        req->release = free_work;
+        if (work->buffer != NULL) {
+                gather(req);
+                return;
+        }
+        req->answer.header_count = 0;
+        gw_reply_no_memory(req);
+}
+
 /* The client says x-millrace-crc32c: follows; so does the answer then, which is longer by that much than what Content-Range says. */
 static bool crc_is_to_follow(struct gw_request *req)
 {
@@ -273,25 +302,16 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
 
         if (req->rdma != NULL && gw_transfer_send(req, work->partial ? 206 : 200, work->offset, work->len))
                 return;
-        if (small) {
-                work->buffer = malloc(work->len + 1);
-                req->release = free_work;
-                eng_get_sum(req->get);
-                if (work->buffer == NULL) {
-                        req->answer.header_count = 0;
-                        gw_reply_no_memory(req);
-                        return;
-                }
-        }
         req->crc_follows = !small && crc_is_to_follow(req);
-        if (req->crc_follows)
+        if (small || req->crc_follows)
                 eng_get_sum(req->get);
         rv = eng_get_start(req->get, work->offset, work->len, small ? gather : gw_stream_wake, req);
         if (rv != 0) {
                 req->answer.header_count = 0;
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
         } else if (small) {
-                gather(req);
+                if (!keep(req, work))
+                        begin_gather(req, work);
         } else {
                 gw_reply_stream(req, work->partial ? 206 : 200, work->len + (req->crc_follows ? GW_CRC_TAIL : 0));
         }

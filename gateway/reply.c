@@ -90,6 +90,15 @@ void gw_reply_buffer(struct gw_request *req, unsigned status, char *buffer, size
         finish(req, status);
 }
 
+void gw_reply_kept(struct gw_request *req, unsigned status, const void *bytes, size_t len, void *kept)
+{
+        req->answer.body = GW_ANSWER_KEPT;
+        req->answer.bytes = bytes;
+        req->answer.kept = kept;
+        req->answer.size = len;
+        finish(req, status);
+}
+
 void gw_reply_xml(struct gw_request *req, unsigned status, struct s3_xml *xml)
 {
         char *text;
@@ -220,6 +229,13 @@ static struct MHD_Response *make_response(struct gw_request *req)
                 response = MHD_create_response_from_buffer_with_free_callback(a->size, a->buffer, free);
                 if (response != NULL)
                         a->buffer = NULL;
+                req->bytes_out = a->size;
+                break;
+        case GW_ANSWER_KEPT: /* the library only reads it */
+                response = MHD_create_response_from_buffer_with_free_callback_cls(a->size, (void *)a->bytes,
+                                                                                  eng_kept_release, a->kept);
+                if (response != NULL)
+                        a->kept = NULL;
                 req->bytes_out = a->size;
                 break;
         case GW_ANSWER_STREAM:

@@ -15,7 +15,7 @@ struct gw_request;
 
 #define GW_ANSWER_HEADERS 160u /* of user metadata at most 2 KiB come back, and some 30 others */
 
-enum gw_answer_body { GW_ANSWER_EMPTY, GW_ANSWER_BUFFER, GW_ANSWER_STREAM, GW_ANSWER_LENGTH_ONLY };
+enum gw_answer_body { GW_ANSWER_EMPTY, GW_ANSWER_BUFFER, GW_ANSWER_KEPT, GW_ANSWER_STREAM, GW_ANSWER_LENGTH_ONLY };
 
 struct gw_answer_header {
         const char *name, *value;
@@ -27,6 +27,8 @@ struct gw_answer {
         const char *error_code;         /* for the access log */
         enum gw_answer_body body;
         char *buffer;                   /* malloc'ed; the library's once queued */
+        const void *bytes;              /* kept by */
+        void *kept;                     /* the engine's (eng_get_keep()); the library's once queued */
         uint64_t size;
         ssize_t (*reader)(void *cls, uint64_t pos, char *buf, size_t max); /* of a stream; cls is the request */
         bool has_type;
@@ -42,6 +44,8 @@ void gw_reply_header_uint(struct gw_request *req, const char *name, uint64_t val
 void gw_reply_empty(struct gw_request *req, unsigned status);
 /* Takes the buffer over. */
 void gw_reply_buffer(struct gw_request *req, unsigned status, char *buffer, size_t len);
+/* Bytes that stay where they are as long as kept (eng_get_keep()), which is taken over. */
+void gw_reply_kept(struct gw_request *req, unsigned status, const void *bytes, size_t len, void *kept);
 /* Takes the text over; an error that stuck to it becomes an error answer. */
 void gw_reply_xml(struct gw_request *req, unsigned status, struct s3_xml *xml);
 /* size bytes from req->get, started already. */

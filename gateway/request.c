@@ -199,6 +199,7 @@ static void put_away(struct gw_request *req)
         struct gw_loop *loop = req->loop;
 
         free(req->answer.buffer);
+        eng_kept_release(req->answer.kept);
         if (req->streaming)
                 loop->streams--;
         gw_arena_free(&req->arena);

@@ -299,10 +299,12 @@ static const char *const sub_resources[] = {
         "website",
 };
 
-/* The parameters of a presigned URL, which are none, differ from all of these in the first letter. */
+/* All begin with a small letter; the parameters of a presigned URL do not. */
 static bool is_sub_resource(struct s3_str name)
 {
-        for (unsigned i = 0; name.len > 0 && i < sizeof(sub_resources) / sizeof(sub_resources[0]); i++) {
+        if (name.len == 0 || name.data[0] < 'a' || name.data[0] > 'z')
+                return false;
+        for (unsigned i = 0; i < sizeof(sub_resources) / sizeof(sub_resources[0]); i++) {
                 if (name.data[0] == sub_resources[i][0] && s3_str_eq(name, s3_str_of(sub_resources[i])))
                         return true;
         }

@@ -267,6 +267,12 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len);
 void eng_get_sum(struct eng_get *get);
 uint32_t eng_get_crc32c(const struct eng_get *get);
 /*
+ * Behind eng_get_start(): keeps the bytes of the range where they are until eng_kept_release(), also after eng_get_close(). eng_get_next() gives all of
+ * them as one span then. NULL: these can't stay; only those of small objects can, which are in memory anyway. Release: any thread; NULL is allowed.
+ */
+void *eng_get_keep(struct eng_get *get);
+void eng_kept_release(void *kept);
+/*
  * For who hands spans on without copying them. After eng_get_hold(), called before eng_get_start(), each span stays as it is until eng_get_let_go()
  * is called with its first byte, once for each, in any order; the engine reads on in the buffers that are left, and eng_get_next() is worth asking
  * again behind each eng_get_let_go(). All must be let go before the next eng_get_start() and before eng_get_close() (I7).

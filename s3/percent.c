@@ -41,12 +41,36 @@ int s3_percent_encode(struct s3_str in, enum s3_encode mode, char *out, size_t c
         return (int)used;
 }
 
+#define ONES    0x0101010101010101u
+#define HIGHEST 0x8080808080808080u
+
+/* Not 0 if one of the eight bytes is c. */
+static inline uint64_t among(uint64_t eight, char c)
+{
+        uint64_t zero_where = eight ^ (ONES * (unsigned char)c);
+
+        return (zero_where - ONES) & ~zero_where & HIGHEST;
+}
+
 int s3_percent_decode(struct s3_str in, bool plus, char *out, size_t cap)
 {
         size_t used = 0;
 
         for (size_t i = 0; i < in.len; i++) {
-                char c = in.data[i];
+                char c;
+
+                while (in.len - i > sizeof(uint64_t) &&
+                       cap - used >= sizeof(uint64_t)) { /* most bytes stand for themselves */
+                        uint64_t eight;
+
+                        memcpy(&eight, in.data + i, sizeof(eight));
+                        if ((among(eight, '%') | among(eight, '+')) != 0)
+                                break;
+                        memcpy(out + used, &eight, sizeof(eight));
+                        i += sizeof(eight);
+                        used += sizeof(eight);
+                }
+                c = in.data[i];
 
                 if (c == '%') {
                         int high = i + 2 < in.len ? s3_hex_value(in.data[i + 1]) : -1;

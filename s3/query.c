@@ -62,24 +62,29 @@ unsigned s3_query_count(const struct s3_query *query, const char *name)
 
 /* ---- headers in presigned URLs ------------------------------------------------------------------- */
 
-static const char *const not_headers[] = {
-        "X-Amz-Algorithm",      "X-Amz-Credential",
-        "X-Amz-Date",           "X-Amz-Expires",
-        "X-Amz-SignedHeaders",  "X-Amz-Signature",
-        "X-Amz-Security-Token", "X-Amz-Content-Sha256",
-        "X-Amz-User-Agent",     "x-amz-sdk-checksum-algorithm",
+#define NAME(text)                                                                                                     \
+        {                                                                                                              \
+                text, sizeof(text) - 1                                                                                 \
+        }
+static const struct s3_str not_headers[] = {
+        NAME("X-Amz-Algorithm"),      NAME("X-Amz-Credential"),
+        NAME("X-Amz-Date"),           NAME("X-Amz-Expires"),
+        NAME("X-Amz-SignedHeaders"),  NAME("X-Amz-Signature"),
+        NAME("X-Amz-Security-Token"), NAME("X-Amz-Content-Sha256"),
+        NAME("X-Amz-User-Agent"),     NAME("x-amz-sdk-checksum-algorithm"),
 };
+#undef NAME
 
 static bool stands_for_header(struct s3_str name)
 {
         enum s3_checksum kind;
 
-        if (!s3_str_starts_nocase(name, S3_STR("x-amz-")) || s3_checksum_by_header(name, &kind) == 0)
+        if (!s3_str_starts_nocase(name, S3_STR("x-amz-")))
                 return false;
         for (size_t i = 0; i < sizeof(not_headers) / sizeof(not_headers[0]); i++)
-                if (s3_str_eq_nocase(name, s3_str_of(not_headers[i])))
+                if (name.len == not_headers[i].len && s3_str_eq_nocase(name, not_headers[i]))
                         return false;
-        return true;
+        return s3_checksum_by_header(name, &kind) != 0;
 }
 
 size_t s3_query_headers(const struct s3_query *query, struct s3_header *out, size_t max)

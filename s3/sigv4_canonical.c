@@ -123,9 +123,14 @@ struct piece {
 
 static int compare_recoded(struct s3_str a, struct s3_str b)
 {
-        struct recoder ra = {.rest = a, .query = true}, rb = {.rest = b, .query = true};
+        struct recoder ra = {.query = true}, rb = {.query = true};
+        size_t same = 0;
         int ca, cb;
 
+        while (same < a.len && same < b.len && a.data[same] == b.data[same] && s3_is(a.data[same], S3_CLASS_UNRESERVED))
+                same++;
+        ra.rest = (struct s3_str){a.data + same, a.len - same};
+        rb.rest = (struct s3_str){b.data + same, b.len - same};
         do {
                 ca = recode_next(&ra);
                 cb = recode_next(&rb);
@@ -139,6 +144,15 @@ static int compare_pieces(const void *a, const void *b)
         int order = compare_recoded(pa->name, pb->name);
 
         return order != 0 ? order : compare_recoded(pa->value, pb->value);
+}
+
+/* As they mostly come. */
+static bool are_in_order(const struct piece *pieces, size_t count)
+{
+        for (size_t i = 1; i < count; i++)
+                if (compare_pieces(&pieces[i - 1], &pieces[i]) > 0)
+                        return false;
+        return true;
 }
 
 static bool is_signature_param(struct s3_str raw_name)
@@ -165,7 +179,7 @@ static int put_query(struct s3_sink *sink, struct s3_str raw, bool presigned)
                         return -EINVAL;
                 pieces[count++] = (struct piece){name, value};
         }
-        if (count > 1)
+        if (!are_in_order(pieces, count))
                 qsort(pieces, count, sizeof(pieces[0]), compare_pieces);
         for (size_t i = 0; i < count && rv == 0; i++) {
                 if (i > 0)

@@ -271,16 +271,21 @@ enum query_field {
         Q_FIELDS
 };
 
-static const char *const query_names[Q_FIELDS] = {
-        [Q_ALGORITHM] = "X-Amz-Algorithm",
-        [Q_CREDENTIAL] = "X-Amz-Credential",
-        [Q_DATE] = "X-Amz-Date",
-        [Q_EXPIRES] = "X-Amz-Expires",
-        [Q_SIGNED_HEADERS] = "X-Amz-SignedHeaders",
-        [Q_SIGNATURE] = "X-Amz-Signature",
-        [Q_TOKEN] = "X-Amz-Security-Token",
-        [Q_SHA256] = "X-Amz-Content-Sha256",
+#define NAME(text)                                                                                                     \
+        {                                                                                                              \
+                text, sizeof(text) - 1                                                                                 \
+        }
+static const struct s3_str query_names[Q_FIELDS] = {
+        [Q_ALGORITHM] = NAME("X-Amz-Algorithm"),
+        [Q_CREDENTIAL] = NAME("X-Amz-Credential"),
+        [Q_DATE] = NAME("X-Amz-Date"),
+        [Q_EXPIRES] = NAME("X-Amz-Expires"),
+        [Q_SIGNED_HEADERS] = NAME("X-Amz-SignedHeaders"),
+        [Q_SIGNATURE] = NAME("X-Amz-Signature"),
+        [Q_TOKEN] = NAME("X-Amz-Security-Token"),
+        [Q_SHA256] = NAME("X-Amz-Content-Sha256"),
 };
+#undef NAME
 
 struct query_fields {
         struct s3_str raw[Q_FIELDS]; /* still encoded; absent where not given */
@@ -299,7 +304,7 @@ static void find_query_fields(struct s3_str query, struct query_fields *fields)
                 if (name.len == 0)
                         continue;
                 for (int i = 0; i < Q_FIELDS; i++) {
-                        if (!s3_str_eq(name, s3_str_of(query_names[i])))
+                        if (!s3_str_eq(name, query_names[i]))
                                 continue;
                         fields->duplicate = fields->duplicate || fields->raw[i].data != NULL;
                         fields->raw[i] = value.data != NULL ? value : S3_STR("");

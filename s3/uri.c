@@ -13,6 +13,8 @@ static bool target_bytes_allowed(struct s3_str raw)
         for (size_t i = 0; i < raw.len; i++) {
                 unsigned char c = (unsigned char)raw.data[i];
 
+                if (s3_is(raw.data[i], S3_CLASS_UNRESERVED))
+                        continue;
                 if (c <= ' ' || c == 0x7f || c == '#')
                         return false;
         }

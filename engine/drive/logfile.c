@@ -248,6 +248,18 @@ static void make_room(struct eng_log_files *files)
         }
 }
 
+/* Many drives take half a KiB, which spares a small record, that always lies across two blocks, nearly half of what is read. */
+static uint32_t direct_block(int fd)
+{
+        struct statx st;
+
+        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) != 0 || (st.stx_mask & STATX_DIOALIGN) == 0)
+                return FMT_BLOCK; /* a kernel before 6.1, or a file system that does not say */
+        if (st.stx_dio_offset_align == 0 || FMT_BLOCK % st.stx_dio_offset_align != 0)
+                return FMT_BLOCK; /* it may refuse that as well */
+        return st.stx_dio_offset_align;
+}
+
 int eng_log_file_open(struct eng_log_files *files, struct eng_log_file *file)
 {
         char name[ENG_LOGFILE_NAME_MAX];
@@ -267,6 +279,7 @@ int eng_log_file_open(struct eng_log_files *files, struct eng_log_file *file)
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         file->read_fd = fd;
         file->direct_fd = openat(files->dir_fd, name, O_RDONLY | O_DIRECT | O_CLOEXEC); /* without it, the page cache does */
+        file->direct_block = direct_block(file->direct_fd);
         TAILQ_INSERT_TAIL(&files->open, file, opened);
         files->open_count++;
         return 0;

@@ -30,6 +30,7 @@ struct eng_log_file {
         unsigned pins;       /* reads under way */
         int read_fd;         /* -1: not open */
         int direct_fd;       /* open when read_fd is: O_DIRECT, for reading; -1 where the file system has none */
+        uint32_t direct_block; /* what reads from direct_fd begin and end at a multiple of; at most FMT_BLOCK */
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
         bool moving;         /* its EPOCH records are being copied */

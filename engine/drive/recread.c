@@ -5,8 +5,8 @@
  * meant), so that the bytes are checked where they are used (I5); the owner takes the pin back and keeps the bytes in its cache.
  * One eng_rec_reading exists per op under way, so their number is bounded by the ops. Some stay, with their blocks, for ops to come.
  *
- * As in read.c, what is read for the first time is read past the page cache: whole blocks of the file around the record, of which a batch in the log
- * is made. What was read before, no longer ago than memory reaches, is read through the page cache and stays there.
+ * As in read.c, what is read for the first time is read past the page cache: the record, and what it takes to begin and end where the drive can.
+ * What was read before, no longer ago than memory reaches, is read through the page cache and stays there.
  */
 #include "engine/drive/local.h"
 
@@ -227,8 +227,8 @@ static void have_read(struct lp_io *io, int res)
 
 static void read_bytes(struct eng_rec_reading *r, uint32_t want)
 {
-        uint64_t from = r->direct ? r->position / FMT_BLOCK * FMT_BLOCK : r->position;
-        uint64_t end = r->direct ? eng_round_up(r->position + want, FMT_BLOCK) : r->position + want;
+        uint64_t block = r->direct ? r->file->direct_block : 1;
+        uint64_t from = r->position / block * block, end = eng_round_up(r->position + want, block);
         uint8_t *to = r->spare;
 
         free(r->large);

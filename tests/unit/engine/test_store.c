@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "engine/store.h"
+#include "ec.h"
 #include "tests/lib/store_fixture.h"
 
 static const size_t sizes[] = {0, 1, 4096, 131072, 131073, 200000, 1 << 20, (2 << 20) + 1, (5 << 20) + 12345, 17 << 20};
@@ -651,6 +652,69 @@ static void test_a_reader_keeps_what_it_reads(void **state)
         end(&sf);
 }
 
+/* ---- bytes that stay ------------------------------------------------------------------------------------------ */
+
+/* A GET and what it keeps. */
+struct keeper {
+        struct held held;
+        size_t size;
+        void *kept;
+        const uint8_t *data;
+        size_t len;
+};
+
+static void never_woken(void *arg)
+{
+        assert_true(false);
+}
+
+static void start_and_keep(struct lp_msg *msg)
+{
+        struct keeper *keeper = (struct keeper *)msg;
+        struct held *held = &keeper->held;
+
+        eng_get_sum(held->get);
+        held->rv = eng_get_start(held->get, 0, keeper->size, never_woken, NULL);
+        keeper->kept = eng_get_keep(held->get);
+        if (keeper->kept != NULL)
+                held->rv = eng_get_next(held->get, &keeper->data, &keeper->len);
+        if (held->rv == 0 && keeper->kept != NULL && eng_get_crc32c(held->get) != era_crc32c(0, keeper->data, keeper->len))
+                held->rv = -EBADMSG;
+        eng_get_close(held->get);
+        atomic_store(&held->over, true);
+}
+
+/* A small object's bytes outlive its GET, and the object. Those of one with shards do not stay. */
+static void test_bytes_that_stay(void **state)
+{
+        static const size_t some[] = {1, 4096, 128 << 10, 1 << 20};
+        struct sf sf;
+
+        for (unsigned i = 0; i < 4; i++) {
+                struct keeper keeper = {.size = some[i]};
+                uint8_t *want = malloc(some[i]);
+
+                begin(&sf, 1, 1, &keeper.held.bucket);
+                keeper.held.sf = &sf;
+                sf_fill(want, 1, 0, some[i]);
+                assert_int_equal(sf_put(&sf, 0, keeper.held.bucket, "read", 1, some[i], true, NULL), 0);
+                for (unsigned turn = 0; turn < 2; turn++) { /* the second time its checksum is known */
+                        run_held(&keeper.held, hold);
+                        assert_int_equal(keeper.held.rv, 0);
+                        run_held(&keeper.held, start_and_keep);
+                        assert_int_equal(keeper.held.rv, 0);
+                        assert_int_equal(keeper.kept != NULL, some[i] < 1 << 20);
+                        if (turn == 0)
+                                eng_kept_release(keeper.kept);
+                }
+                assert_int_equal(sf_put(&sf, 0, keeper.held.bucket, "read", 2, 10, true, NULL), 0);
+                end(&sf);
+                assert_true(keeper.kept == NULL || (keeper.len == some[i] && memcmp(keeper.data, want, some[i]) == 0));
+                eng_kept_release(keeper.kept);
+                free(want);
+        }
+}
+
 /* ---- many uploads at once ----------------------------------------------------------------------------------- */
 
 struct uploader {
@@ -731,6 +795,7 @@ int main(void)
                 cmocka_unit_test(test_scrub),
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_a_reader_keeps_what_it_reads),
+                cmocka_unit_test(test_bytes_that_stay),
                 cmocka_unit_test(test_many_uploads_at_once),
         };
 

@@ -71,6 +71,7 @@ static struct {
         size_t span;                    /* longest span of a read; 0: all */
         uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
         uint64_t claimed_size;          /* of objects opened, 0: the truth */
+        bool keeps;                     /* bytes stay that an answer is made of */
         bool slow_reads;                /* each span has to be waited for */
         bool stall_reads;               /* and the first such wait sets hold */
         uint8_t *(*memory)(size_t len); /* where an object's bytes lie while it is open; NULL: anywhere */
@@ -87,7 +88,7 @@ static struct {
         unsigned part_count;
         struct eng_complete_params completed; /* as asked for last; its pointers are stale */
         /* figures */
-        unsigned puts_open, gets_open, aborts, commits;
+        unsigned puts_open, gets_open, kept, aborts, commits;
         uint8_t next_id;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -100,8 +101,13 @@ struct eng_get {
         uint32_t crc;
         unsigned posted;                /* wakes under way */
         unsigned held;                  /* spans that are not let go */
+        struct fake_kept *kept;
         bool holding;
         bool closed;
+};
+
+struct fake_kept {
+        uint8_t *bytes;
 };
 
 #define FAKE_PLACES 4u
@@ -237,7 +243,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.store.loop = loop;
         fake.bucket_count = 1;
         fake.buckets[0] = (struct eng_bucket){.id = 1, .created_ms = 1000, .name = "bucket"};
-        fake.hold = fake.slow_reads = fake.stall_reads = false;
+        fake.hold = fake.slow_reads = fake.stall_reads = fake.keeps = false;
         fake.open_rv = fake.commit_rv = fake.get_rv = 0;
         fake.memory = NULL;
         fake.room = fake.span = 0;
@@ -249,7 +255,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.upload_rv = -ENOENT;
         fake.entry_count = fake.part_count = 0;
         fake.more = false;
-        fake.puts_open = fake.gets_open = fake.aborts = fake.commits = 0;
+        fake.puts_open = fake.gets_open = fake.kept = fake.aborts = fake.commits = 0;
 }
 
 /* ---- buckets ---- */
@@ -396,7 +402,7 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
                 return -ENODATA;
         if (fake.break_at != 0 && get->at >= fake.break_at)
                 return -EIO;
-        if (fake.slow_reads && !get->waited) {
+        if (fake.slow_reads && !get->waited && get->kept == NULL) {
                 if (fake.stall_reads)
                         fake_set_hold();
                 get->posted++;
@@ -404,9 +410,14 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
                 return -EAGAIN;
         }
         get->waited = false;
-        if (fake.span != 0 && n > fake.span)
+        if (fake.span != 0 && n > fake.span && get->kept == NULL)
                 n = fake.span;
         *data = get->copy.bytes + get->at;
+        if (get->kept != NULL) { /* a copy: it must be this that is sent */
+                get->kept->bytes = malloc(n + 1);
+                memcpy(get->kept->bytes, *data, n);
+                *data = get->kept->bytes;
+        }
         *len = n;
         get->held += get->holding;
         get->at += n;
@@ -421,6 +432,30 @@ void eng_get_sum(struct eng_get *get)
 uint32_t eng_get_crc32c(const struct eng_get *get)
 {
         return get->crc;
+}
+
+/* One that stays stands beside the object: who frees which first does not matter. */
+void *eng_get_keep(struct eng_get *get)
+{
+        struct fake_kept *kept;
+
+        if (!fake.keeps)
+                return NULL;
+        kept = calloc(1, sizeof(*kept));
+        get->kept = kept;
+        fake_count(&fake.kept, 1);
+        return kept;
+}
+
+void eng_kept_release(void *arg)
+{
+        struct fake_kept *kept = arg;
+
+        if (kept == NULL)
+                return;
+        fake_count(&fake.kept, -1);
+        free(kept->bytes);
+        free(kept);
 }
 
 void eng_get_hold(struct eng_get *get)

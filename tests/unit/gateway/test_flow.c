@@ -122,6 +122,23 @@ static void small_objects_are_gathered(void **state)
         close(fd);
 }
 
+/* Bytes that are in memory leave from where they are, and stay there until they have left. */
+static void small_objects_are_sent_as_they_lie(void **state)
+{
+        uint8_t *bytes = pattern(100000);
+        int fd = dial();
+
+        send_put(fd, "/bucket/small", bytes, 100000);
+        expect(fd, 200, NULL);
+        fake.keeps = true;
+        send_signed(fd, "GET", "/bucket/small", NULL);
+        expect_bytes(fd, bytes, 100000);
+        send_signed(fd, "GET", "/bucket/small", NULL); /* and nobody is there to read it */
+        close(fd);
+        EVENTUALLY(requests_active() == 0 && fake_figure(&fake.gets_open) == 0 && fake_figure(&fake.kept) == 0);
+        free(bytes);
+}
+
 /* The status has left, so the only honest thing is to end short. */
 static void a_broken_read_ends_the_connection(void **state)
 {
@@ -533,6 +550,7 @@ int main(void)
                 ONE(a_chunked_upload_waits_for_room),
                 ONE(large_objects_are_streamed),
                 ONE(small_objects_are_gathered),
+                ONE(small_objects_are_sent_as_they_lie),
                 ONE(a_broken_read_ends_the_connection),
                 ONE(a_broken_small_read_is_an_error),
                 ONE(what_the_engine_says_becomes_the_answer),
