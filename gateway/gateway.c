@@ -16,7 +16,6 @@
 #include "rdma.h"
 
 #define DEFAULT(value, fallback) ((value) != 0 ? (value) : (fallback))
-#define AT_ONCE_NS               (50u * 1000) /* a daemon may go on for so long in a round: others wait */
 
 /* ---- driving the daemons -------------------------------------------------------------------------------- */
 
@@ -27,31 +26,23 @@ static void daemon_ready(struct lp_watch *watch, uint32_t events)
         listener->due = true;
 }
 
-/* How long the daemon may be left alone, in nanoseconds; 0: it has more to do. */
-static uint64_t rest_of(const struct gw_listener *listener)
+/* Runs one daemon; how long it may be left alone then, in nanoseconds. */
+static uint64_t run_daemon(struct gw_listener *listener)
 {
         MHD_UNSIGNED_LONG_LONG ms;
 
+        if (listener->due) {
+                listener->due = false;
+                gw_tls_serving = listener->loop->gw;
+                MHD_run(listener->daemon);
+        }
         if (listener->due)
                 return 0; /* a request was woken while it ran */
         if (MHD_get_timeout(listener->daemon, &ms) != MHD_YES)
                 return UINT64_MAX;
+        if (ms == 0)
+                listener->due = true;
         return ms * 1000000ull;
-}
-
-/*
- * Behind an answer the library wants to be called twice more, to let go of the request and to look for the next one: in the same round, which spares
- * a lone GET two of them. Not while one waits for the engine's answer, which comes with the next round: it would be suspended.
- */
-static void run_daemon(struct gw_listener *listener)
-{
-        uint64_t began = gw_clock_ns();
-
-        gw_tls_serving = listener->loop->gw;
-        do {
-                listener->due = false;
-                MHD_run(listener->daemon);
-        } while (rest_of(listener) == 0 && listener->loop->asking == 0 && gw_clock_ns() - began < AT_ONCE_NS);
 }
 
 static uint64_t before_sleep(struct lp_hook *hook)
@@ -64,10 +55,7 @@ static uint64_t before_sleep(struct lp_hook *hook)
         {
                 if (listener->timeout_ns != 0 && gw_clock_ns() >= listener->timeout_ns)
                         listener->due = true;
-                if (listener->due)
-                        run_daemon(listener);
-                asked = rest_of(listener);
-                listener->due = asked == 0;
+                asked = run_daemon(listener);
                 listener->timeout_ns = asked == UINT64_MAX ? 0 : gw_clock_ns() + asked;
                 longest = asked < longest ? asked : longest;
         }

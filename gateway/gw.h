@@ -107,7 +107,6 @@ struct gw_loop {
         unsigned linger_count;
         atomic_uint taken;                      /* connections it has or is about to get; other loops add to it */
         unsigned streams;                       /* answers being sent block by block */
-        unsigned asking;                        /* requests that wait for the engine without being suspended */
         struct gw_request_list spare;           /* request structures to be used again */
         struct gw_request_list left;            /* the engine will call these back, their connections are gone */
         unsigned spare_count;

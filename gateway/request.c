@@ -293,13 +293,11 @@ void gw_request_wake(struct gw_request *req)
 void gw_request_ask(struct gw_request *req)
 {
         req->asking = true;
-        req->loop->asking++;
 }
 
 bool gw_request_told(struct gw_request *req)
 {
         req->asking = false;
-        req->loop->asking--;
         if (req->left && !req->orphan) {
                 STAILQ_REMOVE(&req->loop->left, req, gw_request, spare);
                 put_away(req);
