@@ -1,7 +1,7 @@
 /*
- * bench.c - `millrace bench`: runs phases of load/, or with --transport by way of libmillrace, against an endpoint, one after the other, each on objects of
- * its own, and deletes everything it has stored. Main thread. An interrupt ends the phase that runs; what was stored until then is deleted all the same, through a
- * client that the interrupt does not concern.
+ * bench.c - `millrace bench`: runs phases of load/, or with --transport by way of libmillrace, against an endpoint, one after the other, each on objects
+ * of its own, and deletes everything it has stored. Main thread. An interrupt ends the phase that runs; what was stored until then is deleted all the
+ * same, through a client that the interrupt does not concern.
  */
 #include "bench.h"
 #include "bench_library.h"

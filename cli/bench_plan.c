@@ -22,21 +22,21 @@
 /* What a word may begin with, the sizes that it means by itself, and connections by size where not by kind. */
 static const struct kind {
         const char *word;
-        enum load_phase kind;
         const char *usual[5];
+        enum load_phase kind;
         unsigned connections; /* 0: by size */
         unsigned ways;
         bool sized, batched;
 } kinds[] = {
-        {"put", LOAD_PUT, {"4k", "64k", "1m", "16m"}, 0, BY_LOAD | BY_LIBRARY, true, false},
-        {"get", LOAD_GET, {"4k", "64k", "1m", "16m"}, 0, BY_LOAD | BY_LIBRARY, true, false},
-        {"batch", LOAD_GET, {"64-4k", "64-64k"}, 4, BY_LIBRARY, true, true},
-        {"range", LOAD_RANGE, {"64k"}, 32, BY_LOAD | BY_LIBRARY, true, false},
-        {"multipart", LOAD_MULTIPART, {""}, 2, BY_LOAD, false, false},
-        {"list", LOAD_LIST, {"1000", "40"}, 4, BY_LOAD, true, false},
-        {"head", LOAD_HEADS, {""}, 64, BY_LOAD, false, false},
-        {"mixed", LOAD_MIXED, {"4k"}, 64, BY_LOAD | BY_LIBRARY, true, false},
-        {"delete", LOAD_DELETE, {""}, 64, BY_LOAD, false, false},
+        {"put", {"4k", "64k", "1m", "16m"}, LOAD_PUT, 0, BY_LOAD | BY_LIBRARY, true, false},
+        {"get", {"4k", "64k", "1m", "16m"}, LOAD_GET, 0, BY_LOAD | BY_LIBRARY, true, false},
+        {"batch", {"64-4k", "64-64k"}, LOAD_GET, 4, BY_LIBRARY, true, true},
+        {"range", {"64k"}, LOAD_RANGE, 32, BY_LOAD | BY_LIBRARY, true, false},
+        {"multipart", {""}, LOAD_MULTIPART, 2, BY_LOAD, false, false},
+        {"list", {"1000", "40"}, LOAD_LIST, 4, BY_LOAD, true, false},
+        {"head", {""}, LOAD_HEADS, 64, BY_LOAD, false, false},
+        {"mixed", {"4k"}, LOAD_MIXED, 64, BY_LOAD | BY_LIBRARY, true, false},
+        {"delete", {""}, LOAD_DELETE, 64, BY_LOAD, false, false},
 };
 
 static unsigned connections_of(const struct kind *kind, uint64_t size)

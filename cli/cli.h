@@ -37,7 +37,7 @@
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
         X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
         X(PREFIX, "", "prefix", "TEXT", "what the names of all objects begin with")                                    \
-        X(CONNECTIONS, "C", "connections", "N", "connections, or operations in flight (default: by phase, 2 to 64)")                            \
+        X(CONNECTIONS, "C", "connections", "N", "connections, or operations in flight (default: by phase, 2 to 64)")   \
         X(SECONDS, "s", "seconds", "S", "seconds of each phase (default 5)")                                           \
         X(OBJECTS, "", "objects", "N",                                                                                 \
           "objects stored for those who read, list or delete (default: by size, 4 to 1,000)")                          \
@@ -49,7 +49,7 @@
         X(PARALLEL, "j", "parallel", "N", "requests at once (default 8)")                                              \
         X(PART_SIZE, "", "part-size", "SIZE", "size of parts and ranges, e.g. 16M")                                    \
         X(CHECKSUM, "", "checksum", "KIND", "checksum of uploads: crc64nvme, crc32c, crc32 or none")                   \
-        X(TRANSPORT, "", "transport", "KIND", "how bytes travel: auto, tcp or rdma (default auto)")                     \
+        X(TRANSPORT, "", "transport", "KIND", "how bytes travel: auto, tcp or rdma (default auto)")                    \
         X(ENDPOINT, "e", "endpoint", "URL", "S3 endpoint (default http://127.0.0.1:9000)")                             \
         X(ADMIN, "a", "admin", "URL", "admin listener (default http://127.0.0.1:9001)")                                \
         X(REGION, "", "region", "NAME", "region that requests are signed for (default us-east-1)")                     \

@@ -23,8 +23,8 @@ const struct cli_command cli_commands[] = {
         {"rm", "s3://BUCKET/KEY...", "delete objects",
          "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET), 1, -1, cli_rm},
-        {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "", CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT), 1,
-         -1, cli_cat},
+        {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT), 1, -1, cli_cat},
         {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,
          cli_stat},
         {"mb", "s3://BUCKET...", "make buckets", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, -1, cli_mb},
@@ -105,7 +105,8 @@ const struct cli_command cli_commands[] = {
          "Exit status 1 if anything failed or was wrong, or it was interrupted.\n",
          (CLI_HAS_ENDPOINT & ~CLI_HAS(PARALLEL)) | CLI_HAS(BUCKET) | CLI_HAS(PREFIX) | CLI_HAS(CONNECTIONS) |
                  CLI_HAS(SECONDS) | CLI_HAS(OBJECTS) | CLI_HAS(SIZE) | CLI_HAS(PART_SIZE) | CLI_HAS(RANGE_OF) |
-                 CLI_HAS(RATE) | CLI_HAS(VERIFY) | CLI_HAS(TRANSPORT) | CLI_HAS(JSON) | CLI_HAS(PROGRESS) | CLI_HAS(NO_PROGRESS),
+                 CLI_HAS(RATE) | CLI_HAS(VERIFY) | CLI_HAS(TRANSPORT) | CLI_HAS(JSON) | CLI_HAS(PROGRESS) |
+                 CLI_HAS(NO_PROGRESS),
          0, -1, cli_bench},
         {NULL, NULL, NULL, NULL, 0, 0, 0, NULL},
 };
