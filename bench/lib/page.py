@@ -177,12 +177,13 @@ def rdma_tables(results):
               at_once.format(of(f"{name}_at_once"))] for title, name, at_once in RDMA_SMALL]
     large = [[title, of(f"{name}_mib_s"), *(of(f"{name}_{whose}_s_gib", " s/GiB") for whose in ("cpu", "device", "client_cpu", "client_device")),
               of(f"gap_{name.removeprefix('get_')}", " %")] for title, name in RDMA_LARGE]
-    large.append(["reading the same bytes warm, and one CRC32C", of("reads_mib_s"), of("reads_cpu_s_gib", " s/GiB"), "-", "-", "-", "-"])
+    large.append(["as many bytes of a file written through the page cache, read by one thread alone, and one CRC32C", of("reads_mib_s"), of("reads_cpu_s_gib", " s/GiB"), "-", "-", "-", "-"])
     return "\n\n".join([
         RDMA_TEXT, f"Cached objects of 10 KiB, {of('objects')} of them, each way at its best:",
         table(["how", "op/s", "against single GETs", "server CPU", "the fake's device there", "at its best with"], small),
         "Objects of 16 MiB, in the page cache, each got as one piece. The send queue is empty when its loop knows of nothing posted, though a GET has had its first "
-        "WRITE and not its last: where the fake copies faster than a loop reads and checks, it has to be.",
+        "WRITE and not its last: where the fake copies faster than a loop reads and checks, it has to be. The last row is less than a server can come to: what a "
+        "store has in the page cache lies there in single pages, not in large folios, and the copies of the fake's devices slow others down.",
         table(["how", "MiB/s", "server CPU", "the fake's device there", "client CPU", "the fake's device there", "send queue empty"], large),
         f"Of {of('written_gib')} GiB written into clients' memory, {of('copied_bytes')} bytes were copied by the server first, and {of('bounced')} GETs by the "
         "client."])
