@@ -260,8 +260,9 @@ micro: bench-bin programs ## the engine by its own API, and ec/, without a netwo
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)
 	$(BENCH_RUN) --rounds 1 --only engine
-performance: ## docs/performance.md and its plots from the figures of make bench-full
-	python3 bench/compare.py --render $(BUILD_ROOT)/bench/full.json --out docs/performance.md
+FIGURES ?= $(BUILD_ROOT)/bench/bench.json
+performance: ## docs/performance.md and its plots from the figures of make bench; FIGURES=build/bench/full.json: of make bench-full
+	python3 bench/compare.py --render $(FIGURES) --out docs/performance.md
 C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0
 format: ## clang-format over all sources
 	$(C_FILES) | xargs -0 clang-format-14 -i

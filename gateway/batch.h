@@ -55,8 +55,8 @@ struct gw_batch {
         unsigned reads;    /* of those that are started, large ones */
         uint64_t estimate; /* of those that are OPENING, each */
         struct gw_batch_slot slot[GW_BATCH_AT_ONCE];
-        struct gw_batch_slots free, whole,
-                unread; /* without an order: those READY that need no waiting, as they came, and those not started */
+        /* Without an order. whole, unread: READY, and need no waiting, or have not been started; as they came */
+        struct gw_batch_slots free, whole, unread;
 
         /* being sent (op_batch.c) */
         struct gw_batch_slot *current;
