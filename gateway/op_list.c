@@ -284,7 +284,7 @@ static void listed(void *arg, int rv, const struct eng_list_entry *entries, unsi
 {
         struct gw_request *req = arg;
 
-        if (!gw_back(req))
+        if (!gw_request_told(req))
                 return;
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
@@ -326,6 +326,7 @@ static void run_list(struct gw_request *req, enum form form)
         params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){"", 0};
         params.after = bounded(list->after);
         params.max = (unsigned)list->max;
+        gw_request_ask(req);
         eng_list(req->loop->gw->store, &params, listed, req);
 }
 

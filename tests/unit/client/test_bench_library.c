@@ -5,6 +5,7 @@
 #include "tests/unit/client/fake_s3.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "cli/bench_library.h"
 #include "load_content.h"
@@ -14,11 +15,12 @@
 /* What is answered. MISSING: a key that is even is there. IN_SHORT: without a body, which comes at once. */
 enum wrong { NOTHING, BYTES, SHORTER, LONGER, MISSING, BUSY, REFUSED, REFUSED_IN_SHORT, NO_ANSWER };
 
+/* Set between runs, whose connections the endpoint's threads may still be closing. */
 static struct endpoint {
-        enum wrong wrong;
-        uint64_t size;
+        _Atomic enum wrong wrong;
+        _Atomic uint64_t size;
         char *pattern;
-        unsigned puts, wrong_puts, gets; /* wrong: other bytes than those of their key */
+        atomic_uint puts, wrong_puts, gets; /* wrong: other bytes than those of their key */
 } endpoint;
 
 static struct fake_s3 fake;
@@ -122,7 +124,7 @@ static void open_for(enum load_phase kind, uint64_t size, unsigned batch, uint64
 {
         struct bench_phase phase = {.kind = kind, .size = size, .range = 1000, .batch = batch, .connections = 3};
 
-        memset(&endpoint, 0, offsetof(struct endpoint, pattern));
+        endpoint.wrong = NOTHING;
         endpoint.size = size;
         endpoint.puts = endpoint.wrong_puts = endpoint.gets = 0;
         lines = moments = 0;
