@@ -123,14 +123,16 @@ struct piece {
 
 static int compare_recoded(struct s3_str a, struct s3_str b)
 {
-        struct recoder ra = {.query = true}, rb = {.query = true};
+        struct recoder ra = {.rest = a, .query = true}, rb = {.rest = b, .query = true};
         size_t same = 0;
         int ca, cb;
 
         while (same < a.len && same < b.len && a.data[same] == b.data[same] && s3_is(a.data[same], S3_CLASS_UNRESERVED))
                 same++;
-        ra.rest = (struct s3_str){a.data + same, a.len - same};
-        rb.rest = (struct s3_str){b.data + same, b.len - same};
+        if (same > 0) { /* a value may be absent */
+                ra.rest = (struct s3_str){a.data + same, a.len - same};
+                rb.rest = (struct s3_str){b.data + same, b.len - same};
+        }
         do {
                 ca = recode_next(&ra);
                 cb = recode_next(&rb);
