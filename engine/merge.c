@@ -147,15 +147,6 @@ struct eng_merge {
 };
 
 static int begin(struct eng_merge *merge);
-static void finish(struct eng_merge *merge, int rv, bool more);
-
-static void begin_or_finish(struct eng_merge *merge)
-{
-        int rv = begin(merge);
-
-        if (rv != 0)
-                finish(merge, rv, false);
-}
 
 static void drop_answers(struct eng_merge *merge)
 {
@@ -184,7 +175,11 @@ static void finish(struct eng_merge *merge, int rv, bool more)
 
 static void retry(struct lp_timer *timer)
 {
-        begin_or_finish((struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry)));
+        struct eng_merge *merge = (struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry));
+        int rv = begin(merge);
+
+        if (rv != 0)
+                finish(merge, rv, false);
 }
 
 /* All scans are back and one failed: again a little later, when the view may have changed. */
