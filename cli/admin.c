@@ -139,7 +139,8 @@ int cli_admin_info(struct cli_call *call)
 
 /* ---- verify -------------------------------------------------------------------------------------- */
 
-static bool show_verify(const json_t *report, bool quiet)
+/* Whether all is sound. json: the report is the one document on standard output; quiet: only what is bad. */
+static bool show_verify(const json_t *report, bool json, bool quiet)
 {
         static const struct {
                 const char *name, *text;
@@ -148,6 +149,7 @@ static bool show_verify(const json_t *report, bool quiet)
                 {"objects", "objects read", false},         {"shards", "shards read", false},
                 {"damaged_shards", "damaged shards", true}, {"repaired_shards", "of these repaired", false},
                 {"missing_shards", "missing shards", true}, {"unreadable_objects", "unreadable objects", true},
+                {"differing_names", "names that differed", true}, {"repaired_names", "of these made the same", false},
         };
         uint64_t ms = cli_json_number(report, "ended_ms") - cli_json_number(report, "started_ms");
         bool sound = true;
@@ -157,15 +159,17 @@ static bool show_verify(const json_t *report, bool quiet)
                 uint64_t number = cli_json_number(report, rows[i].name);
 
                 sound = sound && !(rows[i].bad && number > 0);
-                if (!quiet || (rows[i].bad && number > 0))
+                if (!json && (!quiet || (rows[i].bad && number > 0)))
                         printf("%-20s %llu\n", rows[i].text, (unsigned long long)number);
         }
+        if (json)
+                cli_json_print(report);
+        if (json || quiet)
+                return sound;
         cli_format_bytes(bytes, sizeof(bytes), cli_json_number(report, "bytes"));
-        if (!quiet)
-                cli_admin_show_digests(report);
-        if (!quiet)
-                printf("%-20s %s in %.1f s\n%s\n", "bytes read", bytes, (double)ms / 1000,
-                       sound ? "Everything is sound." : "DAMAGE was found.");
+        cli_admin_show_digests(report);
+        printf("%-20s %s in %.1f s\n%s\n", "bytes read", bytes, (double)ms / 1000,
+               sound ? "Everything is sound." : "DAMAGE was found.");
         return sound;
 }
 
@@ -219,9 +223,7 @@ int cli_admin_verify(struct cli_call *call)
                 status = wait_for_verify(call, &report);
         if (status != CLI_OK)
                 return status;
-        if (call->json)
-                cli_json_print(report);
-        if (!show_verify(report, call->quiet || call->json))
+        if (!show_verify(report, call->json, call->quiet))
                 status = CLI_FAILED;
         json_decref(report);
         return status;

@@ -188,8 +188,9 @@ static void show_running(const json_t *now, uint64_t seconds_left)
         cli_format_bytes(todo, sizeof(todo), cli_json_number(now, "todo_bytes"));
         cli_format_time(left, sizeof(left), (int64_t)seconds_left);
         if (!cli_json_true(now, "surveyed"))
-                printf("looking at all objects: %llu so far, %llu lack shards\n",
-                       (unsigned long long)cli_json_number(now, "looked_at"), (unsigned long long)cli_json_number(now, "below"));
+                printf("so far: %llu objects looked at, %llu lack shards, %llu were given theirs (%s)\n",
+                       (unsigned long long)cli_json_number(now, "looked_at"), (unsigned long long)cli_json_number(now, "below"),
+                       (unsigned long long)cli_json_number(now, "done_objects"), done);
         else
                 printf("healing objects that lack %llu shards: %llu of %llu objects, %s of %s%s%s\n",
                        (unsigned long long)cli_json_number(now, "level"), (unsigned long long)cli_json_number(now, "done_objects"),
@@ -232,6 +233,10 @@ int cli_admin_heal_status(struct cli_call *call)
                 if (cli_json_number(now, "waiting_parts") > 0)
                         printf("%llu parts of unfinished uploads lack shards: they get them when completed\n",
                                (unsigned long long)cli_json_number(now, "waiting_parts"));
+                if (cli_json_number(now, "differing_names") > 0)
+                        printf("members had %llu names differently since the start: %llu were made equal\n",
+                               (unsigned long long)cli_json_number(now, "differing_names"),
+                               (unsigned long long)cli_json_number(now, "repaired_names"));
                 show_last(json_object_get(answer, "last"));
         }
         json_decref(answer);
@@ -272,6 +277,44 @@ static bool is_sound(const json_t *report)
                cli_json_number(report, "unreadable_objects") == 0;
 }
 
+static void show_drive_scrub(const json_t *drive)
+{
+        uint64_t unrepaired = cli_json_number(drive, "unrepaired_shards");
+        char done[24], total[24], when[32];
+
+        cli_format_bytes(done, sizeof(done), cli_json_number(drive, "bytes"));
+        cli_format_bytes(total, sizeof(total), cli_json_number(drive, "total_bytes"));
+        printf("  %s: ", cli_json_text(drive, "path"));
+        if (cli_json_true(drive, "running"))
+                printf("%s of %s read%s", done, total, cli_json_true(drive, "late") ? ", late" : "");
+        else
+                printf("at rest");
+        if (cli_json_number(drive, "last_ended_ms") > 0) {
+                cli_format_when(when, sizeof(when), (int64_t)cli_json_number(drive, "last_ended_ms") / 1000);
+                printf("; last round ended %s, %llu shards damaged", when,
+                       (unsigned long long)cli_json_number(drive, "last_damaged_shards"));
+        }
+        if (unrepaired > 0)
+                printf("; %llu damaged shards not repaired yet", (unsigned long long)unrepaired);
+        printf("\n");
+}
+
+static bool show_drive_scrubs(const json_t *drives, bool quiet)
+{
+        const json_t *drive;
+        bool sound = true;
+        size_t i;
+
+        json_array_foreach (drives, i, drive) {
+                sound &= cli_json_number(drive, "unrepaired_shards") == 0;
+                if (!quiet && i == 0)
+                        printf("data of drives:\n");
+                if (!quiet)
+                        show_drive_scrub(drive);
+        }
+        return sound;
+}
+
 int cli_admin_scrub_status(struct cli_call *call)
 {
         json_t *answer, *now, *last;
@@ -284,6 +327,8 @@ int cli_admin_scrub_status(struct cli_call *call)
         last = json_object_get(answer, "last");
         if (!is_sound(last))
                 status = CLI_FAILED;
+        if (!show_drive_scrubs(json_object_get(answer, "data"), call->json))
+                status = CLI_FAILED;
         if (call->json) {
                 cli_json_print(answer);
                 json_decref(answer);
@@ -291,14 +336,14 @@ int cli_admin_scrub_status(struct cli_call *call)
         }
         if (cli_json_number(now, "started_ms") > 0) {
                 cli_format_when(when, sizeof(when), (int64_t)cli_json_number(now, "started_ms") / 1000);
-                printf("%s, begun %s\n", cli_json_true(now, "running") ? "under way" : "halted, goes on soon", when);
+                printf("names: %s, begun %s\n", cli_json_true(now, "running") ? "under way" : "halted, goes on soon", when);
                 show_counts(now);
         } else {
-                printf("at rest\n");
+                printf("names: at rest\n");
         }
         if (cli_json_number(last, "ended_ms") > 0) {
                 cli_format_when(when, sizeof(when), (int64_t)cli_json_number(last, "ended_ms") / 1000);
-                printf("the last one ended %s\n", when);
+                printf("the last walk ended %s\n", when);
                 show_counts(last);
         }
         json_decref(answer);

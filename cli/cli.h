@@ -168,6 +168,7 @@ int cli_admin_start(struct cli_call *call);
 int cli_admin_heal_status(struct cli_call *call);
 int cli_admin_scrub_status(struct cli_call *call);
 int cli_admin_scrub_start(struct cli_call *call);
+int cli_admin_support_bundle(struct cli_call *call);
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_doctor(struct cli_call *call);

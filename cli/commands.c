@@ -75,6 +75,12 @@ const struct cli_command cli_commands[] = {
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_scrub_status},
         {"admin scrub start", "", "begin a scrub now", "Where one was halted it goes on.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 0, 0, cli_admin_scrub_start},
+        {"admin support-bundle", "[FILE]", "collect what helps to find out what ails a daemon",
+         "Writes one .tar.gz: settings, the daemon's last messages, health, drives, heal, scrub and\n"
+         "verification, metrics, versions. It has no secrets, no data and no names of objects; messages and\n"
+         "settings may name folders, addresses and buckets: look at it before you give it away. FILE must not\n"
+         "be there yet. Exit status 1 if a part could not be had; contents.json says which.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 0, 1, cli_admin_support_bundle},
         {"admin uploads ls", "s3://BUCKET[/PREFIX]", "list unfinished multipart uploads", "",
          CLI_HAS_ENDPOINT | CLI_HAS(OLDER), 1, 1, cli_admin_uploads_ls},
         {"admin uploads abort", "s3://BUCKET/KEY UPLOAD-ID | -r s3://BUCKET[/PREFIX]",

@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
+#define NONCE_BYTES 16u
 #define HASH_BLOCK (1u << 20)
 #define SMALL_BODY (256u << 10) /* sent without asking for 100 Continue first */
 #define HASH_HERE  (64u << 10)  /* a body that a loop hashes by the way */
@@ -83,7 +85,7 @@ static bool body_is_signed(const struct mr_client *client, const struct mr_reque
 
         if (request->session != NULL)
                 return false;
-        if (request->signed_body)
+        if (request->signed_body || request->admin_path != NULL)
                 return true;
         if (client->settings.sign_body == MR_SIGN_AUTO)
                 return !tls;
@@ -250,11 +252,21 @@ static int sign(const struct mr_client *client, const struct signing *signing, c
         return rv < 0 ? rv : add_line(out, "Authorization", authorization);
 }
 
+/* Makes each admin call one of its own, which the daemon takes once. */
+static void make_nonce(char out[2 * NONCE_BYTES + 1])
+{
+        uint8_t bytes[NONCE_BYTES];
+
+        if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+                abort(); /* the kernel has none, which does not happen after it has started */
+        s3_hex_encode(bytes, sizeof(bytes), out);
+}
+
 static int build_headers(const struct mr_client *client, const struct mr_request *request,
                          const struct signing *signing, struct mr_composed *out)
 {
-        struct s3_header headers[MR_HEADERS_MAX + 6];
-        char date[S3_DATE_AMZ_SIZE], sum[S3_CHECKSUM_TEXT];
+        struct s3_header headers[MR_HEADERS_MAX + 7];
+        char date[S3_DATE_AMZ_SIZE], sum[S3_CHECKSUM_TEXT], nonce[2 * NONCE_BYTES + 1];
         size_t count = 0;
         int rv = 0;
 
@@ -267,6 +279,10 @@ static int build_headers(const struct mr_client *client, const struct mr_request
                 ADD("x-amz-content-sha256", request->payload);
                 if (signing->token != NULL)
                         ADD("x-amz-security-token", signing->token);
+                if (request->admin_path != NULL) {
+                        make_nonce(nonce);
+                        ADD("x-millrace-nonce", nonce);
+                }
         }
         if (request->has_checksum) {
                 s3_checksum_format(request->checksum, request->sum, 0, sum);

@@ -37,6 +37,18 @@ void mr_response_free(struct mr_response *response)
         memset(response, 0, sizeof(*response));
 }
 
+/* Metadata beyond ASCII comes as words of RFC 2047; programs want what was stored. */
+static void decode_metadata(const struct mr_header *header)
+{
+        ssize_t n;
+
+        if (strncmp(header->name, "x-amz-meta-", 11) != 0)
+                return;
+        n = s3_words_decode(s3_str_of(header->value), header->value);
+        if (n >= 0)
+                header->value[n] = '\0';
+}
+
 static int add_header(struct mr_response *response, struct s3_str name, struct s3_str value)
 {
         struct mr_header *header = &response->header[response->header_count];
@@ -52,6 +64,7 @@ static int add_header(struct mr_response *response, struct s3_str name, struct s
         }
         for (char *c = header->name; *c != '\0'; c++)
                 *c = (char)tolower((unsigned char)*c);
+        decode_metadata(header);
         response->header_count++;
         return 0;
 }

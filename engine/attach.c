@@ -17,6 +17,7 @@
 
 #define LOOK_NS (5ull * 1000 * 1000 * 1000)
 #define RETRY_NS (200ull * 1000 * 1000)
+#define CLOSE_WAIT_S 5u /* for the thread, when the store is closed */
 #define RETRIES 50u /* until what was open must have let go */
 
 enum attach_step { STEP_LET_GO, STEP_OPEN, STEP_HAND };
@@ -270,7 +271,12 @@ static void hand_over(struct eng_attach *a)
                 new_slot(a);
         } else if (a->replace) {
                 c->filling |= eng_bit(a->slot);
+                c->lost_writes &= ~eng_bit(a->slot);
+                c->lost &= ~eng_bit(a->slot);
                 c->given_up &= ~eng_bit(a->slot);
+        } else if (from->log_lost && store->m > 0) { /* its frames may be gone, too: as lost.c has it at a start */
+                c->filling |= eng_bit(a->slot);
+                c->lost_writes |= eng_bit(a->slot);
         }
         pthread_mutex_lock(&store->health_lock);
         memcpy(m->id, from->identity.drive_id, FMT_ID);
@@ -462,8 +468,12 @@ static const char *refusal(const struct eng_store *store, const struct request *
         if (!q->replace && (c->given_up & eng_bit(q->slot)))
                 return "the drive in that slot was given up: only an emptied folder can take its place (drive replace)";
         *rv = -EROFS;
+        if (!c->view.writable && !c->read_only)
+                return "too few drives are in for a new epoch: restart, with a drive that failed if it can be had; else give it up then "
+                       "(millrace admin start --force-without SLOTS) and replace it";
         if (!c->view.writable)
-                return "too few drives are in for a new epoch: bring one of those back that were in last, and restart";
+                return "too few drives are in for a new epoch: bring one back that was in last, and restart; if it is gone for good: "
+                       "millrace admin start --force-without SLOTS, then replace it";
         *rv = -EBUSY;
         if (c->attach != NULL || c->join != NULL)
                 return "another drive is on its way in";
@@ -594,12 +604,78 @@ static struct eng_attach *new_look(struct eng_store *store, eng_mask wanted)
                 if ((wanted & eng_bit(i)) && store->members[i].path[0] != 0)
                         memcpy(a->paths[a->path_count++], store->members[i].path, ENG_PATH_MAX);
         for (i = 0; i < o->drive_count; i++)
-                if (!in_use(store, o->drives[i]))
+                if (!store->hangs[i] && !in_use(store, o->drives[i]))
                         snprintf(a->paths[a->path_count++], ENG_PATH_MAX, "%s", o->drives[i]);
         return a;
 }
 
+/* One that was being opened when the start went on without it (recover.c): its slot is still its own. */
+static bool is_awaited(const struct eng_store *store, const struct eng_member *m)
+{
+        const struct eng_coord *c = store->coord;
+        unsigned slot = m->identity.slot;
+
+        return slot < store->drive_count && memcmp(store->members[slot].id, m->identity.drive_id, FMT_ID) == 0 &&
+               ((c->view.in | c->view.joining | c->given_up | c->shape.gone) & eng_bit(slot)) == 0 && store->members[slot].drive == NULL;
+}
+
+static bool hand_late(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        struct eng_attach *a;
+
+        if (c->attach != NULL || c->phase != ENG_PHASE_OPEN || !c->view.writable || !settled(store))
+                return false;
+        a = new_attach(store, 1);
+        if (a == NULL)
+                return false;
+        do
+                a->member = eng_recover_take_late(store);
+        while (a->member != NULL && !is_awaited(store, a->member)); /* another has taken its place: it is closed with the store */
+        if (a->member == NULL) {
+                free_attach(a);
+                return false;
+        }
+        a->slot = a->member->identity.slot;
+        a->wanted = eng_bit(a->slot);
+        a->result = 0;
+        a->msg.run = opened;
+        c->attach = a;
+        lp_timer_stop(store->loops[0].loop, &c->attach_timer);
+        opened(&a->msg);
+        return true;
+}
+
+void eng_attach_late(struct eng_store *store)
+{
+        if (!store->coord->stopping)
+                hand_late(store); /* what cannot be handed over now is looked at with the missing ones */
+}
+
 static void look(struct lp_timer *timer);
+
+/*
+ * A drive whose index is damaged answers for what it can still read. It is taken out, one at a time and only while all others are in, to come
+ * back with an index that is built anew from its log, as any drive that was away.
+ */
+static void rest_damaged(struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+        eng_mask in = c->view.in;
+        unsigned i;
+
+        if (c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->join != NULL || (in & ~c->view.up) != 0)
+                return;
+        for (i = 0; i < store->drive_count; i++) {
+                const struct eng_member *m = &store->members[i];
+
+                if (!(in & eng_bit(i)) || m->local == NULL || !eng_local_index_damaged(m->local) ||
+                    !eng_could_form(store, in & ~eng_bit(i), in))
+                        continue;
+                eng_drive_failed(store, i, m->drive, "its index is damaged, and is built anew");
+                return;
+        }
+}
 
 void eng_attach_start(struct eng_store *store)
 {
@@ -619,7 +695,10 @@ static void look(struct lp_timer *timer)
 
         if (c->stopping || c->attach != NULL)
                 return;
+        if (hand_late(store))
+                return;
         eng_attach_start(store);
+        rest_damaged(store);
         if (wanted == 0 || c->phase != ENG_PHASE_OPEN || !c->view.writable || !settled(store) ||
             store->unplaced_count == ENG_DRIVES_MAX + ENG_ATTACH_MAX)
                 return;
@@ -634,10 +713,10 @@ void eng_attach_stop(struct eng_store *store)
 {
         struct eng_attach *a = store->coord->attach;
 
-        if (a != NULL && a->running)
-                pthread_join(a->thread, NULL);
-        if (a != NULL)
-                a->running = false;
+        if (a == NULL || !a->running)
+                return;
+        a->running = !eng_thread_ends(a->thread, store->left_behind ? 0 : CLOSE_WAIT_S);
+        store->left_behind |= a->running;
 }
 
 void eng_attach_free(struct eng_store *store)
@@ -645,7 +724,6 @@ void eng_attach_free(struct eng_store *store)
         struct eng_attach *a = store->coord->attach;
 
         store->coord->attach = NULL;
-        if (a == NULL)
-                return;
-        free_attach(a);
+        if (a != NULL && !a->running)
+                free_attach(a);
 }

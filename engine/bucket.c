@@ -2,7 +2,12 @@
  * bucket.c - buckets: the configuration that every loop has a copy of.
  *
  * Creating and deleting are done by the coordinator, one after the other: a record in the CONFIG PG (on every drive), then every loop's copy, then the
- * answer. Deleting goes open -> closing (every primary refuses changes) -> found empty -> gone, or back to open.
+ * answer.
+ *
+ * Deleting looks first, beside all else: a bucket that holds an object is left alone. Then, in its turn: open -> closing (changes wait at their
+ * primaries, a bounded number of them; beyond: -EAGAIN) -> those under way have ended -> found empty -> gone, or back to open. What waited
+ * is then refused (-EIDRM), or goes on. The id of a bucket is never used again, so what unfinished uploads have left under it is nobody's:
+ * the record that deletes the bucket names it as dead, and bucket_drop.c drops them afterwards, over restarts.
  */
 #include "engine/store.h"
 #include "engine/txn_util.h"
@@ -13,6 +18,7 @@
 
 #define REQUESTS_MAX 256u              /* waiting; beyond: -EAGAIN */
 #define DRAIN_NS (5ull * 1000 * 1000)
+#define DRAIN_ROUNDS 1000u             /* 5 s, or more; then the bucket is opened again: -EAGAIN */
 #define BUCKETS_MAX 10000u
 
 /* ---- a loop's copy --------------------------------------------------------------------------------------- */
@@ -50,7 +56,7 @@ static struct eng_config_bucket *find(const struct eng_loop *el, struct eng_str 
         return el->buckets[i];
 }
 
-const struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id)
+struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id)
 {
         struct eng_config_bucket *b;
 
@@ -78,6 +84,7 @@ static int add(struct eng_loop *el, const struct eng_bucket *bucket)
                 el->bucket_cap = cap;
         }
         b->bucket = *bucket;
+        TAILQ_INIT(&b->parked);
         memmove(el->buckets + i + 1, el->buckets + i, (el->bucket_count - i) * sizeof(el->buckets[0]));
         el->buckets[i] = b;
         el->bucket_count++;
@@ -98,7 +105,18 @@ static void drop(struct eng_loop *el, uint64_t id)
                 ;
         memmove(el->buckets + i, el->buckets + i + 1, (el->bucket_count - i - 1) * sizeof(el->buckets[0]));
         el->bucket_count--;
+        eng_txn_unpark(b);
         free(b);
+}
+
+void eng_config_stop(struct eng_loop *el)
+{
+        unsigned i;
+
+        for (i = 0; i < el->bucket_count; i++) {
+                el->buckets[i]->closing = false;
+                eng_txn_unpark(el->buckets[i]);
+        }
 }
 
 void eng_config_free(struct eng_loop *el)
@@ -151,8 +169,7 @@ static struct eng_buf *bucket_value(uint32_t pg, const struct eng_bucket *bucket
         return eng_value_new(&spec);
 }
 
-static int decode_bucket(const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len,
-                         struct eng_bucket *out)
+int eng_bucket_decode(const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len, struct eng_bucket *out)
 {
         struct fmt_value v;
 
@@ -187,6 +204,7 @@ struct request {
         int add_result;                /* written by loops in a cast, ENOMEM only */
         atomic_uint busy;              /* changes of the bucket still in flight, summed by a cast */
         struct lp_timer drain;
+        unsigned rounds;               /* of draining */
         int result;
         eng_done done;
         void *arg;
@@ -196,14 +214,7 @@ STAILQ_HEAD(request_list, request);
 /* owner: coordinator */
 struct config {
         struct request_list queue;     /* the head is being done */
-        unsigned count;
-        struct eng_op scan;
-        struct eng_name from, to;
-        eng_mask tried;
-        struct eng_bucket *loaded;
-        unsigned loaded_count;
-        void (*done)(struct eng_store *store, int rv);
-        struct eng_store *store;
+        unsigned count;                /* of requests, those that look first included */
 };
 
 static struct config *config_of(struct eng_store *store)
@@ -324,8 +335,6 @@ static void begin_create(struct request *req)
 
 /* ---- delete ------------------------------------------------------------------------------------------------------------- */
 
-static void look_for_uploads(struct request *req);
-
 static bool set_closing(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct request *req = arg;
@@ -334,6 +343,8 @@ static bool set_closing(struct eng_loop *el, void *arg, struct lp_msg *ack)
         HASH_FIND(hh, el->buckets_by_id, &req->bucket.id, sizeof(req->bucket.id), b);
         if (b != NULL)
                 b->closing = req->closing;
+        if (b != NULL && !b->closing)
+                eng_txn_unpark(b);
         return true;
 }
 
@@ -360,63 +371,54 @@ static bool drop_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
+static void dropped(struct eng_store *store, void *arg)
+{
+        finish(arg, 0);
+        eng_drop_consider(store);
+}
+
 static void delete_recorded(struct eng_txn *txn)
 {
         struct request *req = request_of(txn);
 
         if (txn->result != 0)
                 back_to_open(req, txn->result);
-        else if (eng_cast(req->store, drop_everywhere, added, req) != 0)
+        else if (eng_cast(req->store, drop_everywhere, dropped, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
 
+/* One record: the bucket is gone, and what is left under its id is nobody's. */
 static void delete_prepare(struct eng_txn *txn)
 {
-        int rv;
+        const struct request *req = request_of(txn);
+        struct eng_buf *value = bucket_value(txn->pg, &req->bucket);
+        struct eng_name dead;
+        int rv = value == NULL ? -ENOMEM : 0;
 
-        eng_name_bucket(&txn->name, request_of(txn)->bucket.name);
-        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0));
-        if (rv != 0) {
-                eng_txn_finish(txn, rv);
-                return;
+        eng_name_bucket(&txn->name, req->bucket.name);
+        eng_name_dead_bucket(&dead, req->bucket.name, req->bucket.id);
+        if (rv == 0)
+                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0) + eng_body_need(dead.len, value->len, 0));
+        if (rv == 0) {
+                eng_body_delete(&txn->body, &txn->name);
+                eng_body_put(&txn->body, &dead, value, eng_txn_take_seq(txn), NULL, 0);
         }
-        eng_txn_take_seq(txn);
-        eng_body_delete(&txn->body, &txn->name);
-        eng_txn_append(txn);
-}
-
-static void upload_aborted(void *arg, int rv)
-{
-        struct request *req = arg;
-
-        if (rv != 0 && rv != -ENOENT)
-                back_to_open(req, rv);
+        eng_buf_unref(value);
+        if (rv == 0)
+                eng_txn_append(txn);
         else
-                look_for_uploads(req);
+                eng_txn_finish(txn, rv);
 }
 
-/* As AWS does: unfinished uploads do not keep a bucket; they end with it. */
-static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more)
-{
-        struct request *req = arg;
-
-        if (rv != 0)
-                back_to_open(req, rv);
-        else if (count > 0)
-                eng_upload_abort_closing(req->store, req->bucket.id, entries[0].key, entries[0].upload_id, upload_aborted,
-                                         req);
-        else
-                start_txn(req, delete_prepare, delete_recorded);
-}
-
-static void look_for_uploads(struct request *req)
+static void list_objects(struct request *req, eng_list_done listed)
 {
         struct eng_list_params p = {.bucket = req->bucket.id, .max = 1};
 
         p.prefix.data = p.delimiter.data = p.after.data = "";
-        eng_upload_list(req->store, &p, NULL, uploads_listed, req);
+        eng_list(req->store, &p, listed, req);
 }
 
+/* As AWS does: unfinished uploads do not keep a bucket; they end with it. */
 static void objects_listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
 {
         struct request *req = arg;
@@ -426,7 +428,7 @@ static void objects_listed(void *arg, int rv, const struct eng_list_entry *entri
         else if (count > 0)
                 back_to_open(req, -EBUSY);
         else
-                look_for_uploads(req);
+                start_txn(req, delete_prepare, delete_recorded);
 }
 
 static bool count_changes(struct eng_loop *el, void *arg, struct lp_msg *ack)
@@ -445,12 +447,11 @@ static bool count_changes(struct eng_loop *el, void *arg, struct lp_msg *ack)
 static void counted(struct eng_store *store, void *arg)
 {
         struct request *req = arg;
-        struct eng_list_params p = {.bucket = req->bucket.id, .max = 1};
 
-        if (atomic_load(&req->busy) > 0 && lp_timer_start(store->loops[0].loop, &req->drain, DRAIN_NS) == 0)
-                return;
-        p.prefix.data = p.delimiter.data = p.after.data = "";
-        eng_list(store, &p, objects_listed, req);
+        if (atomic_load(&req->busy) == 0)
+                list_objects(req, objects_listed);
+        else if (++req->rounds > DRAIN_ROUNDS || lp_timer_start(store->loops[0].loop, &req->drain, DRAIN_NS) != 0)
+                back_to_open(req, -EAGAIN);
 }
 
 /* Changes admitted before the bucket closed are let finish. */
@@ -497,6 +498,46 @@ static void begin(struct request *req)
                 begin_delete(req);
 }
 
+static void line_up(struct request *req)
+{
+        struct config *config = config_of(req->store);
+        bool first = STAILQ_EMPTY(&config->queue);
+
+        STAILQ_INSERT_TAIL(&config->queue, req, link);
+        if (first)
+                begin(req);
+}
+
+static void refuse(struct request *req, int rv)
+{
+        config_of(req->store)->count--;
+        reply(req, rv);
+}
+
+static void looked(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
+{
+        struct request *req = arg;
+
+        if (rv != 0 || count > 0)
+                refuse(req, rv != 0 ? rv : -EBUSY);
+        else
+                line_up(req);
+}
+
+/* Nobody's change waits for a bucket that is in use, and no change of other buckets for this look. */
+static void look_first(struct request *req)
+{
+        const struct eng_config_bucket *b =
+                find(&req->store->loops[0], (struct eng_str){req->bucket.name, strlen(req->bucket.name)});
+
+        if (b == NULL) {
+                refuse(req, -ENOENT);
+                return;
+        }
+        req->bucket = b->bucket;
+        list_objects(req, looked);
+}
+
 static void arrive(struct lp_msg *msg)
 {
         struct request *req = (struct request *)msg;
@@ -506,9 +547,11 @@ static void arrive(struct lp_msg *msg)
                 reply(req, req->store->coord->phase != ENG_PHASE_OPEN ? -EHOSTDOWN : -EAGAIN);
                 return;
         }
-        STAILQ_INSERT_TAIL(&config->queue, req, link);
-        if (config->count++ == 0)
-                begin(req);
+        config->count++;
+        if (req->kind == DELETE)
+                look_first(req);
+        else
+                line_up(req);
 }
 
 static void send(struct eng_store *store, enum request_kind kind, struct eng_str name, const void *attrs, size_t attrs_len,
@@ -549,108 +592,21 @@ void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done do
 
 /* ---- loading ---------------------------------------------------------------------------------------------------------------- */
 
-static void load_page(struct config *config);
-
-static bool add_loaded(struct eng_loop *el, void *arg, struct lp_msg *ack)
+int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket)
 {
-        const struct config *config = arg;
-        unsigned i;
-
-        for (i = 0; i < config->loaded_count; i++)
-                if (eng_bucket_by_id(el, config->loaded[i].id) == NULL && add(el, &config->loaded[i]) != 0)
-                        abort(); /* nothing is served yet; a restart tries again */
-        return true;
+        return eng_bucket_by_id(el, bucket->id) != NULL ? 0 : add(el, bucket);
 }
 
-static void loaded(struct eng_store *store, void *arg)
-{
-        struct config *config = arg;
-
-        free(config->loaded);
-        config->loaded = NULL;
-        config->loaded_count = 0;
-        config->done(store, 0);
-}
-
-static int take_page(struct config *config, const struct eng_op *op)
-{
-        struct eng_bucket *grown =
-                realloc(config->loaded, (config->loaded_count + op->scan.count + 1) * sizeof(config->loaded[0]));
-        const uint8_t *p = op->scan.entries == NULL ? NULL : op->scan.entries->data;
-        uint32_t i;
-        int rv = grown == NULL ? -ENOMEM : 0;
-
-        if (grown != NULL)
-                config->loaded = grown;
-        for (i = 0; rv == 0 && i < op->scan.count; i++) {
-                const struct eng_scan_entry *e = (const struct eng_scan_entry *)p;
-                const uint8_t *name = (const uint8_t *)(e + 1);
-
-                rv = decode_bucket(name, e->name_len, name + e->name_len, e->value_len,
-                                   &config->loaded[config->loaded_count]);
-                config->loaded_count += rv == 0;
-                config->from.len = e->name_len;
-                memcpy(config->from.data, name, e->name_len);
-                p += e->size;
-        }
-        return rv;
-}
-
-static void page_scanned(struct eng_op *op)
-{
-        struct config *config = (struct config *)((char *)op - offsetof(struct config, scan));
-        int rv = op->result;
-
-        if (rv == 0)
-                rv = take_page(config, op);
-        if (op->result == 0)
-                eng_buf_unref(op->scan.entries);
-        if (rv != 0) {
-                config->done(config->store, rv);
-        } else if (op->scan.more) {
-                load_page(config);
-        } else if (eng_cast(config->store, add_loaded, loaded, config) != 0) {
-                config->done(config->store, -ENOMEM);
-        }
-}
-
-static void load_page(struct config *config)
-{
-        struct eng_store *store = config->store;
-        struct eng_op *op = &config->scan;
-        unsigned slot = (unsigned)__builtin_ctzll(store->coord->view.up);
-
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_SCAN;
-        op->flags = ENG_OP_WANT_ATTRS;
-        op->epoch = store->coord->view.epoch;
-        op->done = page_scanned;
-        op->scan.from = config->from.data;
-        op->scan.from_len = config->from.len;
-        op->scan.after = true;
-        op->scan.to = config->to.data;
-        op->scan.to_len = config->to.len;
-        op->scan.max = 1000;
-        eng_drive_submit(store->members[slot].drive, op);
-}
-
-void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *store, int rv))
+int eng_config_begin(struct eng_store *store)
 {
         struct config *config = config_of(store);
 
-        if (config == NULL) {
-                config = calloc(1, sizeof(*config));
-                if (config == NULL) {
-                        done(store, -ENOMEM);
-                        return;
-                }
-                STAILQ_INIT(&config->queue);
-                config->store = store;
-                store->coord->config = config;
-        }
-        config->done = done;
-        eng_name_bucket(&config->from, "");
-        config->to = config->from;
-        eng_name_successor(&config->to);
-        load_page(config);
+        if (config != NULL)
+                return 0;
+        config = calloc(1, sizeof(*config));
+        if (config == NULL)
+                return -ENOMEM;
+        STAILQ_INIT(&config->queue);
+        store->coord->config = config;
+        return 0;
 }

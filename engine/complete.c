@@ -69,6 +69,7 @@ static int build(struct complete_txn *c)
         struct eng_txn *txn = &c->txn;
         struct eng_name upload;
         uint8_t(*ids)[FMT_ID] = malloc((size_t)c->count * FMT_ID);
+        size_t need;
         unsigned i;
         int rv = -ENOMEM;
 
@@ -82,8 +83,8 @@ static int build(struct complete_txn *c)
         c->value = object_value(c);
         if (c->value == NULL)
                 goto out;
-        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, c->value->len, 0) +
-                                                eng_body_need(upload.len, (size_t)c->count * FMT_ID, 0));
+        need = eng_body_need(txn->name.len, c->value->len, 0) + eng_body_need(upload.len, (size_t)c->count * FMT_ID, 0);
+        rv = need > FMT_BODY_MAX ? -E2BIG : eng_body_begin(&txn->body, need);
         if (rv != 0)
                 goto out;
         eng_body_put(&txn->body, &txn->name, c->value, eng_txn_take_seq(txn), NULL, 0);
@@ -111,10 +112,13 @@ static int keep_part(struct complete_txn *c, const uint8_t *encoded, size_t len)
 {
         if (c->encoded_len + len > c->encoded_cap) {
                 size_t cap = (c->encoded_cap + len) * 2;
-                uint8_t *grown = cap > 2 * (size_t)FMT_BODY_MAX ? NULL : realloc(c->encoded, cap);
+                uint8_t *grown;
 
+                if (cap > 2 * (size_t)FMT_BODY_MAX)
+                        return -E2BIG;
+                grown = realloc(c->encoded, cap);
                 if (grown == NULL)
-                        return cap > 2 * (size_t)FMT_BODY_MAX ? -EINVAL : -ENOMEM;
+                        return -ENOMEM;
                 c->encoded = grown;
                 c->encoded_cap = cap;
         }
@@ -148,7 +152,7 @@ static int take_part(struct complete_txn *c, const struct eng_scan_entry *e)
                 return -EIO;
         c->size += v->size;
         c->taken++;
-        return keep_part(c, value + sizeof(head) + head.attrs_len, e->value_len - sizeof(head) - head.attrs_len);
+        return keep_part(c, value + eng_value_parts_at(&head), e->value_len - eng_value_parts_at(&head));
 }
 
 static void parts_scanned(struct eng_op *op)
@@ -229,13 +233,29 @@ static void object_checked(struct eng_txn *txn, int rv)
         scan_parts(c);
 }
 
-/* The upload is gone: the answer is the same as before if the object was made by it. */
+/* 0: the object was made of these very parts. */
+static int made_of(const struct complete_txn *c, const struct eng_buf *value)
+{
+        struct eng_part part;
+        size_t pos = 0;
+        unsigned i;
+
+        for (i = 0; eng_value_next_part(value->data, value->len, &pos, &part) == 1; i++)
+                if (i == c->count || part.head.number != c->parts[i].number ||
+                    memcmp(part.head.id, c->parts[i].id, FMT_ID) != 0)
+                        return -EINVAL;
+        return i == c->count ? 0 : -EINVAL;
+}
+
+/* The upload is gone: the answer is the same as before if the object was made by it, of the same parts. */
 static void repeated(struct eng_txn *txn, int rv)
 {
         struct complete_txn *c = (struct complete_txn *)txn;
 
         if (rv == 0 && memcmp(eng_value_head(txn->old->data)->upload_id, c->upload_id, FMT_ID) != 0)
                 rv = -ENOENT;
+        if (rv == 0)
+                rv = made_of(c, txn->old);
         if (rv == 0)
                 c->value = eng_buf_ref(txn->old);
         eng_txn_finish(txn, rv);

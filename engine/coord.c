@@ -22,6 +22,7 @@ static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
         const struct eng_shape *shape = &c->next_shape;
 
         return (uint8_t)((c->filling & drive ? FMT_EPOCH_FILLING : 0) | (c->given_up & drive ? FMT_EPOCH_GIVEN_UP : 0) |
+                         (c->filling & c->lost_writes & drive ? FMT_EPOCH_LOST_WRITES : 0) |
                          (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
                          (shape->leaving & drive ? FMT_EPOCH_LEAVING : 0) | (shape->gone & drive ? FMT_EPOCH_GONE : 0) |
                          (shape->shedding & drive ? FMT_EPOCH_SHEDDING : 0));
@@ -37,8 +38,10 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                 .k = (uint8_t)store->k,
                 .m = (uint8_t)store->m,
         };
+        struct fmt_epoch_tail tail = {.size = sizeof(tail), .in_force = store->coord->in_force};
         const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
-        struct eng_buf *buf = eng_buf_new(FMT_EPOCH_MAX(store->drive_count));
+        const size_t placed = FMT_EPOCH_PLACED(store->drive_count);
+        struct eng_buf *buf = eng_buf_new(placed + sizeof(tail));
         unsigned i;
 
         if (buf == NULL)
@@ -46,6 +49,8 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
         memcpy(epoch.id, id, FMT_ID);
         memcpy(epoch.parent, parent, FMT_ID);
         memcpy(buf->data, &epoch, sizeof(epoch));
+        memcpy(tail.in_force_id, store->coord->in_force_id, FMT_ID);
+        memcpy(buf->data + placed, &tail, sizeof(tail));
         for (i = 0; i < store->drive_count; i++) {
                 struct fmt_epoch_drive d = {.in = FMT_EPOCH_OUT};
 
@@ -213,8 +218,11 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch++;
+        c->in_force = c->view.epoch;
+        memcpy(c->in_force_id, c->epoch_id, FMT_ID);
         c->base = c->view.in;
         c->view.in = c->next_in;
+        c->lost &= ~c->next_in;
         take_shape(c);
         c->view.joining = c->next_joining;
         c->view.up |= c->next_joining & c->present;
@@ -375,6 +383,9 @@ void eng_coord_open(struct eng_store *store)
         eng_heal_consider(store);
         eng_attach_start(store);
         eng_scrub_begin(store);
+        eng_scrub_drives_begin(store);
+        eng_drop_consider(store);
+        eng_config_repair(store);
 }
 
 /* ---- health ---------------------------------------------------------------------------------------------------------- */
@@ -399,10 +410,8 @@ static void hex(char *out, const uint8_t id[FMT_ID])
 
 static bool is_full(const struct eng_store *store, const struct eng_drive_info *info)
 {
-        uint64_t reserve = store->options.full_reserve_bytes, share = info->total_bytes / 20;
+        uint64_t reserve = eng_reserve_size(store->options.full_reserve_bytes, info->total_bytes);
 
-        if (reserve == 0)
-                reserve = share < (1ull << 30) ? share : 1ull << 30;
         return info->starved || (info->total_bytes != 0 && info->free_bytes < reserve);
 }
 
@@ -413,6 +422,7 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
         memset(out, 0, sizeof(*out));
         if (m->local != NULL)
                 eng_local_info(m->local, out);
+        out->scrub = store->scrub_progress[slot];
         out->state = m->state;
         out->adding = ((store->coord->shape.adding | store->coord->wish.adding) & eng_bit(slot)) != 0;
         out->shedding = (store->coord->shape.shedding & eng_bit(slot)) != 0;
@@ -423,17 +433,30 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
         snprintf(out->reason, sizeof(out->reason), "%s", m->reason);
 }
 
+/* Of a drive in use: changes of its groups wait for another that is out. */
+static bool stalls(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (store->members[i].state == ENG_DRIVE_IN && store->members[i].drive != NULL && eng_drive_stalled(store->members[i].drive))
+                        return true;
+        return false;
+}
+
 static void explain(const struct eng_store *store, struct eng_health *h)
 {
         const struct eng_coord *c = store->coord;
 
-        if (c->phase == ENG_PHASE_WAITING)
+        if (c->phase == ENG_PHASE_WAITING || (c->phase == ENG_PHASE_OPENING && c->waits_for[0] != 0))
                 snprintf(h->reason, sizeof(h->reason), "%s", c->waits_for);
         else if (c->phase != ENG_PHASE_OPEN)
                 snprintf(h->reason, sizeof(h->reason), "recovery is under way");
         else if (!eng_takes_changes(store, &c->view))
-                snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write", h->drives_in,
-                         h->drive_count - h->drives_removed);
+                snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write%s", h->drives_in,
+                         h->drive_count - h->drives_removed, c->lost != 0 ? "; some lost writes that they had acknowledged" : "");
+        else if (atomic_load(&store->stalled))
+                snprintf(h->reason, sizeof(h->reason), "the damaged index of a drive fills its memory while another drive is out");
         else if (h->full)
                 snprintf(h->reason, sizeof(h->reason), "a drive has less free space than its reserve");
 }
@@ -442,7 +465,7 @@ void eng_health_refresh(struct eng_store *store)
 {
         const struct eng_coord *c = store->coord;
         struct eng_health *h = calloc(1, sizeof(*h));
-        bool full = false;
+        bool full = false, stalled = stalls(store);
         unsigned i;
 
         if (h == NULL)
@@ -469,14 +492,16 @@ void eng_health_refresh(struct eng_store *store)
         h->healing = store->health.healing;
         h->objects_below = store->health.objects_below;
         h->sweeping = store->health.sweeping;
+        h->dropping = eng_drop_running(store);
         h->swept_ids = store->health.swept_ids;
         h->heal_bytes_left = store->health.heal_bytes_left;
         h->heal_seconds_left = store->health.heal_seconds_left;
         h->mended_objects = store->health.mended_objects;
         h->mended_bytes = store->health.mended_bytes;
         atomic_store(&store->full, full);
+        atomic_store(&store->stalled, stalled);
         h->ready = c->phase == ENG_PHASE_OPEN;
-        h->writable = h->ready && eng_takes_changes(store, &c->view) && !full;
+        h->writable = h->ready && eng_takes_changes(store, &c->view) && !full && !stalled;
         explain(store, h);
         store->health = *h;
         eng_outlook_take(store, &store->outlook);

@@ -13,7 +13,7 @@
  *   it has durably seen with -ESTALE.
  * - Operations for one pg from one loop arrive in order.
  * - result: 0 or a negative errno. -ENOENT (LOOKUP, READ, RECORD: nothing of that name), -EIO (the drive has failed, or failed now: every
- *   later operation answers -EIO too, I8), -EBADMSG (READ, LOOKUP: bytes there, but they fail their checksum: damage of that shard only),
+ *   later operation answers -EIO too, I8), -EBADMSG (READ, LOOKUP, RECORD: the bytes fail their checksum or cannot be read: damage of that shard or record only),
  *   -ENOSPC (full: WRITE and APPEND without ENG_OP_RESERVE refused; the drive has not failed), -EAGAIN (a bounded queue is full),
  *   -ESTALE.
  */
@@ -58,8 +58,10 @@ enum eng_op_kind {
         ENG_OP_DISCARD,  /* forget all shards of an object id; their space is freed once nothing living is left in the segment */
         ENG_OP_TAIL,     /* recovery: what stands in the log but is not known committed */
         ENG_OP_RECORD,   /* recovery: body of a pending record */
-        ENG_OP_HELD,     /* which of some shards of an object id the drive holds a place for; nothing of them is read */
+        ENG_OP_HELD,     /* which of some shards of an object id the drive holds, as far as it knows; nothing of them is read */
         ENG_OP_IDS,      /* object ids of which the drive holds shards, in order */
+        ENG_OP_OWNED,    /* which of some object ids are named here. -EAGAIN: what the mark stands for is not in the index yet, or owners are still being made */
+        ENG_OP_SCRUB,    /* a stretch of the drive's segments, in physical order, checked by its own checksums */
         ENG_OP_KINDS
 };
 
@@ -72,6 +74,22 @@ enum eng_op_kind {
 
 #define ENG_HELD_MAX 256u
 #define ENG_IDS_MAX  4096u
+#define ENG_OWNED_MAX 1024u
+
+#define ENG_SCRUB_STRETCH (4u << 20) /* the most that one SCRUB is asked to read */
+#define ENG_SCRUB_REMEMBERED 1024u   /* the most places that a drive remembers: for more it forgets others */
+
+enum eng_scrub_what {
+        ENG_SCRUB_LOAD,  /* answers the state that the drive remembers; zeroes: none */
+        ENG_SCRUB_KEEP,  /* the drive remembers the state */
+        ENG_SCRUB_READ   /* reads a stretch from where the state is, and remembers the state that it answers */
+};
+
+/* One entry of an IDS answer. */
+struct eng_held_id {
+        uint8_t id[FMT_ID];
+        uint64_t key_hash;      /* as the frames have it; 0: not known */
+};
 
 /* What a local drive's time goes to, beside each kind of operation: continues enum eng_op_kind. */
 enum eng_drive_step {
@@ -89,6 +107,9 @@ extern const char *const eng_drive_step_names[ENG_DRIVE_STEPS];
 struct eng_drive_times {
         struct lp_times step[ENG_DRIVE_STEPS];
 };
+
+/* Of bytes; the same for ever (engine/place.c). */
+uint64_t eng_hash(const void *data, size_t len, uint64_t seed);
 
 struct eng_drive;
 
@@ -129,22 +150,25 @@ struct eng_op {
                         const uint8_t *delimiter; /* after prefix_len bytes; NULL: none */
                         uint16_t delimiter_len;
                         uint32_t max;
+                        uint32_t most;            /* an answer of so many bytes is not added to; 0: some MiB */
                         const uint64_t *pgs;      /* bitmap of the placement groups wanted; NULL: all */
                         uint32_t pg_words;        /* its length in words; groups beyond are not wanted. 0: not said, long enough for all groups */
                         struct eng_buf *entries;  /* answer: packed struct eng_scan_entry */
                         uint32_t count;           /* answer */
-                        bool more;                /* answer: stopped at max; continue after the last entry's name */
+                        bool more;                /* answer: stopped at max, or at most; continue after the last entry's name */
                 } scan;
                 struct { /* WRITE: slot holds LP_SLOT_HEADER bytes for the frame header, then payload_len bytes of payload */
                         uint8_t object_id[FMT_ID];
                         uint32_t stripe;
                         uint8_t shard, k, m;
                         uint32_t payload_len;     /* multiple of 4 KiB */
+                        uint64_t key_hash;        /* eng_hash_of_key(); 0: not known */
                         void *slot;               /* caller's, a slot of the home loop; header part is written by the drive */
                         const uint8_t *payload;   /* == slot + LP_SLOT_HEADER */
                 } write;
                 struct { /* READ of payload bytes [offset, offset+len): lands at slot + LP_SLOT_HEADER + offset; the drive may use all the
-                            rest of the slot as scratch (it reads whole CRC blocks) */
+                            rest of the slot as scratch (it reads whole CRC blocks). left not NULL: where the drive fails before its I/O is back, the op
+                            is answered at once (-EIO, slot NULL), and left() gives the slot back on the home loop when the I/O has ended (I7) */
                         uint8_t object_id[FMT_ID];
                         uint32_t stripe;
                         uint8_t shard;
@@ -152,6 +176,7 @@ struct eng_op {
                         uint32_t payload_len;     /* expected payload length of the frame; other: -EBADMSG */
                         uint32_t crc;             /* answer with ENG_OP_WANT_CRC: of the len bytes */
                         void *slot;
+                        void (*left)(struct lp_loop *home, void *slot);
                 } read;
                 struct {
                         uint8_t object_id[FMT_ID];
@@ -169,8 +194,32 @@ struct eng_op {
                 struct { /* IDS: those after `after`, at most max (1..ENG_IDS_MAX). What was written a moment ago may be left out */
                         uint8_t after[FMT_ID];
                         uint32_t max, count;      /* count: answer; fewer than max: there are no more */
-                        struct eng_buf *ids;      /* answer: FMT_ID bytes each, ascending; NULL when there is none */
+                        struct eng_buf *ids;      /* answer: struct eng_held_id, ascending; NULL when there is none */
                 } ids;
+                struct { /* OWNED: which of these ids some name here has a part of. count 0: asks for the mark alone */
+                        const uint8_t (*ids)[FMT_ID]; /* caller's, valid until done; count <= ENG_OWNED_MAX */
+                        uint32_t count;
+                        uint64_t mark;            /* count 0: answer. Else: of such an answer; what was visible when that was given counts */
+                        struct eng_buf *bits;     /* answer: bit i: ids[i]; ENG_OWNED_MAX / 8 bytes */
+                } owned;
+                struct { /* SCRUB: submitted on the drive's own loop, one at a time. A state of segment 0 begins a round: the drive sets
+                            last and total. The stretch ends at the end of a frame, behind `most` bytes or a slot later, or behind the
+                            first shard found damaged. Damage of what nothing names any more is none. The drive remembers damaged shards: HELD
+                            does not count them any more. What a state says is durable about a minute later */
+                        struct fmt_drive_scrub state; /* and answer: where it is now, and what was counted */
+                        enum eng_scrub_what what;
+                        uint32_t most;            /* bytes, 1..ENG_SCRUB_STRETCH */
+                        bool yield;               /* -EAGAIN while anybody else reads from the drive */
+                        bool ended;               /* answer: the round is over */
+                        bool damaged;             /* answer: the shard that these name is damaged */
+                        uint8_t object_id[FMT_ID];
+                        uint32_t stripe;
+                        uint8_t shard;
+                        uint64_t key_hash;        /* 0: not known */
+                        uint32_t remembered;      /* answer: shards known to be damaged, and not written anew yet */
+                        void *slot;               /* scratch, a slot of the drive's loop; READ only. left: as for READ */
+                        void (*left)(struct lp_loop *home, void *slot);
+                } scrub;
         };
 
         /* private to the drive (or filter) that holds the op */
@@ -200,6 +249,8 @@ struct eng_tail_entry {
         uint64_t epoch;
         uint32_t pending;       /* 1: a record that waits for COMMIT; 0: one entry per pg known to the drive, its high-water mark */
         uint32_t body_len;
+        uint64_t applied;       /* with pending 0: highest seq that is visible here, and the epoch of its record */
+        uint64_t applied_epoch;
 };
 
 struct eng_drive_ops {
@@ -214,7 +265,28 @@ struct eng_drive {
         const struct eng_drive_ops *ops;
         unsigned slot;          /* number in the store's drive map: the u16 in fmt_part.drives */
         struct lp_loop *owner;  /* loop that owns the drive's state (a hint: LOOKUPs from it need no message) */
+        const atomic_bool *exhausted;  /* its log has no room, changes that it is to take would wait; as the next */
+        const atomic_bool *unreliable; /* many places of it cannot be read; lives as long as the drive. NULL: never */
+        const atomic_bool *stalled;    /* it can take little more until it is opened again, for which others must be back first; as the two before */
 };
+
+/* No client's change is to be begun on it. Any loop. */
+static inline bool eng_drive_stalled(const struct eng_drive *drive)
+{
+        return drive->stalled != NULL && atomic_load_explicit(drive->stalled, memory_order_relaxed);
+}
+
+/* It takes no changes, not even deletes: refuse them before they have a number. Any loop. */
+static inline bool eng_drive_exhausted(const struct eng_drive *drive)
+{
+        return drive->exhausted != NULL && atomic_load_explicit(drive->exhausted, memory_order_relaxed);
+}
+
+/* Others should be read first. Any loop. */
+static inline bool eng_drive_unreliable(const struct eng_drive *drive)
+{
+        return drive->unreliable != NULL && atomic_load_explicit(drive->unreliable, memory_order_relaxed);
+}
 
 static inline void eng_drive_submit(struct eng_drive *drive, struct eng_op *op)
 {
@@ -231,6 +303,7 @@ struct eng_identity {
         unsigned slot;
         unsigned layout;
         int64_t created_ms;
+        uint64_t features;      /* bits that a reader must know (format.h: FMT_FEATURES); layout 1 had none */
 };
 
 enum eng_folder_state {
@@ -240,7 +313,7 @@ enum eng_folder_state {
         ENG_FOLDER_FOREIGN,     /* other things, no FORMAT */
         ENG_FOLDER_DRIVE        /* has a valid FORMAT */
 };
-/* Looks without changing anything. identity: of a drive; of a partial one what it was to be, or zeroes. -EBADMSG: a FORMAT that is damaged; -EPROTONOSUPPORT: newer layout; -EACCES ... ; error names the folder. */
+/* Looks without changing anything. identity: of a drive; of a partial one what it was to be, or zeroes. -EBADMSG: a FORMAT that is damaged; -EPROTONOSUPPORT: newer layout, or features not known here; -EACCES ... ; error names the folder. */
 int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity,
                      struct eng_error *error);
 /* Writes log/, data/, index/ and FORMAT.new; all synced, directories included. The first log file begins with an EPOCH record of the given
@@ -255,11 +328,20 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
 
 #define ENG_RECLAIM_OFF 1u
 
+/*
+ * Of a file system of total bytes, where the settings (0) leave it open. Segments: 256 MiB, or as much more (a power of two, up to 4 GiB) as keeps their number at
+ * 16,384 at most. The reserve below which PUTs are refused: 1 GiB or 5 %, the smaller, and at least two such segments on a file system that has larger ones: reclaim may
+ * copy up to one segment before it can free the one it came from. A segment is never chosen larger than half of a reserve that was set.
+ */
+uint64_t eng_segment_size(uint64_t set, uint64_t total, uint64_t reserve);
+uint64_t eng_reserve_size(uint64_t set, uint64_t total);
+
 struct eng_local_options {
         const char *path;
         struct eng_identity identity;
         struct lp_loop *owner;
         uint64_t log_file_bytes, segment_bytes, tail_bytes, cache_bytes, full_reserve_bytes; /* 0: defaults of engine.h; cache of inline bytes */
+        unsigned open_files;           /* kept open for reading, by two descriptors each; 0: 1,024 */
         uint64_t reclaim_rate;         /* bytes/s read and written to get dead space back, at leisure; 0: default; ENG_RECLAIM_OFF: none */
         unsigned reclaim_dead_percent; /* files at least so dead are emptied; 0: as free space demands. For tests */
         uint64_t index_map_bytes;      /* first size of the index's map; 0: default. For tests */
@@ -295,14 +377,26 @@ struct eng_epoch_history {
         } past[ENG_EPOCH_HISTORY];
 };
 int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
+/* When it was opened, its log ended before what its index covered: it lost writes that it had acknowledged. The index was built anew from what is left. */
+bool eng_local_log_lost(struct eng_drive *drive);
 /*
  * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets go of its index and its lock, so that its folder can
  * be opened again while this process lives. False: some of its I/O or work has not come back yet. It goes on answering -EIO, and is
  * closed as any other.
  */
 bool eng_local_let_go(struct eng_drive *drive);
-/* It failed because its folder was not found any more where it was opened. Any thread, once it has failed. */
+/*
+ * It may be opened again as soon as it can be: its folder was not found any more where it was opened, or its index is damaged, which opening
+ * builds anew. Any thread, once it has failed.
+ */
 bool eng_local_vanished(struct eng_drive *drive);
+/* It serves what it can of a damaged index, and is to be opened again once the store can do without it. Any thread. */
+bool eng_local_index_damaged(struct eng_drive *drive);
+/*
+ * Its log had damage when its index was built from it: names may be missing, or be back, until they have been compared with those of other members
+ * (an epoch that has it as a member again says so). NULL: none; else what is known of it. Any thread, once it is open.
+ */
+const char *eng_local_damage(struct eng_drive *drive);
 /* Figures for health and metrics. Any thread. */
 void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out);
 
@@ -321,8 +415,25 @@ int eng_filter_stack(struct eng_drive *inner, const char *text, struct eng_drive
 struct eng_part {
         struct fmt_part head;        /* copied out */
         const uint8_t *attrs;
-        const uint8_t *drives;       /* head.runs * (k+m) little-endian u16 */
+        const uint8_t *drives;       /* head.runs * (k+m) slots, each of `width` bytes: eng_part_slot() reads them */
+        unsigned width;              /* 1 or 2; head.number has no FMT_PART_NARROW any more */
 };
+#define ENG_NO_DRIVE 0xffffu
+/* Slot of entry i of the part's drives (run * (k+m) + shard); ENG_NO_DRIVE: the shard is missing. */
+unsigned eng_part_slot(const struct eng_part *part, size_t i);
+/* Writes entry i of encoded drives; slot: a drive's, or ENG_NO_DRIVE. */
+void eng_part_slot_set(uint8_t *drives, unsigned width, size_t i, unsigned slot);
+
+/*
+ * Steps through the optional fields of a checked value, which stand between attrs and parts. *pos 0: begins. 1: out and data are set; 0: end; -EBADMSG:
+ * the fields make no sense.
+ */
+int eng_value_next_field(const void *buf, size_t len, size_t *pos, struct fmt_field *out, const uint8_t **data);
+/* Where the parts begin: behind head, attrs and fields. */
+static inline size_t eng_value_parts_at(const struct fmt_value *value)
+{
+        return sizeof(*value) + value->attrs_len + value->fields_len;
+}
 /* Drive slot of a shard in the run that stripe belongs to; 0xffff: missing. */
 unsigned eng_part_drive(const struct eng_part *part, uint32_t stripe, unsigned shard);
 uint32_t eng_part_stripes(const struct fmt_part *part);
@@ -331,6 +442,8 @@ uint32_t eng_part_unit(const struct fmt_part *part, uint32_t stripe);
 
 /* Checks lengths and limits of an encoded value (outside data: disk, network). -EBADMSG. */
 int eng_value_check(const void *buf, size_t len);
+/* The same but for the parts: what else is in it can be relied on. */
+int eng_value_check_head(const void *buf, size_t len);
 /* Total encoded length from a prefix of it is known only by walking: iterate parts with a cursor starting at *pos = 0. Returns 1 and a part, 0 at the
  * end, -EBADMSG. */
 int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_part *out);

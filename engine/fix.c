@@ -153,8 +153,26 @@ static void done(struct eng_txn *txn)
         fix->done(fix);
 }
 
+/* As bucket.c, bucket_drop.c and scrub.c lock them. */
+static int config_key(const struct eng_name *name, uint8_t key[2 * ENG_KEY_MAX], size_t *len)
+{
+        const uint8_t *from = name->data + 10;
+
+        *len = name->len - 10u;
+        if (name->data[9] == 's') {
+                from = name->data + 9;
+                *len = 1;
+        } else if (name->data[9] == 'd') {
+                *len = eng_dead_bucket_name_len(name);
+                if (*len == 0)
+                        return -EBADMSG;
+        }
+        memcpy(key, from, *len);
+        return 0;
+}
+
 /* Bucket and key of the name: what its changes are locked by. */
-static int key_of(const struct eng_name *name, uint64_t *bucket, uint8_t key[2 * ENG_KEY_MAX], size_t *len)
+int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len)
 {
         size_t used;
 
@@ -164,9 +182,7 @@ static int key_of(const struct eng_name *name, uint64_t *bucket, uint8_t key[2 *
         *bucket = be64toh(*bucket);
         switch (name->data[0]) {
         case FMT_SPACE_CONFIG:
-                *len = name->len - 10u;
-                memcpy(key, name->data + 10, *len);
-                return 0;
+                return config_key(name, key, len);
         case FMT_SPACE_OBJECT:
                 *len = name->len - 9u;
                 memcpy(key, name->data + 9, *len);
@@ -185,7 +201,7 @@ int eng_fix_start(struct eng_store *store, struct eng_fix *fix)
         uint64_t bucket;
         size_t len;
 
-        if (key_of(&fix->name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
+        if (eng_name_key(&fix->name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
                 return -EBADMSG;
         memset(&fix->txn, 0, sizeof(fix->txn));
         eng_txn_init(&fix->txn, store, bucket, key, len);

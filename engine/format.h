@@ -1,7 +1,7 @@
 /*
  * format.h - what stands on a drive. Nothing else defines a byte on disk. All integers are little-endian unless said.
  *
- *   DRIVE/FORMAT           text, written once (see drive/identity.c)
+ *   DRIVE/FORMAT           text, written once, and anew by an upgrade (see drive/identity.c)
  *   DRIVE/LOCK             flock'ed while a daemon uses the drive
  *   DRIVE/CREDENTIALS      root credentials (and .new while being written): the server's, see server/credentials.c
  *   DRIVE/log/%016x.log    header block, then records in batches            <- the truth
@@ -20,9 +20,11 @@
 #ifndef MILLRACE_ENGINE_FORMAT_H
 #define MILLRACE_ENGINE_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-#define FMT_LAYOUT_VERSION 1u
+#define FMT_LAYOUT_VERSION 2u         /* docs/format.md says what a store of layout 1 becomes */
+#define FMT_FEATURES 0u               /* bits of FORMAT's line 'features' that this build knows */
 #define FMT_BLOCK 4096u                /* unit of alignment of batches and frames */
 #define FMT_RECORD_ALIGN 64u
 #define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
@@ -54,13 +56,18 @@ struct fmt_log_header {
 enum fmt_record_type {
         FMT_RECORD_PG = 1,             /* mutations of one placement group */
         FMT_RECORD_EPOCH = 2,          /* body: fmt_epoch */
-        FMT_RECORD_FENCE = 3,          /* object ids of epochs before this record's, not named by a record, are void */
+        /* 3 was FENCE: it was never written, and the number is not used again */
         FMT_RECORD_FREED = 4,          /* drive's own: body is fmt_freed x n: all log files freed between the oldest and this one */
         FMT_RECORD_COPY = 5,           /* mutations (no END_UPLOAD) as current members have them, for a drive that catches up: they count at once, with
                                           this record's seq, which is the highest the PG had given then */
         FMT_RECORD_VOID = 6,           /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
-        FMT_RECORD_MARKS = 7           /* drive's own: body is fmt_mark x n: how far each PG had come here. Written before log files are freed, so
+        FMT_RECORD_MARKS = 7,          /* drive's own: body is fmt_mark x n: how far each PG had come here. Written before log files are freed, so
                                           that no number is given twice though the record that had it is gone */
+        FMT_RECORD_TERM = 8            /* reserved for a cluster: body is fmt_term */
+};
+
+enum fmt_record_flag {
+        FMT_RECORD_OPTIONAL = 1        /* whoever does not know the type skips the record; without this bit it refuses the drive */
 };
 /* Log reclaim moves a living value by a COPY record of that one mutation, with the seq and epoch of the record it stood in. */
 
@@ -87,6 +94,15 @@ struct fmt_record {
         uint8_t pad[16];
 };
 
+/* Reserved: who may write to this drive from here on (docs/format.md). */
+struct fmt_term {
+        uint64_t generation, generation_random;
+        uint64_t revision;
+        uint64_t boot;
+        uint16_t node;
+        uint8_t pad[6];
+};
+
 struct fmt_void {
         uint32_t pg;
         uint32_t pad;
@@ -106,11 +122,13 @@ struct fmt_freed {                     /* numbers first..last, both included */
 /* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */
 
 enum fmt_space {
-        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name, or 's' (attrs of its value: fmt_scrub) */
+        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's) */
         FMT_SPACE_OBJECT = 2,          /* rest: key */
         FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
-        FMT_SPACE_PART = 4             /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */
+        FMT_SPACE_PART = 4,            /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */
+        FMT_SPACE_VERSION = 5          /* reserved. rest: esc(key) 00 01, complement of the PG sequence u64 big-endian: newest first */
 };                                     /* esc(): each byte 00 becomes 00 FF, so order stays bytewise */
+#define FMT_SPACE_LAST FMT_SPACE_PART  /* that this build reads and writes */
 
 enum fmt_mutation_kind {
         FMT_MUT_PUT = 1,               /* name := value */
@@ -132,7 +150,53 @@ enum fmt_value_flag {
         FMT_VALUE_INLINE = 1           /* the object's bytes are the inline bytes of the record that put it */
 };
 
-/* | fmt_value | attrs | parts |   in records and in the index alike; log_file, log_position and crc are filled by the drive. */
+/* Reserved bits of fmt_value.state: what a listing must know without reading fields. */
+enum fmt_value_state {
+        FMT_STATE_MARKER = 1,          /* a delete marker */
+        FMT_STATE_NULL = 2,            /* the null version of its key */
+        FMT_STATE_HOLD = 4,            /* legal hold */
+        FMT_STATE_HEAD = 8,            /* the key has versions: this row is their head and owns nothing */
+        FMT_STATE_ENCRYPTED = 16,
+        FMT_STATE_REMOTE = 32          /* the bytes are on another tier */
+};
+#define FMT_STATE_KNOWN 0u             /* bits that this build writes */
+
+/* Kinds of fields: append only. A reader keeps those that it does not know. */
+enum fmt_field_kind {
+        FMT_FIELD_RETENTION = 1,       /* fmt_retention */
+        FMT_FIELD_TAGS = 2,            /* | count u8 | { key_len u8, value_len u16, key, value } x count | */
+        FMT_FIELD_STORED = 3,          /* fmt_stored */
+        FMT_FIELD_ENVELOPE = 4,        /* | algorithm u16 | key id_len u16 | key id | wrapped key and nonces | */
+        FMT_FIELD_REMOTE = 5,          /* | tier u32 | length u32 | name of the copy there | */
+        FMT_FIELD_OWNER = 6,           /* fmt_owner */
+        FMT_FIELD_VERSION = 7,         /* 16 random bytes: what makes the version id unguessable */
+        FMT_FIELD_HEAD = 8             /* fmt_head */
+};
+struct fmt_field {
+        uint16_t kind;
+        uint16_t len;                  /* of the bytes behind this; the next field begins at a multiple of 4 */
+};
+#define FMT_FIELDS_MAX (48u << 10)     /* bytes of all fields of one value */
+
+struct fmt_retention {                 /* Reserved, like the three below */
+        int64_t until_ms;
+        uint8_t mode;                  /* 1 governance, 2 compliance */
+        uint8_t pad[7];
+};
+struct fmt_stored {
+        uint64_t bytes;                /* as stored; fmt_value.size is what a client sees */
+        uint32_t codec;
+        uint32_t pad;
+};
+struct fmt_owner {
+        uint64_t account, user;
+};
+struct fmt_head {
+        uint64_t newest, null_seq;     /* PG sequence numbers; 0: none */
+        uint64_t versions;
+};
+
+/* | fmt_value | attrs | fields | parts |   in records and in the index alike; log_file, log_position and crc are filled by the drive. */
 struct fmt_value {
         uint32_t crc;                  /* in the index: CRC32C of the name, then of all that follows; in a record 0 */
         uint8_t space;
@@ -147,18 +211,22 @@ struct fmt_value {
         uint64_t log_position;
         uint32_t inline_len;
         uint16_t etag_parts;
-        uint16_t pad;
-        uint8_t id[FMT_ID];            /* object id: epoch u32, loop u16, 0 u16, counter u64, all big-endian; unique per write */
+        uint16_t fields_len;           /* bytes of fields, a multiple of 4 */
+        uint8_t id[FMT_ID];            /* object id: epoch u32, loop u16, node u16 (0), counter u64, all big-endian; unique per write */
         uint8_t etag[16];
         uint8_t upload_id[FMT_ID];
         uint8_t tag[8];
-        uint8_t reserved[8];
+        uint32_t state;                /* enum fmt_value_state */
+        uint8_t storage_class;         /* reserved: the gateway's number; 0 STANDARD */
+        uint8_t pad[3];
 };
 
+#define FMT_PART_NARROW 0x8000u        /* in fmt_part.number: drives are u8, 0xff where a shard is missing */
+#define FMT_PART_NUMBER 0x7fffu
 /* | fmt_part | attrs | drives: u16[runs * (k+m)], 0xffff where a shard is missing |. A run is max(1, FMT_RUN_BYTES / (k * unit))
  * stripes; runs = ceil(stripes / stripes per run), at least 1 (also for size 0, which has no stripes) */
 struct fmt_part {
-        uint16_t number;               /* 0 for a simple PUT */
+        uint16_t number;               /* 0 for a simple PUT; and FMT_PART_NARROW */
         uint8_t k, m;
         uint16_t attrs_len;
         uint16_t runs;
@@ -183,7 +251,8 @@ struct fmt_segment_header {
 };
 
 enum fmt_frame_flag {
-        FMT_FRAME_MOVED = 1            /* made by segment reclaim from a frame that the index knew durably: see counts() in drive/open.c */
+        FMT_FRAME_MOVED = 1,           /* made by segment reclaim from a frame that the index knew durably: see counts() in drive/open.c */
+        FMT_FRAME_KEYED = 2            /* key_hash is there; not in frames of layout 1 */
 };
 
 struct fmt_frame {
@@ -201,7 +270,8 @@ struct fmt_frame {
         uint32_t payload_len;          /* multiple of 4 KiB, at most FMT_UNIT_MAX */
         uint32_t epoch;
         uint32_t block_crc[FMT_UNIT_MAX / FMT_CRC_BLOCK]; /* CRC32C per 16 KiB of payload (the last may cover less) */
-        uint8_t rest[4096 - 80 - 256];
+        uint64_t key_hash;             /* of bucket id and key: eng_hash_of_key() */
+        uint8_t rest[4096 - 88 - 256];
 };
 
 /* ---- how far a scrub has come ---------------------------------------------------------------------- */
@@ -218,6 +288,38 @@ struct fmt_scrub {
         uint32_t from_len;
 };
 
+/*
+ * How far the scrub of a drive's segments has come (meta of its index): | fmt_drive_scrub | fmt_rot x n |. Without it a round
+ * begins anew.
+ */
+struct fmt_drive_scrub {
+        uint64_t segment, generation;  /* being read; segment 0: no round is under way */
+        uint64_t position;             /* in it: a frame begins there, or is looked for */
+        uint64_t gap;                  /* from here to position no frame was found; 0: one ends at position */
+        uint64_t last;                 /* segment of the round; newer ones belong to the next */
+        uint64_t total, bytes;         /* of segments: when the round began; gone through so far */
+        uint64_t frames, damaged;      /* whole frames; shards found damaged */
+        int64_t started_ms;
+        int64_t last_started_ms, last_ended_ms; /* of the last round that came to its end, as the next two */
+        uint64_t last_bytes, last_damaged;
+};
+
+enum fmt_rot_kind {
+        FMT_ROT_SHARD = 1,             /* of this shard's frame something does not match its checksum, or cannot be read */
+        FMT_ROT_GAP = 2                /* no frame was found where there may be one: [offset, offset + length) */
+};
+
+/* A place of a segment that is not as it was written. It counts for as long as the index names it. */
+struct fmt_rot {
+        uint8_t object_id[FMT_ID];     /* of a shard */
+        uint64_t segment, offset;
+        uint64_t length;
+        uint32_t stripe;
+        uint8_t shard;
+        uint8_t kind;                  /* enum fmt_rot_kind */
+        uint16_t pad;
+};
+
 /* ---- epochs --------------------------------------------------------------------------------------- */
 
 enum fmt_epoch_in {
@@ -232,8 +334,9 @@ enum fmt_epoch_flag {
         FMT_EPOCH_LEAVING = 4,         /* being removed: groups go from it by the placement, and shards; it still speaks for those groups */
         FMT_EPOCH_GONE = 8,            /* was removed: its slot is used for nothing any more */
         FMT_EPOCH_SHEDDING = 16,       /* groups went from it: it may still hold names of them */
-        FMT_EPOCH_GIVEN_UP = 32        /* out by the operator's word: this epoch, or one before it, was forced without it. What it holds is another
+        FMT_EPOCH_GIVEN_UP = 32,       /* out by the operator's word: this epoch, or one before it, was forced without it. What it holds is another
                                           history, whatever its number; the mark goes when the slot has another drive */
+        FMT_EPOCH_LOST_WRITES = 64     /* with FILLING: it had lost writes that it acknowledged. No group begins anew from what it holds */
 };
 
 struct fmt_epoch_drive {
@@ -241,16 +344,35 @@ struct fmt_epoch_drive {
         uint8_t in;                    /* enum fmt_epoch_in */
         uint8_t flags;                 /* enum fmt_epoch_flag */
         uint8_t base;                  /* 1: member of the last epoch that was surely in force when this one was made. None: as in */
-        uint8_t pad[5];
+        uint8_t pad;
+        uint16_t node, rack;           /* reserved for a cluster */
 };
 
 /* A forced epoch's number is so far above all that are known that the drives given up have not come so far: numbers, and what is made of them (object
  * ids, PG sequence numbers), are not used twice. 4,095 of them fit in an object id's 32 bits. */
 #define FMT_EPOCH_FORCED_STEP (1u << 20)
 
-/* | fmt_epoch | fmt_epoch_drive x drives | place ids: u8[16] x drives |, drives by slot. A slot's place id is what placement hashes: the id of the
- * first drive it had, so that putting another drive in its place moves nothing. Absent: each slot has its first drive */
-#define FMT_EPOCH_MAX(drives) (sizeof(struct fmt_epoch) + (drives) * (sizeof(struct fmt_epoch_drive) + FMT_ID)) /* bytes of a body */
+/*
+ *   | fmt_epoch | fmt_epoch_drive x drives | place ids: u8[16] x drives | fmt_epoch_tail and what later versions add to it |
+ *
+ * Drives by slot. A slot's place id is what placement hashes: the id of the first drive it had, so that putting another drive in its place moves nothing.
+ * Absent: each slot has its first drive. The tail may be absent; where it is there, so are the place ids.
+ */
+#define FMT_EPOCH_PLACED(drives) (sizeof(struct fmt_epoch) + (drives) * (sizeof(struct fmt_epoch_drive) + FMT_ID)) /* bytes up to the tail */
+#define FMT_EPOCH_TAIL_MAX 1024u
+#define FMT_EPOCH_MAX(drives) (FMT_EPOCH_PLACED(drives) + FMT_EPOCH_TAIL_MAX) /* bytes of a body */
+
+/*
+ * The last epoch that was surely in force when this one was made. A drive that was in it and has not got it has lost writes. A reader skips the bytes
+ * behind the fields that it knows, and refuses the record if `must` has a bit that it does not know.
+ */
+struct fmt_epoch_tail {
+        uint32_t size;                 /* of the tail, this field included: up to the end of the body; a multiple of 8 */
+        uint32_t must;                 /* what a reader has to understand. No bit has a meaning yet */
+        uint64_t in_force;             /* number of that epoch; 0: none is known */
+        uint8_t in_force_id[FMT_ID];
+};
+#define FMT_EPOCH_MUST_KNOWN 0u
 
 struct fmt_epoch {
         uint64_t number;               /* from 1; 0: of a drive that was formatted for a slot and has never been in an epoch */
@@ -264,14 +386,15 @@ struct fmt_epoch {
 /*
  * ---- the index -------------------------------------------------------------------------------------
  *
- * An LMDB environment (data.mdb, lock.mdb) with these databases; keys are big-endian, so that bytewise order is the
+ * An LMDB environment (data.mdb) with these databases; keys are big-endian, so that bytewise order is the
  * order of numbers:
  *
  *   names      name of less than 511 bytes -> | fmt_value | attrs | parts |
  *              the first 511 bytes of a name of 511 or more -> fmt_index_piece
  *   tails      | piece id u64 | rest of less than 503 bytes | -> value of the name whose earlier bytes are those pieces
  *              | piece id u64 | next 503 bytes | -> fmt_index_piece, and so on: at most 5 levels for FMT_NAME_MAX bytes
- *   places     | object id[16] | stripe u32 | shard u8 | -> fmt_index_place
+ *   places     | object id[16] | stripe u32 | shard u8 | -> fmt_index_place (fmt_index_place1 where layout 1 put it)
+ *   owners     | object id[16] | hash of the name u64 | -> fmt_index_owner: that name has a part of this id
  *   segments   u64 -> fmt_index_segment
  *   logs       u64 -> fmt_index_log
  *   pgs        u32 -> fmt_index_pg
@@ -297,6 +420,13 @@ struct fmt_index_place {
         uint32_t payload_len;
         uint64_t segment;
         uint64_t offset;
+        uint64_t key_hash;             /* as in the frame; 0: not known */
+};
+#define FMT_INDEX_PLACE1 24u           /* bytes of a row of layout 1: without key_hash */
+
+struct fmt_index_owner {
+        uint32_t crc;
+        uint32_t pg;                   /* of the name */
 };
 
 struct fmt_index_segment {
@@ -329,8 +459,9 @@ struct fmt_index_pg {
         uint64_t epoch;                /* of the record with that seq */
 };
 
+#define FMT_INDEX_LAYOUT 1u            /* of the index alone: what layout 2 adds is added to an index of layout 1 as it is used */
 struct fmt_index_identity {
-        uint32_t layout;
+        uint32_t layout;               /* FMT_INDEX_LAYOUT */
         uint32_t pad;
         uint8_t drive_id[FMT_ID];
         uint64_t next_piece;
@@ -345,11 +476,23 @@ struct fmt_index_covered {             /* meta 1 */
 };
 
 _Static_assert(sizeof(struct fmt_segment_header) == 4096, "segment header");
-_Static_assert(sizeof(struct fmt_index_place) == 24, "place");
+_Static_assert(sizeof(struct fmt_index_place) == 32 && FMT_INDEX_PLACE1 == offsetof(struct fmt_index_place, key_hash), "place");
+_Static_assert(sizeof(struct fmt_index_owner) == 8, "owner");
+_Static_assert(sizeof(struct fmt_drive_scrub) == 112 && sizeof(struct fmt_rot) == 48, "scrub");
 _Static_assert(sizeof(struct fmt_log_header) == 4096, "log header");
 _Static_assert(sizeof(struct fmt_record) == 128, "record");
 _Static_assert(sizeof(struct fmt_frame) == 4096, "frame");
+_Static_assert(offsetof(struct fmt_frame, key_hash) == 336, "key of a frame");
 _Static_assert(sizeof(struct fmt_value) == 128, "value");
+_Static_assert(offsetof(struct fmt_value, fields_len) == 62 && offsetof(struct fmt_value, state) == 120, "value of layout 2");
+_Static_assert(sizeof(struct fmt_part) == 56, "part");
+_Static_assert(sizeof(struct fmt_field) == 4 && sizeof(struct fmt_retention) == 16 && sizeof(struct fmt_stored) == 16 &&
+                       sizeof(struct fmt_owner) == 16 && sizeof(struct fmt_head) == 24,
+               "fields");
+_Static_assert(sizeof(struct fmt_term) == 40, "term");
 _Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
+_Static_assert(sizeof(struct fmt_epoch) == 48, "epoch");
+_Static_assert(sizeof(struct fmt_epoch_tail) == 32, "tail of an epoch");
+_Static_assert(FMT_EPOCH_PLACED(0) % 8 == 0 && FMT_EPOCH_PLACED(1) % 8 == 0, "the tail is aligned");
 
 #endif

@@ -146,7 +146,8 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         get->opened = done;
         get->arg = arg;
         get->lookup.store = store;
-        get->lookup.pg = eng_pg_of_key(store->pg_count, bucket, key.data, key.len);
+        get->key_hash = eng_hash_of_key(bucket, key.data, key.len);
+        get->lookup.pg = eng_pg_of_hash(store->pg_count, get->key_hash);
         get->lookup.flags = ENG_OP_WANT_INLINE;
         get->lookup.pin = true;
         get->lookup.done = opened;
@@ -270,7 +271,7 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                 eng_get_settle(get);
                 return;
         }
-        if (s->degraded) {
+        if (s->degraded && !s->lost) {
                 rv = eng_get_read_any(get, s);
                 if (rv == 0 && s->pending > 0)
                         return;

@@ -33,6 +33,7 @@ struct get_stripe {
         unsigned pending, repairs;
         unsigned held;                 /* spans handed out and not let go */
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
+        bool lost;                     /* a drive that failed has kept a slot: the reservation is short of it */
         uint32_t summed;               /* units read together with the CRC of what is wanted of them */
         uint8_t state_of[ERA_MAX_SHARDS];
         uint64_t began;                /* lp_clock() */
@@ -49,6 +50,7 @@ struct eng_get {
         bool looked_up;                /* the lookup has come back */
         uint64_t number;
         struct eng_object object;
+        uint64_t key_hash;             /* eng_hash_of_key() */
         eng_get_opened opened;
         void *arg;
         struct {

@@ -21,6 +21,21 @@ static void drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
         get->used--;
 }
 
+/* The drive has failed and keeps the slot, with its part of the reservation, until its I/O has ended: slot_left(). */
+static void lose_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
+{
+        s->slot[shard] = NULL;
+        s->lost = true;
+        get->used--;
+        get->reserve.count--;
+}
+
+static void slot_left(struct lp_loop *home, void *slot)
+{
+        lp_slot_put(home, slot);
+        lp_unreserve(home, LP_SHARE_GET, 1);
+}
+
 static void *take_slot(struct eng_get *get)
 {
         if (get->used >= get->reserve.count)
@@ -89,6 +104,7 @@ void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         s->first = (unsigned)(s->lo / s->unit);
         s->last = (unsigned)((s->hi - 1) / s->unit);
         s->bad = 0;
+        s->lost = false;
         s->summed = 0;
         s->pending = 0;
         s->held = 0;
@@ -170,7 +186,10 @@ static void shard_read(struct eng_op *op)
                 if (op->result == -EBADMSG || op->result == -ENOENT)
                         s->damaged |= 1u << shard;
                 s->state_of[shard] = SHARD_NONE;
-                drop_unit(get, s, shard);
+                if (op->read.slot == NULL)
+                        lose_unit(get, s, shard);
+                else
+                        drop_unit(get, s, shard);
         }
         if (s->pending == 0)
                 eng_get_stripe_done(get, s);
@@ -195,6 +214,7 @@ static void read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard
         op->read.len = len;
         op->read.payload_len = s->unit;
         op->read.slot = s->slot[shard];
+        op->read.left = slot_left;
         if (get->summing && shard >= s->first && shard <= s->last) {
                 eng_get_wanted(s, shard, &from, &wanted);
                 op->flags = from == offset && wanted == len ? ENG_OP_WANT_CRC : 0;
@@ -204,24 +224,45 @@ static void read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard
         eng_drive_submit(get->store->members[drive].drive, op);
 }
 
-bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s)
+static bool is_unreliable(const struct eng_get *get, int drive)
 {
-        uint32_t offset, len;
-        unsigned u;
-
-        for (u = s->first; u <= s->last; u++)
-                if (drive_of(get, s, u) < 0)
-                        return false;
-        for (u = s->first; u <= s->last; u++) {
-                eng_get_wanted(s, u, &offset, &len);
-                read_shard(get, s, u, drive_of(get, s, u), offset, len);
-        }
-        return true;
+        return eng_drive_unreliable(get->store->members[drive].drive);
 }
 
 static bool is_zero_unit(const struct get_stripe *s, unsigned shard)
 {
         return shard < s->part.head.k && shard >= eng_stripe_units(&s->part.head, s->stripe);
+}
+
+/* An unreliable drive is read last: the stripe can be had from others. */
+static bool can_do_without(const struct eng_get *get, const struct get_stripe *s)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < eng_get_shards(s); i++) {
+                int drive = drive_of(get, s, i);
+
+                n += is_zero_unit(s, i) || (drive >= 0 && !is_unreliable(get, drive));
+        }
+        return n >= s->part.head.k;
+}
+
+bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s)
+{
+        uint32_t offset, len;
+        unsigned u;
+
+        for (u = s->first; u <= s->last; u++) {
+                int drive = drive_of(get, s, u);
+
+                if (drive < 0 || (is_unreliable(get, drive) && can_do_without(get, s)))
+                        return false;
+        }
+        for (u = s->first; u <= s->last; u++) {
+                eng_get_wanted(s, u, &offset, &len);
+                read_shard(get, s, u, drive_of(get, s, u), offset, len);
+        }
+        return true;
 }
 
 /* k shards in hand (or known zeroes), counting those being read. */
@@ -234,16 +275,22 @@ static unsigned in_hand(const struct get_stripe *s)
         return n;
 }
 
-int eng_get_read_any(struct eng_get *get, struct get_stripe *s)
+static void read_from(struct eng_get *get, struct get_stripe *s, bool unreliable)
 {
         unsigned i;
 
         for (i = 0; i < eng_get_shards(s) && in_hand(s) < s->part.head.k; i++) {
                 int drive = s->state_of[i] != SHARD_NONE || is_zero_unit(s, i) ? -1 : drive_of(get, s, i);
 
-                if (drive >= 0)
+                if (drive >= 0 && is_unreliable(get, drive) == unreliable)
                         read_shard(get, s, i, drive, 0, s->unit);
         }
+}
+
+int eng_get_read_any(struct eng_get *get, struct get_stripe *s)
+{
+        read_from(get, s, false);
+        read_from(get, s, true);
         if (in_hand(s) >= s->part.head.k)
                 return 0;
         return s->damaged != 0 ? -EIO : -EHOSTDOWN;
@@ -299,6 +346,7 @@ static void repair(struct eng_get *get, struct get_stripe *s, unsigned shard)
         op->write.k = s->part.head.k;
         op->write.m = s->part.head.m;
         op->write.payload_len = s->unit;
+        op->write.key_hash = get->key_hash;
         op->write.slot = s->slot[shard];
         op->write.payload = (uint8_t *)s->slot[shard] + LP_SLOT_HEADER;
         get->in_flight++;

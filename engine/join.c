@@ -48,6 +48,8 @@ struct eng_join {
         struct eng_op op;              /* VOID */
         /* COMPARE */
         unsigned source;               /* a member that speaks for the groups of pgs */
+        eng_mask damaged;              /* members whose names could not be read: others are asked first */
+        bool last_resort;              /* none of the others speaks for the groups that are left */
         uint64_t *todo, *pgs;          /* groups not begun; those of the source */
         struct eng_name from;
         bool after;
@@ -251,6 +253,7 @@ static void restart_compare(struct eng_join *join)
         memset(join->pgs, 0, join->store->pg_words * sizeof(uint64_t));
         groups_wanted(join, join->todo);
         join->source = 0;
+        join->last_resort = false;
         join->from.len = 0;
         join->error = 0;
         join->page_read = join->pausing = false;
@@ -321,6 +324,8 @@ static void arrived(struct eng_op *op)
         side->entries = op->scan.entries;
         if (op->result != 0)
                 join->error = op->result;
+        if (op->result == -EBADMSG && side == &join->source_side)
+                join->damaged |= eng_bit(join->source);
         side->left = op->result != 0 ? 0 : op->scan.count;
         side->next = side->left == 0 ? NULL : side->entries->data;
         side->more = side->left != 0 && op->scan.more;
@@ -415,14 +420,15 @@ static bool compare_page(struct eng_join *join)
         }
 }
 
-/* The next member that speaks for groups not compared yet. False: all are. */
-static bool next_source(struct eng_join *join)
+/* The next member from `source` on that speaks for groups not compared yet, of those whose names could be read or, as a last resort, not. */
+static bool take_source(struct eng_join *join)
 {
         struct eng_store *store = join->store;
         eng_mask fit = store->coord->view.in & store->coord->view.up & ~eng_bit(join->slot);
-        uint64_t any = 0;
+        uint64_t any;
         unsigned w;
 
+        fit &= join->last_resort ? join->damaged : ~join->damaged;
         for (; join->source < store->drive_count; join->source++) {
                 if (!(fit & eng_bit(join->source)))
                         continue;
@@ -434,11 +440,24 @@ static bool next_source(struct eng_join *join)
                         any |= join->pgs[w];
                 }
                 if (any != 0)
-                        break;
+                        return true;
+        }
+        return false;
+}
+
+/* False: there is none. */
+static bool next_source(struct eng_join *join)
+{
+        bool found = take_source(join);
+
+        if (!found && !join->last_resort && join->damaged != 0) {
+                join->last_resort = true;
+                join->source = 0;
+                found = take_source(join);
         }
         join->from.len = 0;
         join->after = false;
-        return any != 0;
+        return found;
 }
 
 /*
@@ -453,7 +472,7 @@ static bool all_compared(const struct eng_join *join)
 
         for (pg = 0; pg <= store->pg_count; pg++)
                 if ((join->todo[pg / 64] & 1ull << (pg % 64)) &&
-                    (eng_speakers(&c->view, pg) != 0 || !(c->filling & eng_bit(join->slot))))
+                    (eng_speakers(&c->view, pg) != 0 || !(c->filling & ~c->lost_writes & eng_bit(join->slot))))
                         return false;
         return true;
 }

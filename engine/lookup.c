@@ -1,8 +1,8 @@
 /*
  * lookup.c - reads the value of a name through the primary of its key, and pins what it names.
  *
- * Going through the primary is what makes the pin safe: discards of dead shards come to the same loop, wait a grace time longer than any lookup, and
- * are held back while an id is pinned (reap.c). A member that does not answer or is damaged is passed over for the next.
+ * Going through the primary is what makes the pin safe: discards of dead shards come to the same loop, wait for the lookups of their group that may
+ * still find the dead value, and are held back while an id is pinned (reap.c). A member that does not answer or is damaged is passed over for the next.
  */
 #include "engine/store.h"
 
@@ -22,8 +22,17 @@ static void answer(struct lp_msg *msg)
         lookup->done(lookup);
 }
 
+/* From here on only its pin keeps what it found. */
+static void uncount(struct eng_lookup *lookup)
+{
+        if (lookup->counted)
+                TAILQ_REMOVE(&lookup->at->lookups, lookup, link);
+        lookup->counted = false;
+}
+
 static void finish(struct eng_lookup *lookup, int result)
 {
+        uncount(lookup);
         lookup->result = result;
         lookup->msg.run = answer;
         lp_post(lookup->home->loop, &lookup->msg);
@@ -32,6 +41,7 @@ static void finish(struct eng_lookup *lookup, int result)
 /* The same from a message of lookup->at: the caller is not there any more. */
 static void finish_at(struct eng_lookup *lookup, int result)
 {
+        uncount(lookup);
         lookup->result = result;
         lookup->msg.run = answer;
         if (lookup->home == lookup->at)
@@ -108,6 +118,11 @@ static void arrive(struct lp_msg *msg)
 {
         struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
 
+        if (lookup->pin) {
+                lookup->number = ++lookup->at->lookup_count;
+                TAILQ_INSERT_TAIL(&lookup->at->lookups, lookup, link);
+                lookup->counted = true;
+        }
         if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt)
                 finish(lookup, -EHOSTDOWN);
         else
@@ -117,6 +132,7 @@ static void arrive(struct lp_msg *msg)
 void eng_lookup_start(struct eng_lookup *lookup)
 {
         lookup->home = eng_here(lookup->store);
+        lookup->counted = false;
         if (!lookup->home->view.ready) { /* and there may be no PGs yet */
                 finish(lookup, -EHOSTDOWN);
                 return;

@@ -1,17 +1,23 @@
 /*
- * mend.c - gives one object back the shards it lacks. Coordinator's loop; one object at a time.
+ * mend.c - gives one object back the shards it lacks. The primary loop of its key; each loop repairs some at a time.
  *
  * It is read and encoded again. Shards for which its record names no drive go to drives that hold none of their run, and the record then says
  * so. Shards that it names on a drive which is being filled, and which that drive does not hold, are written there; and so are those that the
  * caller found damaged.
  *
  * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with
- * the key locked, and only if it is still that object; what was written for one that is gone is discarded.
+ * the key locked, and only if it is still that object.
+ *
+ * Heal, scrub and verification can all ask for the same object. One of them repairs it at a time (el->mends); the next one reads its
+ * value anew. What was written in vain is discarded (I6) while the key is locked, on drives that the value read under that lock does not name
+ * for it, and only where that value, or two members' word that there is none, was there to be read. After any other end nothing is discarded:
+ * the sweep finds what no record names.
  */
 #include "engine/mend.h"
 #include "engine/stripe.h"
 #include "engine/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +33,7 @@ static unsigned shards_of(const struct eng_part *part)
 
 static unsigned named_drive(const struct eng_part *part, unsigned run, unsigned shard)
 {
-        uint16_t slot;
-
-        memcpy(&slot, part->drives + 2 * ((size_t)run * shards_of(part) + shard), 2);
-        return slot;
+        return eng_part_slot(part, (size_t)run * shards_of(part) + shard);
 }
 
 /* ---- which shards, and where to -------------------------------------------------------------------------- */
@@ -182,6 +185,7 @@ static void free_plan(struct eng_mend_plan *plan)
 static void begin_writing(struct eng_mend *mend);
 static void ask_on(struct eng_mend *mend);
 static void finish(struct eng_mend *mend, int rv);
+static void read_object(struct eng_mend *mend);
 
 static uint64_t *held_bits(const struct eng_mend_plan *plan, unsigned run, unsigned shard)
 {
@@ -209,8 +213,8 @@ static void answered(struct eng_op *op)
         uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), i;
         uint64_t *bits = held_bits(plan, mend->ask_run, mend->ask_shard);
 
-        if (op->result != 0) {
-                finish(mend, op->result);
+        if (op->result != 0 || mend->error != 0) {
+                finish(mend, op->result != 0 ? op->result : mend->error);
                 return;
         }
         for (i = 0; i < op->held.count; i++) {
@@ -297,11 +301,18 @@ static void drop_slots(struct eng_mend *mend)
         mend->granted = false;
 }
 
-void eng_mend_drop(struct eng_mend *mend)
+/* Lets go of all it has but itself. Its operations that are out go on. */
+static void clear(struct eng_mend *mend)
 {
         struct eng_mend_plan *plan;
 
+        if (mend->listed)
+                TAILQ_REMOVE(&mend->el->mends, mend, link);
+        mend->listed = false;
         lp_timer_stop(mend->el->loop, &mend->timer);
+        if (mend->queued)
+                lp_reserve_cancel(mend->el->loop, &mend->reserve);
+        mend->queued = false;
         if (mend->get != NULL)
                 eng_get_close(mend->get);
         while ((plan = STAILQ_FIRST(&mend->plans)) != NULL) {
@@ -311,16 +322,22 @@ void eng_mend_drop(struct eng_mend *mend)
         eng_buf_unref(mend->value);
         eng_buf_unref(mend->patched);
         era_code_free(mend->code);
+        mend->get = NULL;
+        mend->value = mend->patched = NULL;
+        mend->code = NULL;
         eng_txn_abandon(&mend->txn);
         eng_txn_drop(&mend->txn);
-        if (mend->in_flight == 0) {
+}
+
+void eng_mend_drop(struct eng_mend *mend)
+{
+        if (!mend->ended)
+                clear(mend);
+        if (mend->in_flight == 0 && atomic_load(&mend->discards_out) == 0) {
                 free(mend);
                 return;
         }
         mend->error = -ECANCELED;
-        mend->get = NULL;
-        mend->value = mend->patched = NULL;
-        mend->code = NULL;
         mend->next_late = mend->store->coord->late_mends;
         mend->store->coord->late_mends = mend;
 }
@@ -335,41 +352,165 @@ void eng_mend_free_late(struct eng_store *store)
         }
 }
 
-static void finish(struct eng_mend *mend, int rv)
+static struct eng_mend *find_mend(struct eng_loop *el, const struct eng_name *name)
+{
+        struct eng_mend *mend;
+
+        TAILQ_FOREACH(mend, &el->mends, link)
+                if (mend->name.len == name->len && memcmp(mend->name.data, name->data, name->len) == 0)
+                        break;
+        return mend;
+}
+
+/* At home: it has been cleared on its own loop. */
+static void mend_over(struct eng_mend *mend)
 {
         eng_mend_done done = mend->done;
         uint64_t bytes = mend->written;
+        int rv = mend->result;
         void *arg = mend->arg;
 
-        drop_slots(mend);
-        eng_mend_drop(mend);
+        free(mend);
         done(arg, rv, bytes);
 }
 
-/* What was written is of no use: the object has changed. A drive that holds other runs of it keeps what it has: those are told of by the object's end. */
-static void discard_written(struct eng_mend *mend)
+static void came_home(struct lp_msg *msg)
 {
-        const struct eng_mend_plan *plan;
+        struct eng_mend *mend = MEND_OF(msg, msg);
 
-        STAILQ_FOREACH(plan, &mend->plans, link) {
-                size_t i, n = (size_t)plan->part.head.runs * shards_of(&plan->part);
-                eng_mask written = 0, named = 0;
+        if (!mend->store->coord->stopping) /* else eng_mend_drop() frees it */
+                mend_over(mend);
+}
 
-                for (i = 0; i < n; i++) {
-                        unsigned slot = named_drive(&plan->part, 0, (unsigned)i);
+static void finish(struct eng_mend *mend, int rv)
+{
+        struct eng_store *store = mend->store;
+        struct eng_mend *next;
 
-                        if (plan->targets[i] != ENG_NO_DRIVE)
-                                written |= eng_bit(plan->targets[i]);
-                        if (slot < ENG_DRIVES_MAX)
-                                named |= eng_bit(slot);
-                }
-                eng_discard(mend->store, plan->part.head.id, written & ~named);
+        drop_slots(mend);
+        clear(mend);
+        mend->ended = true;
+        mend->result = rv;
+        next = find_mend(mend->el, &mend->name);
+        if (next != NULL && !store->coord->stopping)
+                read_object(next);
+        if (mend->home == mend->el) {
+                mend_over(mend);
+                return;
         }
+        mend->msg.run = came_home;
+        lp_post(mend->home->loop, &mend->msg);
+}
+
+/* What waits for its turn behind another one is none that others wait for. */
+static void leave_line(struct eng_mend *mend)
+{
+        clear(mend);
+        mend->ended = true;
+        mend->result = mend->error;
+        mend_over(mend);
+}
+
+void eng_mend_cancel(struct eng_mend *mend)
+{
+        if (mend->ended || (mend->granted && mend->plan == NULL)) /* all is written: it ends by itself */
+                return;
+        if (mend->error == 0)
+                mend->error = -ECANCELED;
+        if (mend->waits)
+                leave_line(mend);
+        else if (mend->queued || (mend->granted && mend->in_flight == 0)) /* it waits for slots, its rate, or what is read */
+                finish(mend, mend->error);
+}
+
+/* ---- what was written in vain ------------------------------------------------------------------------------------- */
+
+static void discard_on(struct eng_mend *mend);
+
+/* Drives that this value names for shards of a part. */
+static eng_mask named_by(const struct eng_buf *value, const uint8_t id[FMT_ID])
+{
+        struct eng_part part;
+        eng_mask named = 0;
+        size_t pos = 0;
+
+        while (value != NULL && eng_value_next_part(value->data, value->len, &pos, &part) == 1)
+                if (memcmp(part.head.id, id, FMT_ID) == 0)
+                        named |= eng_part_drives(&part);
+        return named;
+}
+
+/*
+ * Drives that were given shards of the part by this mend alone. One that the value names for another run of it, then or now, keeps what it
+ * has: that goes with the object.
+ */
+static eng_mask written_in_vain(const struct eng_mend *mend, const struct eng_mend_plan *plan)
+{
+        size_t i, n = (size_t)plan->part.head.runs * shards_of(&plan->part);
+        eng_mask written = 0;
+
+        for (i = 0; i < n; i++)
+                if (plan->targets[i] != ENG_NO_DRIVE)
+                        written |= eng_bit(plan->targets[i]);
+        return written & mend->touched & ~eng_part_drives(&plan->part) & ~named_by(mend->txn.old, plan->part.head.id);
+}
+
+static void discarded(struct eng_op *op)
+{
+        struct eng_mend *mend = ((struct eng_mend_op *)op)->mend;
+
+        if (atomic_fetch_sub(&mend->discards_out, 1) == 1 && !mend->store->coord->stopping)
+                discard_on(mend); /* a failure leaves dead bytes, nothing worse */
+}
+
+static void discard_part(struct eng_mend *mend, const struct eng_mend_plan *plan)
+{
+        const struct eng_view *view = &mend->txn.at->view;
+        eng_mask drives = written_in_vain(mend, plan) & view->up;
+        unsigned i;
+
+        for (i = 0; i < mend->store->drive_count; i++) {
+                struct eng_mend_op *mo = &mend->ops[i];
+
+                if (!(drives & eng_bit(i)))
+                        continue;
+                memset(mo, 0, sizeof(*mo));
+                mo->mend = mend;
+                mo->op.kind = ENG_OP_DISCARD;
+                mo->op.flags = ENG_OP_RESERVE;
+                mo->op.epoch = view->epoch;
+                mo->op.done = discarded;
+                memcpy(mo->op.discard.object_id, plan->part.head.id, FMT_ID);
+                atomic_fetch_add(&mend->discards_out, 1);
+                eng_drive_submit(mend->store->members[i].drive, &mo->op);
+        }
+}
+
+/* The key stays locked until all drives have answered: nobody writes such a shard again while one is being discarded. */
+static void discard_on(struct eng_mend *mend)
+{
+        while (mend->discarding != NULL) {
+                const struct eng_mend_plan *plan = mend->discarding;
+
+                mend->discarding = STAILQ_NEXT(plan, link);
+                discard_part(mend, plan);
+                if (atomic_load(&mend->discards_out) > 0)
+                        return;
+        }
+        eng_txn_finish(&mend->txn, 0);
+}
+
+/* By what was read under the key's lock, no record will name what was written. sure: that there is no value is more than one member's word. */
+static void written_for_nothing(struct eng_mend *mend, bool sure)
+{
+        mend->over = true;
+        mend->discarding = sure ? STAILQ_FIRST(&mend->plans) : NULL;
+        discard_on(mend);
 }
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
-/* The value as it is now, naming the drives written to. NULL with *rv: -ENOENT if it does not hold those parts any more. */
+/* The value as it is now, naming the drives written to. NULL with *rv: -ENOENT if it does not hold those parts any more, or they lack no drive. */
 static struct eng_buf *patch(const struct eng_mend *mend, const struct eng_buf *now, int *rv)
 {
         struct eng_buf *out = eng_buf_new(now->len);
@@ -392,7 +533,7 @@ static struct eng_buf *patch(const struct eng_mend *mend, const struct eng_buf *
                         for (i = 0; i < n; i++) {
                                 if (plan->targets[i] == ENG_NO_DRIVE || !is_homeless(mend, &part, 0, (unsigned)i))
                                         continue;
-                                memcpy(out->data + at + 2 * i, &plan->targets[i], 2);
+                                eng_part_slot_set(out->data + at, part.width, i, plan->targets[i]);
                                 patched++;
                         }
                 }
@@ -408,10 +549,15 @@ static struct eng_buf *patch(const struct eng_mend *mend, const struct eng_buf *
 static void looked_up(struct eng_txn *txn, int rv)
 {
         struct eng_mend *mend = MEND_OF(txn, txn);
+        bool sure = rv == 0 || txn->absent >= ENG_ABSENT_SURE;
         struct fmt_value *head;
 
         if (rv == 0)
                 mend->patched = patch(mend, txn->old, &rv);
+        if (rv == -ENOENT) {
+                written_for_nothing(mend, sure);
+                return;
+        }
         if (rv == 0)
                 rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, mend->patched->len, 0));
         if (rv != 0) {
@@ -427,17 +573,17 @@ static void looked_up(struct eng_txn *txn, int rv)
 
 static void prepare(struct eng_txn *txn)
 {
+        if (!eng_takes_changes(txn->store, &txn->at->view)) {
+                eng_txn_finish(txn, -EROFS);
+                return;
+        }
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
         eng_txn_lookup(txn, 0, looked_up);
 }
 
 static void recorded(struct eng_txn *txn)
 {
-        struct eng_mend *mend = MEND_OF(txn, txn);
-
-        if (txn->result == -ENOENT)
-                discard_written(mend);
-        finish(mend, txn->result == -ENOENT ? 0 : txn->result);
+        finish(MEND_OF(txn, txn), txn->result);
 }
 
 static void record(struct eng_mend *mend)
@@ -445,6 +591,7 @@ static void record(struct eng_mend *mend)
         mend->txn.prepare = prepare;
         mend->txn.done = recorded;
         mend->txn.moves = true;
+        mend->txn.internal = true; /* objects of a bucket that is being closed are repaired like all others */
         eng_txn_submit(&mend->txn);
 }
 
@@ -570,10 +717,13 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
         op->write.k = part->head.k;
         op->write.m = part->head.m;
         op->write.payload_len = mend->unit_len;
+        op->write.key_hash = eng_hash_of_key(mend->txn.bucket, mend->txn.key, mend->txn.key_len);
         op->write.slot = slot;
         op->write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
         mend->touched |= eng_bit(target);
+        mend->paid = true;
         mend->written += mend->unit_len;
+        eng_pacer_spend(&mend->store->pacer, lp_now(mend->el->loop), mend->unit_len);
         mend->in_flight++;
         eng_drive_submit(mend->store->members[target].drive, op);
 }
@@ -586,6 +736,7 @@ static void begin_stripe(struct eng_mend *mend)
         mend->stripe_left = eng_stripe_bytes(&part->head, mend->stripe);
         mend->unit_no = 0;
         mend->fill = 0;
+        mend->paid = false;
 }
 
 static void end_unit(struct eng_mend *mend)
@@ -606,6 +757,8 @@ static void end_unit(struct eng_mend *mend)
                 return;
         for (i = 0; i < part->head.m; i++)
                 write_shard(mend, mend->parity[i], part->head.k + i);
+        if (!mend->paid) /* it was read all the same */
+                eng_pacer_spend(&mend->store->pacer, lp_now(mend->el->loop), mend->unit_len);
         mend->stripe++;
         mend->stripe_begun = false;
 }
@@ -666,14 +819,15 @@ static void paced(struct lp_timer *timer)
         go_on(MEND_OF(timer, timer));
 }
 
-/* True if it is ahead of its rate and will be called again. */
+/* True if the store's upkeep is ahead of its rate: it will be called again. */
 static bool wait_for_rate(struct eng_mend *mend)
 {
-        uint64_t due = mend->written * 1000 / (mend->rate / 1000000 + 1); /* ns */
-        uint64_t spent = lp_now(mend->el->loop) - mend->started;
+        uint64_t wait;
 
+        eng_pacer_look(&mend->store->pacer, mend->el); /* who waits for repairs looks at nothing else meanwhile */
+        wait = eng_pacer_wait(&mend->store->pacer, lp_now(mend->el->loop));
         mend->timer.expired = paced;
-        return due > spent + ENG_MEND_SLACK_NS && lp_timer_start(mend->el->loop, &mend->timer, due - spent) == 0;
+        return wait > 0 && lp_timer_start(mend->el->loop, &mend->timer, wait) == 0;
 }
 
 /* 0: a span is at hand; 1: the part is through; else -EAGAIN or the error. */
@@ -726,12 +880,12 @@ static void begin(struct eng_mend *mend)
         mend->unit = lp_slot_get(mend->el->loop);
         for (i = 0; i + 1 < mend->reserve.count; i++)
                 mend->parity[i] = lp_slot_get(mend->el->loop);
-        mend->started = lp_now(mend->el->loop);
         go_on(mend);
 }
 
 static void granted(struct lp_reserve *reserve)
 {
+        MEND_OF(reserve, reserve)->queued = false;
         begin(MEND_OF(reserve, reserve));
 }
 
@@ -747,6 +901,7 @@ static void begin_writing(struct eng_mend *mend)
         mend->reserve.share = LP_SHARE_INTERNAL;
         mend->reserve.granted = granted;
         rv = lp_reserve(mend->el->loop, &mend->reserve);
+        mend->queued = rv == -EAGAIN;
         if (rv == 0)
                 begin(mend);
         else if (rv != -EAGAIN)
@@ -758,6 +913,8 @@ static void opened(void *arg, int rv, struct eng_get *get)
         struct eng_mend *mend = arg;
 
         mend->get = rv == 0 ? get : NULL;
+        if (rv == 0 && mend->error != 0)
+                rv = mend->error;
         if (rv == 0 && eng_get_object(get)->size > 0) {
                 mend->value = eng_buf_ref(eng_get_value(get));
                 rv = make_plans(mend);
@@ -770,6 +927,37 @@ static void opened(void *arg, int rv, struct eng_get *get)
         ask_on(mend);
 }
 
+/* Nobody else repairs it now. */
+static void read_object(struct eng_mend *mend)
+{
+        const struct eng_name *name = &mend->name;
+
+        mend->waits = false;
+        mend->epoch = mend->el->view.epoch;
+        mend->homeless = eng_placement_homeless(mend->el->view.map);
+        mend->filling &= ~mend->homeless & mend->el->view.in & mend->el->view.up;
+        mend->el->own_gets++;
+        eng_get_open(mend->store, mend->txn.bucket, (struct eng_str){(const char *)name->data + 9, name->len - 9u}, opened, mend);
+}
+
+/* On its own loop. */
+static void take_turn(struct eng_mend *mend)
+{
+        mend->waits = find_mend(mend->el, &mend->name) != NULL;
+        TAILQ_INSERT_TAIL(&mend->el->mends, mend, link);
+        mend->listed = true;
+        if (!mend->waits)
+                read_object(mend);
+}
+
+static void came(struct lp_msg *msg)
+{
+        struct eng_mend *mend = MEND_OF(msg, msg);
+
+        if (!mend->store->coord->stopping)
+                take_turn(mend);
+}
+
 struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_order *order, eng_mend_done done, void *arg)
 {
         struct eng_mend *mend = calloc(1, sizeof(*mend));
@@ -780,18 +968,23 @@ struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_o
                 return NULL;
         memcpy(&bucket, name->data + 1, 8);
         mend->store = store;
-        mend->el = eng_here(store);
-        mend->rate = order->rate;
+        mend->home = eng_here(store);
+        mend->name = *name;
+        mend->filling = order->filling;
         mend->digests = order->digests;
         mend->bad = order->bad;
         mend->bad_count = order->bad_count;
-        mend->epoch = mend->el->view.epoch;
-        mend->homeless = eng_placement_homeless(mend->el->view.map);
-        mend->filling = store->coord->filling & ~mend->homeless & mend->el->view.in & mend->el->view.up;
         mend->done = done;
         mend->arg = arg;
         STAILQ_INIT(&mend->plans);
         eng_txn_init(&mend->txn, store, be64toh(bucket), name->data + 9, name->len - 9u);
-        eng_get_open(store, be64toh(bucket), (struct eng_str){(const char *)name->data + 9, name->len - 9u}, opened, mend);
+        mend->el = eng_primary(store, mend->txn.pg);
+        assert(order->digests == NULL || mend->el == mend->home);
+        if (mend->el == mend->home) {
+                take_turn(mend);
+                return mend;
+        }
+        mend->msg.run = came;
+        lp_post(mend->el->loop, &mend->msg);
         return mend;
 }

@@ -1,14 +1,13 @@
 /*
- * mend.h - one object being given back the shards it lacks (private to mend.c and heal.c).
+ * mend.h - one object being given back the shards it lacks (private to the upkeep and verification).
  */
 #ifndef MILLRACE_ENGINE_MEND_H
 #define MILLRACE_ENGINE_MEND_H
 
 #include <endian.h>
 
+#include "engine/pacer.h"
 #include "engine/store.h"
-
-#define ENG_MEND_SLACK_NS (5ull * 1000 * 1000) /* it may be this far ahead of its rate */
 
 /*
  * One part that lacks shards. targets[run * (k+m) + shard]: the drive that is to have a shard for which the record names none, else
@@ -41,11 +40,17 @@ struct eng_mend_op {
         unsigned target;               /* of a shard */
 };
 
-/* owner: the loop it was started on; ops: the drives while out */
+/* owner: the primary loop of its key, from when its message has come; ops: the drives while out */
 struct eng_mend {
         struct eng_store *store;
-        struct eng_loop *el;
+        struct eng_loop *el, *home;    /* home: the loop it was started on, where done comes */
+        struct lp_msg msg;             /* there and back, where these are two */
         struct eng_mend *next_late;    /* see eng_mend_free_late() */
+        TAILQ_ENTRY(eng_mend) link;    /* el->mends, while listed */
+        bool listed, ended;
+        int result;                    /* once ended */
+        struct eng_name name;
+        bool waits;                    /* another repair of the same object is under way */
         eng_mend_done done;
         void *arg;
         struct eng_get *get;
@@ -62,11 +67,12 @@ struct eng_mend {
         bool named_new;                /* a drive was found for a shard that had none: the record is to say so */
         struct eng_mend_plan *plan;    /* being written */
         struct era_code *code;         /* of that part */
-        uint64_t rate, written, started;
+        uint64_t written;
         uint64_t epoch;                /* in which it began */
         struct lp_timer timer;
         struct lp_reserve reserve;
-        bool granted, stripe_begun;
+        bool queued, granted, stripe_begun; /* queued: in line for slots */
+        bool paid;                     /* of the stripe under way: something was written */
         void *unit, *parity[ERA_MAX_M];
         uint32_t stripe, unit_len, fill;
         unsigned unit_no, in_flight;
@@ -76,6 +82,10 @@ struct eng_mend {
         eng_mask touched;
         int error;
         struct eng_txn txn;
+        /* owner: the key's primary loop, while the txn is there */
+        bool over;                     /* the name does not have these parts any more, or names drives for all their shards */
+        struct eng_mend_plan *discarding; /* the next plan whose shards are looked at for the discard */
+        atomic_uint discards_out;
         struct eng_mend_op ops[ENG_DRIVES_MAX];
 };
 
@@ -84,19 +94,24 @@ unsigned eng_mend_lack(const struct eng_part *part, eng_mask drives);
 /* Bytes of the shards that it lacks in that sense. */
 uint64_t eng_mend_lack_bytes(const struct eng_part *part, eng_mask drives);
 /*
- * Mends one object, named by its OBJECT name, writing at most rate bytes/s. done comes later, on this loop: 0 when nothing is left that could be
+ * Mends one object, named by its OBJECT name, on the primary loop of its key. done comes later, on the loop it was started on: 0 when nothing is left that could be
  * done (also if the object is gone, or no drive is fit to take what it lacks), and how many bytes were written. digests: one for each drive, to
- * which what is written is added (what a failure leaves of no use included). bad: shards to be written anew, as far as they are still the
- * object's; valid until done. NULL: no memory, not begun.
+ * which what is written is added (what a failure leaves of no use included); only where it was started on the primary loop. bad: shards to be written anew, as
+ * far as they are still the object's; valid until done. filling: drives that may lack shards which records name on them, and are asked. What is written
+ * is paid for at store->pacer. NULL: no memory, not begun.
+ *
+ * One object is repaired by one mend at a time: another one begins when the first has ended, and reads the value anew.
  */
 struct eng_mend_order {
         const struct eng_name *name;
-        uint64_t rate;
+        eng_mask filling;
         struct eng_digest *digests;
         const struct eng_mend_bad *bad;
         unsigned bad_count;
 };
 struct eng_mend *eng_mend_start(struct eng_store *store, const struct eng_mend_order *order, eng_mend_done done, void *arg);
+/* On its own loop, where it was started: it ends soon, with -ECANCELED, unless all is written. done may come from inside. */
+void eng_mend_cancel(struct eng_mend *mend);
 /* The loops have stopped around it. What drives still have of it lives until eng_mend_free_late(), when they are closed. */
 void eng_mend_drop(struct eng_mend *mend);
 

@@ -35,6 +35,25 @@ void eng_name_bucket(struct eng_name *out, const char *bucket)
         add(out, bucket, strlen(bucket));
 }
 
+void eng_name_dead_bucket(struct eng_name *out, const char *bucket, uint64_t id)
+{
+        eng_name_space(out, FMT_SPACE_CONFIG, 0);
+        add(out, "d", 1);
+        add(out, bucket, strlen(bucket) + 1);
+        add(out, &id, sizeof(id));
+}
+
+size_t eng_dead_bucket_name_len(const struct eng_name *name)
+{
+        const size_t head = 10, tail = 1 + sizeof(uint64_t);
+        size_t len;
+
+        if (name->len <= head + tail || name->data[0] != FMT_SPACE_CONFIG || name->data[9] != 'd')
+                return 0;
+        len = name->len - head - tail;
+        return len <= ENG_BUCKET_NAME_MAX && name->data[head + len] == 0 ? len : 0;
+}
+
 static void escaped(struct eng_name *out, enum fmt_space space, uint64_t bucket, const void *key, size_t len)
 {
         eng_name_space(out, space, bucket);

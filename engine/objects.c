@@ -111,14 +111,7 @@ static void delete_looked_up(struct eng_txn *txn, int rv)
                 eng_txn_finish(txn, rv);
                 return;
         }
-        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0));
-        if (rv != 0) {
-                eng_txn_finish(txn, rv);
-                return;
-        }
-        eng_txn_take_seq(txn);
-        eng_body_delete(&txn->body, &txn->name);
-        eng_txn_append(txn);
+        eng_txn_delete_name(txn);
 }
 
 static void delete_prepare(struct eng_txn *txn)
@@ -174,7 +167,7 @@ static struct eng_buf *updated_value(struct update_txn *up)
 {
         const struct eng_buf *old = up->txn.old;
         const struct fmt_value *v = eng_value_head(old->data);
-        size_t parts = sizeof(*v) + v->attrs_len;
+        size_t fields = sizeof(*v) + v->attrs_len, parts = eng_value_parts_at(v);
         struct eng_value_spec spec = {
                 .space = FMT_SPACE_OBJECT,
                 .inline_value = (v->flags & FMT_VALUE_INLINE) != 0,
@@ -189,6 +182,8 @@ static struct eng_buf *updated_value(struct update_txn *up)
                 .etag_parts = v->etag_parts,
                 .attrs = up->attrs,
                 .attrs_len = up->attrs_len,
+                .fields = old->data + fields,
+                .fields_len = v->fields_len,
                 .parts = old->data + parts,
                 .parts_len = old->len - parts,
                 .part_count = v->parts,

@@ -33,9 +33,19 @@ uint64_t eng_hash(const void *data, size_t len, uint64_t seed)
         return mix(h ^ word);
 }
 
+uint64_t eng_hash_of_key(uint64_t bucket, const void *key, size_t len)
+{
+        return eng_hash(key, len, bucket);
+}
+
+uint32_t eng_pg_of_hash(uint32_t pg_count, uint64_t key_hash)
+{
+        return (uint32_t)(key_hash % pg_count);
+}
+
 uint32_t eng_pg_of_key(uint32_t pg_count, uint64_t bucket, const void *key, size_t len)
 {
-        return (uint32_t)(eng_hash(key, len, bucket) % pg_count);
+        return eng_pg_of_hash(pg_count, eng_hash_of_key(bucket, key, len));
 }
 
 uint32_t eng_pg_of_run(uint32_t pg_count, const uint8_t id[FMT_ID], uint32_t run)

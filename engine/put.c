@@ -151,8 +151,10 @@ static int check_open(struct eng_store *store, const struct eng_put_params *p)
                 return -EROFS;
         if (atomic_load(&store->full))
                 return -ENOSPC;
+        if (atomic_load(&store->stalled))
+                return -EAGAIN;
         bucket = eng_bucket_by_id(el, p->bucket);
-        return bucket == NULL || bucket->closing ? -ENOENT : 0;
+        return bucket == NULL ? -EIDRM : 0; /* one that is being closed may be open again when the body has come */
 }
 
 int eng_put_open(struct eng_store *store, const struct eng_put_params *params, struct eng_put **out)
@@ -170,6 +172,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->params = *params;
         memcpy(put->key, params->key.data, params->key.len);
         put->params.key.data = put->key;
+        put->key_hash = eng_hash_of_key(params->bucket, params->key.data, params->key.len);
         put->k = store->k;
         put->m = store->m;
         put->need = store->m == 0 ? store->k : store->k + 1;

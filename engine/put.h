@@ -54,6 +54,7 @@ struct put_lent {
 
 /* owner: home loop */
 struct eng_put {
+        uint64_t key_hash;             /* eng_hash_of_key() */
         struct eng_store *store;
         struct eng_loop *el;
         TAILQ_ENTRY(eng_put) link;     /* el->puts */

@@ -186,9 +186,9 @@ static void written(struct eng_op *op)
         if (op->result == -ESTALE && ++w->retries < STALE_RETRIES &&
             lp_timer_start(put->el->loop, &w->retry, STALE_RETRY_NS) == 0)
                 return; /* an epoch change is under way */
-        if (op->result == -ENOSPC) {
+        if (op->result == -ENOSPC || op->result == -EAGAIN) { /* full, or too much at a time: the drive has not failed */
                 if (put->error == 0)
-                        put->error = -ENOSPC;
+                        put->error = op->result == -ENOSPC ? -ENOSPC : -EBUSY;
         } else if (op->result != 0) {
                 eng_drive_failed(put->store, w->slot_no, w->drive, "a shard could not be written");
                 eng_put_lose_drive(put, w->slot_no);
@@ -235,6 +235,7 @@ static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t 
         w->op.write.k = (uint8_t)put->k;
         w->op.write.m = (uint8_t)put->m;
         w->op.write.payload_len = put->stripe_unit;
+        w->op.write.key_hash = put->key_hash;
         w->op.write.slot = slot;
         w->op.write.payload = payload;
         eng_put_md5_add(put, w, len);

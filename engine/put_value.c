@@ -12,9 +12,9 @@
 static uint8_t *encode_part(struct eng_put *put, size_t *len)
 {
         size_t attrs_len = put->params.is_part ? put->commit.attrs_len : 0;
-        size_t drives_len = (size_t)put->runs * eng_put_shards(put) * sizeof(uint16_t);
+        size_t drives_len = (size_t)put->runs * eng_put_shards(put), i; /* a byte each */
         struct fmt_part part = {
-                .number = (uint16_t)put->params.part_number,
+                .number = (uint16_t)(put->params.part_number | FMT_PART_NARROW),
                 .k = (uint8_t)put->k,
                 .m = (uint8_t)put->m,
                 .attrs_len = (uint16_t)attrs_len,
@@ -32,7 +32,8 @@ static uint8_t *encode_part(struct eng_put *put, size_t *len)
         memcpy(out, &part, sizeof(part));
         if (attrs_len != 0)
                 memcpy(out + sizeof(part), put->commit_attrs, attrs_len);
-        memcpy(out + sizeof(part) + attrs_len, put->drives, drives_len);
+        for (i = 0; i < drives_len; i++)
+                eng_part_slot_set(out + sizeof(part) + attrs_len, 1, i, put->drives[i]);
         *len = sizeof(part) + attrs_len + drives_len;
         return out;
 }

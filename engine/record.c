@@ -8,7 +8,8 @@
 
 struct eng_buf *eng_value_new(const struct eng_value_spec *spec)
 {
-        struct eng_buf *buf = eng_buf_new(sizeof(struct fmt_value) + spec->attrs_len + spec->parts_len);
+        struct eng_buf *buf =
+                eng_buf_new(sizeof(struct fmt_value) + spec->attrs_len + spec->fields_len + spec->parts_len);
         struct fmt_value *v;
 
         if (buf == NULL)
@@ -18,6 +19,7 @@ struct eng_buf *eng_value_new(const struct eng_value_spec *spec)
         v->space = (uint8_t)spec->space;
         v->flags = spec->inline_value ? FMT_VALUE_INLINE : 0;
         v->attrs_len = (uint16_t)spec->attrs_len;
+        v->fields_len = (uint16_t)spec->fields_len;
         v->pg = spec->pg;
         v->parts = spec->part_count;
         v->size = spec->size;
@@ -34,8 +36,10 @@ struct eng_buf *eng_value_new(const struct eng_value_spec *spec)
                 memcpy(v->tag, spec->tag, 8);
         if (spec->attrs_len != 0)
                 memcpy(buf->data + sizeof(*v), spec->attrs, spec->attrs_len);
+        if (spec->fields_len != 0)
+                memcpy(buf->data + sizeof(*v) + spec->attrs_len, spec->fields, spec->fields_len);
         if (spec->parts_len != 0)
-                memcpy(buf->data + sizeof(*v) + spec->attrs_len, spec->parts, spec->parts_len);
+                memcpy(buf->data + eng_value_parts_at(v), spec->parts, spec->parts_len);
         return buf;
 }
 

@@ -5,15 +5,40 @@
  * enough of its members are here, put a new epoch of those that are here in force, compare the members' tails and make every record that any of
  * them holds stable on all (settle), make all of it visible, read the buckets, and give the loops their view. Nothing is answered before
  * (a PG that cannot know whether it is current answers 503). A drive that fails on the way makes it begin again without it.
+ *
+ * Drives are awaited for a bounded time. Then those that are here go on alone as soon as they could put the next epoch in force, by the same rules as
+ * if the others were missing. One that is opened later is handed over as one that comes while the store serves (attach.c); while recovery cannot go on
+ * without it, it makes recovery choose again. One whose opening never returns is left behind, also when the store is closed.
  */
 #include "engine/recover.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define CLOSE_WAIT_S 5                 /* for threads that are still opening drives when the store is closed; then they are left behind */
 
 static void choose(struct eng_store *store);
+static bool has_quorum(struct eng_store *store);
+static void take_slot(struct eng_store *store, const struct eng_member *m);
+
+static uint64_t wait_ns(const struct eng_store *store)
+{
+        uint64_t ms = store->options.drive_wait_ms;
+
+        return (ms == 0 ? ENG_DRIVE_WAIT_MS : ms) * 1000 * 1000;
+}
+
+/* It is the drive that the map has in the slot it was formatted for. */
+static bool is_own_slot(const struct eng_store *store, const struct eng_member *m)
+{
+        unsigned slot = m->identity.slot;
+
+        return slot < store->drive_count && memcmp(store->members[slot].id, m->identity.drive_id, FMT_ID) == 0;
+}
 
 /* ---- opening the drives ----------------------------------------------------------------------------------------- */
 
@@ -39,6 +64,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
                 .owner = store->loops[m->identity.slot % store->loop_count].loop,
                 .log_file_bytes = opt->log_file_bytes,
                 .segment_bytes = opt->segment_bytes,
+                .open_files = opt->open_files,
                 .tail_bytes = opt->tail_bytes,
                 .cache_bytes = opt->cache_bytes / opt->drive_count,
                 .full_reserve_bytes = opt->full_reserve_bytes,
@@ -55,6 +81,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
 
         m->local = drive;
         if (rv == 0) {
+                m->log_lost = eng_local_log_lost(drive);
                 m->epoch = malloc(cap);
                 rv = m->epoch == NULL ? -ENOMEM : eng_local_epoch(drive, m->epoch, cap, &m->epoch_len, &m->history);
                 if (rv != 0)
@@ -71,25 +98,95 @@ static void *open_thread(void *arg)
 {
         struct opening *o = arg;
 
-        o->result = eng_member_open(o->store, o->member, &o->error);
+        o->result = eng_member_open(o->store, &o->own, &o->error);
         lp_post(o->store->loops[0].loop, &o->msg);
         return NULL;
+}
+
+/* What the thread has opened is the coordinator's now. */
+static void adopt(struct opening *o)
+{
+        memcpy(o->member, &o->own, sizeof(o->own));
+        if (o->result != 0)
+                snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
+        if (o->store->pgs != NULL)
+                take_slot(o->store, o->member);
+}
+
+/* Chooses when all are here, or have been awaited long enough by enough of them. */
+static void consider(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+
+        if (r->chosen || (r->opening_left > 0 && !(r->waited && has_quorum(store))))
+                return;
+        r->chosen = true;
+        lp_timer_stop(store->loops[0].loop, &r->wait_timer);
+        choose(store);
+}
+
+static void waited(struct lp_timer *timer)
+{
+        struct recovery *r = (struct recovery *)((char *)timer - offsetof(struct recovery, wait_timer));
+        struct eng_store *store = r->opening[0].store;
+        struct eng_coord *c = store->coord;
+        unsigned i;
+        int n;
+
+        n = snprintf(c->waits_for, sizeof(c->waits_for), "waits for drives that are still being opened:");
+        for (i = 0; i < store->unplaced_count && n > 0 && (size_t)n < sizeof(c->waits_for); i++)
+                if (!r->opening[i].joined)
+                        n += snprintf(c->waits_for + n, sizeof(c->waits_for) - (size_t)n, " %s", r->opening[i].own.path);
+        r->waited = true;
+        consider(store);
+        eng_health_refresh(store);
 }
 
 static void opened(struct lp_msg *msg)
 {
         struct opening *o = (struct opening *)msg;
         struct eng_store *store = o->store;
-        struct recovery *r = store->coord->recovery;
+        struct eng_coord *c = store->coord;
+        struct recovery *r = c->recovery;
 
         if (o->joined)
                 return; /* the store is being closed */
         pthread_join(o->thread, NULL);
         o->joined = true;
-        if (o->result != 0)
+        r->opening_left--;
+        if (!r->chosen) {
+                adopt(o);
+                consider(store);
+        } else if (c->phase == ENG_PHASE_WAITING) {
+                adopt(o);
+                memset(r->judged, 0, sizeof(r->judged)); /* nor is it known whether this one lost writes */
+                if (store->pgs == NULL || c->view.map != NULL) /* else there was no memory for the map: that wants a restart */
+                        eng_recover_again(store);
+        } else {
+                o->late = true;
+                eng_attach_late(store);
+        }
+}
+
+struct eng_member *eng_recover_take_late(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+        unsigned i;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++) {
+                struct opening *o = &r->opening[i];
+
+                if (!o->late)
+                        continue;
+                o->late = false;
+                memcpy(o->member, &o->own, sizeof(o->own));
+                if (o->result == 0)
+                        return o->member;
                 snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
-        if (--r->opening_left == 0)
-                choose(store);
+                if (is_own_slot(store, o->member) && store->members[o->member->identity.slot].state == ENG_DRIVE_FAILED)
+                        eng_member_state(store, o->member->identity.slot, ENG_DRIVE_FAILED, o->member->reason);
+        }
+        return NULL;
 }
 
 void eng_recover(struct eng_store *store)
@@ -102,11 +199,16 @@ void eng_recover(struct eng_store *store)
         store->coord->recovery = r;
         store->coord->phase = ENG_PHASE_OPENING;
         r->opening_left = store->unplaced_count;
+        r->wait_timer.expired = waited;
+        if (lp_timer_start(store->loops[0].loop, &r->wait_timer, wait_ns(store)) != 0)
+                abort(); /* no memory before anything was begun */
         for (i = 0; i < store->unplaced_count; i++) {
                 struct opening *o = &r->opening[i];
 
                 o->store = store;
                 o->member = &store->unplaced[i];
+                memcpy(&o->own, o->member, sizeof(o->own));
+                snprintf(o->member->reason, sizeof(o->member->reason), "is still being opened");
                 o->msg.run = opened;
                 o->result = -EAGAIN;
                 if (pthread_create(&o->thread, NULL, open_thread, o) != 0)
@@ -182,15 +284,20 @@ static bool is_before(const struct eng_store *store, const struct eng_member *of
         return in_history(of, id);
 }
 
-/* Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one that is neither it nor before it. */
+/*
+ * Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one that is neither it nor before it. One that holds an
+ * epoch older than the last that was surely in force then has lost that (lost.c): what it holds proves nothing.
+ */
 static bool contradicted(const struct eng_store *store, const struct eng_member *of)
 {
+        struct fmt_epoch_tail tail;
         unsigned i, slot;
 
+        eng_epoch_tail(of, &tail);
         for (i = 0; i < store->unplaced_count; i++) {
                 const struct eng_member *m = &store->unplaced[i];
 
-                if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot))
+                if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot) || eng_epoch_of(m)->number < tail.in_force)
                         continue;
                 if (memcmp(eng_epoch_of(m)->id, eng_epoch_of(of)->id, FMT_ID) != 0 && !is_before(store, of, eng_epoch_of(m)->id))
                         return true;
@@ -263,10 +370,27 @@ static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
 {
         c->filling |= flags & FMT_EPOCH_FILLING ? drive : 0;
         c->given_up |= flags & FMT_EPOCH_GIVEN_UP ? drive : 0;
+        c->lost_writes |= flags & FMT_EPOCH_LOST_WRITES ? drive : 0;
         c->shape.adding |= flags & FMT_EPOCH_ADDING ? drive : 0;
         c->shape.leaving |= flags & FMT_EPOCH_LEAVING ? drive : 0;
         c->shape.gone |= flags & FMT_EPOCH_GONE ? drive : 0;
         c->shape.shedding |= flags & FMT_EPOCH_SHEDDING ? drive : 0;
+}
+
+/* Puts a drive in its slot of the map. */
+static void take_slot(struct eng_store *store, const struct eng_member *m)
+{
+        struct eng_member *to = &store->members[m->identity.slot];
+
+        if (!is_own_slot(store, m))
+                return;
+        pthread_mutex_lock(&store->health_lock);
+        memcpy(to->path, m->path, sizeof(m->path));
+        memcpy(to->reason, m->reason, sizeof(m->reason));
+        to->local = atomic_load(&m->local);
+        to->drive = atomic_load(&m->drive);
+        to->identity = m->identity;
+        pthread_mutex_unlock(&store->health_lock);
 }
 
 /* Takes the drive map from an epoch and puts the opened drives in their slots. */
@@ -274,8 +398,8 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
 {
         const struct fmt_epoch *epoch = eng_epoch_of(from);
         const struct fmt_epoch_drive *d = eng_epoch_drives(from);
-        const uint8_t *places = from->epoch_len == FMT_EPOCH_MAX(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
-        unsigned i, slot;
+        const uint8_t *places = from->epoch_len >= FMT_EPOCH_PLACED(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
+        unsigned i;
 
         store->k = epoch->k;
         store->m = epoch->m;
@@ -287,23 +411,11 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
                 memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
                 take_flags(store->coord, eng_bit(i), d[i].flags);
         }
-        for (i = 0; i < store->unplaced_count; i++) {
-                struct eng_member *m = &store->unplaced[i];
-
-                is_member(from, m->identity.drive_id, &slot);
-                if (slot >= epoch->drives || slot != m->identity.slot)
-                        continue;
-                pthread_mutex_lock(&store->health_lock);
-                memcpy(store->members[slot].path, m->path, sizeof(m->path));
-                memcpy(store->members[slot].reason, m->reason, sizeof(m->reason));
-                store->members[slot].local = atomic_load(&m->local);
-                store->members[slot].drive = atomic_load(&m->drive);
-                store->members[slot].identity = m->identity;
-                pthread_mutex_unlock(&store->health_lock);
-        }
         pthread_mutex_lock(&store->health_lock);
         store->drive_count = epoch->drives;
         pthread_mutex_unlock(&store->health_lock);
+        for (i = 0; i < store->unplaced_count; i++)
+                take_slot(store, &store->unplaced[i]);
         return place_pgs(store);
 }
 
@@ -337,6 +449,8 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
                 } else if (m->drive == NULL || atomic_load(&m->failed)) {
                         snprintf(text, sizeof(text), "%s", m->reason);
                         eng_member_state(store, i, ENG_DRIVE_FAILED, text);
+                } else if (store->coord->lost & eng_bit(i)) {
+                        eng_member_state(store, i, ENG_DRIVE_STALE, eng_lost_text(store, i));
                 } else if (d[i].in != FMT_EPOCH_IN) {
                         eng_member_state(store, i, ENG_DRIVE_STALE, "was out while the store went on without it");
                 } else {
@@ -396,6 +510,8 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
         }
         c->view.epoch++;
         memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
+        c->in_force = c->view.epoch;
+        memcpy(c->in_force_id, c->epoch_id, FMT_ID);
         eng_settle(store, choose);
 }
 
@@ -441,24 +557,18 @@ static uint64_t highest_number(const struct eng_store *store, uint64_t number)
         return number;
 }
 
-/* Members of the last epoch that was surely in force: the chosen one if all its members are here and have it, else the one it was based on. */
+/* Members of the last epoch that was surely in force: the chosen one, or else the one it was based on. */
 static eng_mask base_of(const struct eng_store *store, const struct eng_member *chosen, eng_mask in)
 {
+        const struct recovery *r = store->coord->recovery;
         const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
-        eng_mask base = 0, have = 0;
-        unsigned i, slot;
+        eng_mask base = 0;
+        unsigned i;
 
         for (i = 0; i < eng_epoch_of(chosen)->drives; i++)
                 if (d[i].base != 0)
                         base |= eng_bit(i);
-        for (i = 0; i < store->unplaced_count; i++) {
-                const struct eng_member *m = &store->unplaced[i];
-
-                if (m->drive != NULL && is_member(chosen, m->identity.drive_id, &slot) &&
-                    memcmp(eng_epoch_of(m)->id, eng_epoch_of(chosen)->id, FMT_ID) == 0)
-                        have |= eng_bit(slot);
-        }
-        return base == 0 || have == in ? in : base;
+        return base == 0 || r->chosen_in_force ? in : base;
 }
 
 /* Drives that could be read: what they hold is known. */
@@ -500,18 +610,46 @@ static bool may_force(const struct eng_store *store, eng_mask present)
         return c->forcing && (c->awaited & ~c->given_up) == 0 && (unsigned)__builtin_popcountll(present) >= store->k;
 }
 
+/* Members here that may lack what damaged places of their logs held (drive/damage.c). */
+static eng_mask damaged_logs(struct eng_store *store, eng_mask present)
+{
+        eng_mask mask = 0;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++) {
+                const struct eng_member *m = &store->members[i];
+                const char *text = (present & eng_bit(i)) && m->local != NULL ? eng_local_damage(m->local) : NULL;
+
+                if (text == NULL)
+                        continue;
+                mask |= eng_bit(i);
+                eng_member_state(store, i, ENG_DRIVE_IN, text);
+        }
+        return mask;
+}
+
+/* The others can go on without: as if they had been away, all their names are compared before they count again. */
+static void set_aside(struct eng_store *store, eng_mask damaged)
+{
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (damaged & eng_bit(i))
+                        eng_member_state(store, i, ENG_DRIVE_STALE, eng_local_damage(store->members[i].local));
+}
+
 static void choose(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
         const struct eng_member *chosen = newest(store);
-        eng_mask in, present;
+        eng_mask in, present, damaged;
 
         c->awaited = 0;
         if (chosen == NULL) {
                 eng_recover_wait(store, "no drive could be opened, or the drives' epochs contradict each other");
                 return;
         }
-        if (++c->attempts > ENG_DRIVES_MAX + 1) {
+        if (++c->attempts > 2 * ENG_DRIVES_MAX + 2) { /* each drive may fail, and each time it is looked anew who lost writes */
                 eng_recover_wait(store, "recovery did not come to an end");
                 return;
         }
@@ -524,15 +662,27 @@ static void choose(struct eng_store *store)
                 return;
         }
         in = sort_drives(store, chosen, &present);
-        c->present = present;
+        if (memcmp(((struct recovery *)c->recovery)->judged, eng_epoch_of(chosen)->id, FMT_ID) != 0) {
+                eng_lost_find(store, chosen, present, choose);
+                return;
+        }
+        in &= ~eng_lost_joining(store);
         if (c->view.epoch < eng_epoch_of(chosen)->number) {
                 c->view.epoch = eng_epoch_of(chosen)->number;
                 memcpy(c->epoch_id, eng_epoch_of(chosen)->id, FMT_ID);
         }
         c->view.epoch = highest_number(store, c->view.epoch);
-        c->view.up = present;
         c->base = base_of(store, chosen, in);
-        c->view.writable = eng_could_form(store, present, in) &&
+        damaged = damaged_logs(store, present);
+        if (damaged != 0 && eng_could_form(store, present & ~damaged, in) &&
+            eng_is_majority(present & ~damaged, c->base)) {
+                set_aside(store, damaged);
+                present &= ~damaged;
+                damaged = 0;
+        }
+        c->present = present;
+        c->view.up = present;
+        c->view.writable = damaged == 0 && eng_could_form(store, present, in) &&
                            eng_is_majority(present, c->base);
         c->view.in = in;
         c->awaited = c->view.writable ? 0 : missed(store, present, in);
@@ -545,6 +695,10 @@ static void choose(struct eng_store *store)
                 may_have_gone_on(store, c->awaited);
                 return;
         }
+        if (!c->view.writable && ((struct recovery *)c->recovery)->opening_left > 0) { /* those may make more than reading possible */
+                eng_recover_wait_for(store, c->awaited, "they are still being opened");
+                return;
+        }
         c->read_only = !c->view.writable;
         if (c->read_only) {
                 eng_settle(store, choose);
@@ -554,10 +708,47 @@ static void choose(struct eng_store *store)
         }
 }
 
+/* Whether the drives opened so far could put the next epoch in force, as choose() will see it. */
+static bool has_quorum(struct eng_store *store)
+{
+        const struct eng_member *chosen = newest(store);
+        const struct fmt_epoch_drive *d;
+        eng_mask in = 0, present = 0;
+        unsigned i, slot, counted = 0;
+
+        if (chosen == NULL)
+                return false;
+        d = eng_epoch_drives(chosen);
+        for (i = 0; i < eng_epoch_of(chosen)->drives; i++) {
+                in |= d[i].in == FMT_EPOCH_IN ? eng_bit(i) : 0;
+                counted += (d[i].flags & (FMT_EPOCH_GONE | FMT_EPOCH_ADDING)) == 0;
+        }
+        for (i = 0; i < store->unplaced_count; i++)
+                if (store->unplaced[i].drive != NULL && is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
+                        present |= eng_bit(slot);
+        return eng_epoch_can_form(present, in, counted, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
+               eng_is_majority(present, base_of(store, chosen, in));
+}
+
 void eng_recover_again(struct eng_store *store)
 {
         store->coord->attempts = 0;
         choose(store);
+}
+
+bool eng_thread_ends(pthread_t thread, unsigned seconds)
+{
+        struct timespec until;
+
+#ifdef __SANITIZE_THREAD__ /* it does not know that pthread_clockjoin_np() waits for a thread */
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += seconds;
+        return pthread_timedjoin_np(thread, NULL, &until) == 0;
+#else
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += seconds;
+        return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+#endif
 }
 
 void eng_recover_stop(struct eng_store *store)
@@ -566,11 +757,30 @@ void eng_recover_stop(struct eng_store *store)
         unsigned i;
 
         for (i = 0; r != NULL && i < store->unplaced_count; i++) {
-                if (r->opening[i].store == NULL || r->opening[i].joined)
+                struct opening *o = &r->opening[i];
+
+                if (o->store == NULL || o->joined)
                         continue;
-                pthread_join(r->opening[i].thread, NULL);
-                r->opening[i].joined = true;
+                if (!eng_thread_ends(o->thread, store->left_behind ? 0 : CLOSE_WAIT_S)) {
+                        store->left_behind = true;
+                        continue;
+                }
+                o->joined = true;
+                memcpy(o->member, &o->own, sizeof(o->own)); /* to be closed */
         }
+        if (r != NULL)
+                lp_timer_stop(store->loops[0].loop, &r->wait_timer);
+}
+
+/* Opened, and never handed over. */
+static void take_rest(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+        unsigned i;
+
+        for (i = 0; r != NULL && i < ENG_DRIVES_MAX; i++)
+                if (r->opening[i].late)
+                        memcpy(r->opening[i].member, &r->opening[i].own, sizeof(r->opening[i].own));
 }
 
 void eng_recover_free(struct eng_store *store)
@@ -578,6 +788,9 @@ void eng_recover_free(struct eng_store *store)
         unsigned i;
 
         eng_settle_free(store);
+        take_rest(store);
+        eng_lost_free(store);
+        eng_config_load_free(store);
         for (i = 0; i < store->unplaced_count; i++) {
                 struct eng_member *m = &store->unplaced[i];
 
@@ -587,5 +800,6 @@ void eng_recover_free(struct eng_store *store)
                         m->local->ops->close(m->local);
                 free(m->epoch);
         }
-        free(store->coord->recovery);
+        if (!store->left_behind)
+                free(store->coord->recovery);
 }

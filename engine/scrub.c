@@ -1,8 +1,9 @@
 /*
- * scrub.c - reads everything at a bounded rate, again and again, so that damage is found, and repaired, while there are shards to repair it
- * from. Coordinator.
+ * scrub.c - walks all names at a bounded rate, again and again: their copies are compared, small objects are read, and drives are asked for the
+ * shards that they should hold. What is missing, or known to be damaged, is written anew. Bytes of shards are read by scrub_drive.c, which asks
+ * for a walk when it has found damage. Coordinator.
  *
- * The reading is verify.c's. How far it has come is a record of the configuration (FMT_SPACE_CONFIG, 's'), written once a minute, so that a
+ * The walking is verify.c's. How far it has come is a record of the configuration (FMT_SPACE_CONFIG, 's'), written once a minute, so that a
  * restart goes on from there: on small stores and large ones alike every byte is read in its turn.
  */
 #include "engine/store.h"
@@ -14,6 +15,7 @@
 
 #define SETTLE_NS (60ull * 1000 * 1000 * 1000) /* after the store has opened */
 #define KEEP_NS (60ull * 1000 * 1000 * 1000)   /* between records of how far it is */
+#define SOON_NS (1000ull * 1000 * 1000)         /* before a walk that damage asks for */
 #define LATER_NS (600ull * 1000 * 1000 * 1000)
 #define KEY "s"
 
@@ -25,10 +27,12 @@ struct eng_scrub {
         struct eng_verify_report now, last;
         struct eng_txn txn;             /* of the record; under way while keeping */
         bool keeping, loaded;
+        bool again;                     /* another walk is wanted, from the first name on */
         struct lp_timer timer;
 };
 
-struct start {
+/* A message to the coordinator. */
+struct scrub_start {
         struct lp_msg msg;
         struct eng_store *store;
 };
@@ -242,12 +246,18 @@ static void go(struct eng_scrub *scrub)
 /* One that was halted goes on soon; else the next begins an interval after the last did. */
 static void wait_for_turn(struct eng_scrub *scrub)
 {
-        int64_t next = scrub->last.started_ms + (int64_t)scrub->store->options.scrub_interval_ms;
-        int64_t left = scrub->now.started_ms != 0 ? 0 : next - lp_wall_ms();
-        uint64_t ns = left <= 0 ? 0 : (uint64_t)left * 1000 * 1000;
+        const int64_t interval = (int64_t)scrub->store->options.scrub_interval_ms;
+        int64_t left = scrub->now.started_ms != 0 ? 0 : scrub->last.started_ms + interval - lp_wall_ms();
+        uint64_t ns = left <= 0 || left > interval ? 0 : (uint64_t)left * 1000 * 1000; /* longer: the clock was wrong then, or is now */
 
+        if (ns < SETTLE_NS)
+                ns = SETTLE_NS;
+        if (scrub->again && scrub->now.started_ms == 0) { /* the next walk is the one that was wanted */
+                scrub->again = false;
+                ns = SOON_NS;
+        }
         scrub->timer.expired = tick;
-        lp_timer_start(scrub->store->loops[0].loop, &scrub->timer, ns < SETTLE_NS ? SETTLE_NS : ns);
+        lp_timer_start(scrub->store->loops[0].loop, &scrub->timer, ns);
 }
 
 void eng_scrub_begin(struct eng_store *store)
@@ -283,11 +293,12 @@ void eng_scrub_free(struct eng_store *store)
 
 /* ---- asked for --------------------------------------------------------------------------------------------------- */
 
-static void start(struct lp_msg *msg)
+static void scrub_started(struct lp_msg *msg)
 {
-        struct start *s = (struct start *)msg;
+        struct scrub_start *s = (struct scrub_start *)msg;
         struct eng_scrub *scrub = s->store->coord->scrub;
 
+        eng_scrub_drives_start(s->store);
         free(s);
         if (scrub == NULL || !scrub->loaded || scrub->run != NULL)
                 return;
@@ -295,9 +306,36 @@ static void start(struct lp_msg *msg)
         go(scrub);
 }
 
+static void scrub_names_wanted(struct lp_msg *msg)
+{
+        struct scrub_start *s = (struct scrub_start *)msg;
+        struct eng_scrub *scrub = s->store->coord->scrub;
+
+        free(s);
+        if (scrub == NULL)
+                return;
+        /* One under way may be past the name. */
+        scrub->again = !scrub->loaded || scrub->run != NULL || scrub->at.from.len > 0 || scrub->at.drive > 0;
+        if (!scrub->loaded || scrub->run != NULL)
+                return;
+        lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
+        go(scrub);
+}
+
+void eng_scrub_names_soon(struct eng_store *store)
+{
+        struct scrub_start *s = calloc(1, sizeof(*s));
+
+        if (s == NULL)
+                return; /* the walk comes in its turn */
+        s->store = store;
+        s->msg.run = scrub_names_wanted;
+        lp_post(store->loops[0].loop, &s->msg);
+}
+
 int eng_scrub_start(struct eng_store *store)
 {
-        struct start *s;
+        struct scrub_start *s;
 
         if (store->options.scrub_rate == 0)
                 return -EOPNOTSUPP;
@@ -305,7 +343,7 @@ int eng_scrub_start(struct eng_store *store)
         if (s == NULL)
                 return -ENOMEM;
         s->store = store;
-        s->msg.run = start;
+        s->msg.run = scrub_started;
         lp_post(store->loops[0].loop, &s->msg);
         return 0;
 }

@@ -7,6 +7,10 @@
  *
  * Opened for reading, with members missing: a record that is not known to be on all of them is left as it is, for a start that has them; whether it
  * counts cannot be told before. Its group is in doubt and not answered for.
+ *
+ * Not every trouble ends a drive (I8). One that says 'try again' (no descriptor, no memory) is asked again, for a bounded time. A record that one member
+ * cannot give is taken from another. If none can, members that have it are set aside: a member lacks it, so it was never answered, and they catch up from
+ * those that lack it, as drives do that lost writes.
  */
 #include "engine/recover.h"
 
@@ -15,6 +19,8 @@
 #include <string.h>
 
 #define EPOCH_SHIFT 32u                /* of an epoch's number in a record's */
+#define AGAIN_NS (50ull * 1000 * 1000)
+#define AGAIN_MOST 400u                /* of one operation: 20 s */
 
 /* owner: coordinator; ops: the drives while out */
 struct settle {
@@ -33,6 +39,10 @@ struct settle {
         uint32_t pg;
         uint64_t seq, high;
         unsigned to, record_from;
+        eng_mask unreadable;           /* members that have that record and cannot give it */
+        unsigned tries;                /* of the operation under way that was answered 'try again' */
+        struct lp_timer timer;
+        void (*then)(struct settle *s); /* when it expires */
         struct eng_op record, append;
         struct commit_op {
                 struct eng_op op;
@@ -60,6 +70,7 @@ void eng_settle_free(struct eng_store *store)
                 eng_buf_unref(r->settle->tails[i].entries);
                 free(r->settle->tails[i].pgs);
         }
+        lp_timer_stop(store->loops[0].loop, &r->settle->timer);
         free(r->settle->commits);
         free(r->settle);
         r->settle = NULL;
@@ -77,6 +88,23 @@ static void give_up(struct settle *s)
                         eng_drive_failed(store, i, store->members[i].drive, "recovery could not read or complete its log");
         eng_settle_free(store);
         again(store);
+}
+
+static void rested(struct lp_timer *timer)
+{
+        struct settle *s = (struct settle *)((char *)timer - offsetof(struct settle, timer));
+
+        s->then(s);
+}
+
+/* Whether the operation that was answered so is to be done once more; then(), after a while. */
+static bool try_again(struct settle *s, int result, void (*then)(struct settle *s))
+{
+        if (result != -EAGAIN || ++s->tries > AGAIN_MOST)
+                return false;
+        s->then = then;
+        s->timer.expired = rested;
+        return lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS) == 0;
 }
 
 /* ---- the end: buckets, view, open ----------------------------------------------------------------------------------- */
@@ -172,7 +200,7 @@ static uint64_t first_seq(const struct settle *s, uint64_t high)
 }
 
 /* The least number above `after` that a pending record has, and a drive that holds it; -1: none. Numbers between were never given to a record. */
-static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uint64_t *seq)
+static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uint64_t *seq, eng_mask but)
 {
         unsigned i, j;
         int from = -1;
@@ -181,7 +209,7 @@ static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uin
                 const struct eng_tail_entry *e;
                 const struct pg_tail *t;
 
-                if (!has_pending(s, pg, i) || s->tails[i].entries == NULL)
+                if ((but & eng_bit(i)) || !has_pending(s, pg, i) || s->tails[i].entries == NULL)
                         continue;
                 t = &s->tails[i].pgs[pg];
                 e = (const struct eng_tail_entry *)s->tails[i].entries->data + t->first;
@@ -234,7 +262,7 @@ static uint64_t visible_up_to(const struct settle *s, uint32_t pg, uint64_t sett
 
         if (settled > 0 && known < settled - 1)
                 known = settled - 1;
-        store->pgs[pg].in_doubt = !is_whole(s, pg) && next_pending(s, pg, known, &beyond) >= 0;
+        store->pgs[pg].in_doubt = !is_whole(s, pg) && next_pending(s, pg, known, &beyond, 0) >= 0;
         store->coord->view.in_doubt |= store->pgs[pg].in_doubt;
         return is_whole(s, pg) ? highest(s, pg) : known;
 }
@@ -278,11 +306,58 @@ static void commit_all(struct settle *s)
 
 /* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
 
+static void copy(struct settle *s, unsigned from);
+
+static void copy_again(struct settle *s)
+{
+        copy(s, s->record_from);
+}
+
+/* Nobody can give the record: those that have it catch up from those that lack it. Without parity nobody else has anything. */
+static void set_aside(struct settle *s)
+{
+        struct eng_coord *c = s->store->coord;
+        unsigned i;
+
+        for (i = 0; i < s->store->drive_count; i++) {
+                if (!(s->unreadable & eng_bit(i)))
+                        continue;
+                if (s->store->m == 0) {
+                        s->failed |= eng_bit(i);
+                        continue;
+                }
+                c->lost |= eng_bit(i);
+                c->lost_why[i] = ENG_LOST_PENDING;
+        }
+        give_up(s);
+}
+
+/* From the next member that has it, if there is one. */
+static void copy_from_another(struct settle *s)
+{
+        uint64_t seq = 0;
+        int from;
+
+        s->unreadable |= eng_bit(s->record_from);
+        s->tries = 0;
+        from = next_pending(s, s->pg, s->seq - 1, &seq, s->unreadable);
+        if (from >= 0 && seq == s->seq)
+                copy(s, (unsigned)from);
+        else
+                set_aside(s);
+}
+
 static void copy_appended(struct eng_op *op)
 {
         struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, append));
 
         eng_buf_unref(op->append.body);
+        if (try_again(s, op->result, copy_again))
+                return;
+        if (op->result == -EINVAL) { /* it makes no sense */
+                copy_from_another(s);
+                return;
+        }
         if (op->result != 0) {
                 s->failed |= eng_bit(s->to);
                 give_up(s);
@@ -298,9 +373,15 @@ static void record_read(struct eng_op *op)
 {
         struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, record));
 
-        if (op->result != 0) {
+        if (try_again(s, op->result, copy_again))
+                return;
+        if (op->result == -EIO) {
                 s->failed |= eng_bit(s->record_from);
                 give_up(s);
+                return;
+        }
+        if (op->result != 0) {
+                copy_from_another(s);
                 return;
         }
         memset(&s->append, 0, sizeof(s->append));
@@ -324,7 +405,10 @@ static void copy(struct settle *s, unsigned from)
         eng_drive_submit(s->store->members[from].drive, &s->record);
 }
 
-/* Finds the next (pg, drive, seq) that lacks a record another member has, and copies it; when there is none, commits. */
+/*
+ * Finds the next (pg, drive, seq) that lacks a record another member has, and copies it; when there is none, commits. A number that a member lacks and
+ * nobody has pending was given before it caught up by copies, or to no record: a member that lost one was found by lost.c, and is not among these.
+ */
 static void next_copy(struct settle *s)
 {
         struct eng_store *store = s->store;
@@ -338,8 +422,10 @@ static void next_copy(struct settle *s)
 
                         if (!(members & eng_bit(s->to)) || s->tails[s->to].pgs[s->pg].high >= high || !is_whole(s, s->pg))
                                 continue;
-                        from = next_pending(s, s->pg, s->tails[s->to].pgs[s->pg].high, &s->seq);
+                        from = next_pending(s, s->pg, s->tails[s->to].pgs[s->pg].high, &s->seq, 0);
                         if (from >= 0) {
+                                s->unreadable = 0;
+                                s->tries = 0;
                                 copy(s, (unsigned)from);
                                 return;
                         }

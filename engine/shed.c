@@ -5,14 +5,15 @@
  * bytes in its log. Each is deleted by a COPY record of the drive's own, with the number it had. The records carry the epoch in which the
  * name was found, so none of them arrives after one that has given the group back.
  */
+#include "engine/pacer.h"
 #include "engine/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 64u
-#define REST_NS (5ull * 1000 * 1000)             /* after each page */
+#define PAGE 256u
+#define STALE_NS (5ull * 1000 * 1000)            /* until the loops have the epoch of which the drive knows */
 #define AGAIN_NS (30ull * 1000 * 1000 * 1000)    /* after an error */
 
 struct shed_op {
@@ -98,9 +99,10 @@ static void page_done(struct eng_shed *shed)
         shed->page = NULL;
         if (shed->error != 0) {
                 shed->from.len = 0;
-                later(shed->store, shed->error == -ESTALE ? REST_NS : AGAIN_NS);
+                later(shed->store, shed->error == -ESTALE ? STALE_NS : AGAIN_NS);
         } else if (shed->more) {
-                later(shed->store, REST_NS);
+                eng_pacer_look(&shed->store->pacer, &shed->store->loops[0]);
+                later(shed->store, eng_pacer_wait(&shed->store->pacer, lp_now(shed->store->loops[0].loop)));
         } else {
                 end(shed);
         }
@@ -146,6 +148,7 @@ static int forget(struct eng_shed *shed, struct shed_op *so, const struct eng_sc
         op->append.time_ms = (uint64_t)lp_wall_ms();
         op->append.record_epoch = shed->epoch;
         shed->out++;
+        eng_pacer_spend(&shed->store->pacer, lp_now(shed->store->loops[0].loop), ENG_PACER_NAME);
         eng_drive_submit(shed->store->members[shed->slot].drive, op);
         return 0;
 }

@@ -9,6 +9,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,38 +23,130 @@
 struct probe {
         enum eng_folder_state state;
         struct eng_identity identity;
+        int rv;                        /* what kept it from being looked at, or -ETIMEDOUT */
+        struct eng_error error;
+        bool there;
+        dev_t device;
+        ino_t inode;
 };
 
-static bool same_folder(const char *a, const char *b)
-{
-        struct stat sa, sb;
+/* A look at one folder, by a thread: that of a device that does not answer may never return. Then all this is left to it. */
+struct looking {
+        pthread_t thread;
+        bool begun;
+        char path[ENG_PATH_MAX];
+        struct probe found;
+};
 
-        if (strcmp(a, b) == 0)
-                return true;
-        return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+static void *look_at(void *arg)
+{
+        struct looking *l = arg;
+        struct stat st;
+
+        l->found.rv = eng_folder_probe(l->path, &l->found.state, &l->found.identity, &l->found.error);
+        l->found.there = stat(l->path, &st) == 0;
+        if (l->found.there) {
+                l->found.device = st.st_dev;
+                l->found.inode = st.st_ino;
+        }
+        return NULL;
 }
 
-static int probe_all(const struct eng_options *o, struct probe *probes, struct eng_error *error)
+static struct looking *begin_looking(const char *path)
 {
-        unsigned i, j;
+        struct looking *l = calloc(1, sizeof(*l));
+
+        if (l == NULL)
+                return NULL;
+        snprintf(l->path, sizeof(l->path), "%s", path);
+        l->found.state = ENG_FOLDER_ABSENT;
+        l->begun = pthread_create(&l->thread, NULL, look_at, l) == 0;
+        if (!l->begun)
+                look_at(l);
+        return l;
+}
+
+static void end_looking(struct looking *l, unsigned seconds, struct probe *out)
+{
+        if (l->begun && !eng_thread_ends(l->thread, seconds)) {
+                pthread_detach(l->thread);
+                memset(out, 0, sizeof(*out));
+                out->state = ENG_FOLDER_ABSENT;
+                out->rv = eng_error_set(&out->error, -ETIMEDOUT, "%s does not answer", l->path);
+                return;
+        }
+        *out = l->found;
+        free(l);
+}
+
+/* All side by side: those that do not answer are awaited once, not one after the other. */
+static int look_at_all(struct eng_store *store, struct probe *probes)
+{
+        const struct eng_options *o = &store->options;
+        struct looking *looking[ENG_DRIVES_MAX];
+        uint64_t wait_ms = o->drive_wait_ms == 0 ? ENG_DRIVE_WAIT_MS : o->drive_wait_ms;
+        unsigned i, n, wait_s = (unsigned)((wait_ms + 999) / 1000);
+        int rv = 0;
+
+        for (n = 0; n < o->drive_count && rv == 0; n++) {
+                looking[n] = begin_looking(o->drives[n]);
+                if (looking[n] == NULL) {
+                        rv = -ENOMEM;
+                        break;
+                }
+        }
+        for (i = 0; i < n; i++) {
+                end_looking(looking[i], wait_s, &probes[i]);
+                store->hangs[i] = probes[i].rv == -ETIMEDOUT;
+                if (store->hangs[i])
+                        wait_s = 0;
+        }
+        return rv;
+}
+
+/* An error of one folder is one of the store only where no other folder holds a drive of it, or it is to be made. */
+static bool is_fatal(const struct probe *p)
+{
+        return p->rv == -EPROTONOSUPPORT || p->rv == -ENOMEM;
+}
+
+static int probe_all(struct eng_store *store, struct probe *probes, struct eng_error *error)
+{
+        const struct eng_options *o = &store->options;
+        const struct probe *bad = NULL;
+        unsigned i, j, drives = 0;
         int rv;
 
         if (o->drive_count == 0 || o->drive_count > ENG_DRIVES_MAX)
                 return eng_error_set(error, -EINVAL, "between 1 and %u drives must be given", ENG_DRIVES_MAX);
-        for (i = 0; i < o->drive_count; i++) {
-                for (j = 0; j < i; j++)
-                        if (same_folder(o->drives[i], o->drives[j]))
-                                return eng_error_set(error, -EINVAL, "%s: given twice", o->drives[i]);
+        for (i = 0; i < o->drive_count; i++)
                 if (strlen(o->drives[i]) >= sizeof(((struct eng_member *)0)->path))
                         return eng_error_set(error, -ENAMETOOLONG, "%s: path too long", o->drives[i]);
-                rv = eng_folder_probe(o->drives[i], &probes[i].state, &probes[i].identity, error);
-                if (rv != 0)
-                        return rv;
-                if (probes[i].state == ENG_FOLDER_FOREIGN)
-                        return eng_error_set(error, -ENOTEMPTY, "%s: holds other files and is no drive of a store",
-                                             o->drives[i]);
+        rv = look_at_all(store, probes);
+        for (i = 0; i < o->drive_count && rv == 0; i++) {
+                for (j = 0; j < i; j++)
+                        if (strcmp(o->drives[i], o->drives[j]) == 0 ||
+                            (probes[i].there && probes[j].there && probes[i].device == probes[j].device &&
+                             probes[i].inode == probes[j].inode))
+                                return eng_error_set(error, -EINVAL, "%s: given twice", o->drives[i]);
+                if (probes[i].rv == 0 && probes[i].state == ENG_FOLDER_FOREIGN)
+                        probes[i].rv = eng_error_set(&probes[i].error, -ENOTEMPTY,
+                                                     "%s: holds other files and is no drive of a store", o->drives[i]);
+                drives += probes[i].rv == 0 && probes[i].state == ENG_FOLDER_DRIVE;
+                if (probes[i].rv != 0 && (bad == NULL || is_fatal(&probes[i])))
+                        bad = &probes[i];
         }
-        return 0;
+        if (rv == 0 && bad != NULL && (drives == 0 || is_fatal(bad))) {
+                *error = bad->error;
+                rv = bad->rv;
+        }
+        return rv;
+}
+
+/* Not drives, nor to become any by what is known of them. */
+static bool is_bad(const struct probe *p)
+{
+        return p->rv != 0;
 }
 
 static bool all_blank(const struct eng_options *o, const struct probe *probes)
@@ -61,7 +154,7 @@ static bool all_blank(const struct eng_options *o, const struct probe *probes)
         unsigned i;
 
         for (i = 0; i < o->drive_count; i++)
-                if (probes[i].state == ENG_FOLDER_DRIVE)
+                if (is_bad(&probes[i]) || probes[i].state == ENG_FOLDER_DRIVE)
                         return false;
         return true;
 }
@@ -75,6 +168,15 @@ static int none_absent(const struct eng_options *o, const struct probe *probes, 
                 if (probes[i].state == ENG_FOLDER_ABSENT)
                         return eng_error_set(error, -ENOENT, "%s: is not a folder", o->drives[i]);
         return 0;
+}
+
+/* For health: what is amiss with a folder that was given. */
+static void note_folder(struct eng_store *store, const char *path, const struct probe *p)
+{
+        size_t n = strlen(store->empty_paths);
+
+        snprintf(store->empty_paths + n, sizeof(store->empty_paths) - n, "%s%s%s%s", n == 0 ? "; " : ", ", is_bad(p) ? "" : path,
+                 is_bad(p) ? p->error.text : " is ", is_bad(p) ? "" : p->state == ENG_FOLDER_ABSENT ? "not there" : "empty");
 }
 
 /* ---- formatting --------------------------------------------------------------------------------------------------- */
@@ -149,10 +251,10 @@ static int finish_format(const struct eng_options *o, struct probe *probes, stru
         unsigned i, first = 0;
         int rv = 0;
 
-        while (first < o->drive_count && probes[first].state != ENG_FOLDER_DRIVE)
+        while (first < o->drive_count && (is_bad(&probes[first]) || probes[first].state != ENG_FOLDER_DRIVE))
                 first++;
         for (i = 0; i < o->drive_count && first < o->drive_count && rv == 0; i++) {
-                if (probes[i].state != ENG_FOLDER_PARTIAL ||
+                if (is_bad(&probes[i]) || probes[i].state != ENG_FOLDER_PARTIAL ||
                     memcmp(probes[i].identity.store_id, probes[first].identity.store_id, FMT_ID) != 0)
                         continue;
                 rv = eng_folder_finish(o->drives[i], error);
@@ -181,6 +283,7 @@ static int take_drive(struct eng_store *store, const char *path, const struct pr
 {
         struct eng_member *m = &store->unplaced[store->unplaced_count];
         unsigned i;
+        int rv;
 
         if (store->unplaced_count == 0) {
                 memcpy(store->store_id, p->identity.store_id, FMT_ID);
@@ -193,39 +296,77 @@ static int take_drive(struct eng_store *store, const char *path, const struct pr
                         return eng_error_set(error, -EEXIST, "%s: is a copy of drive %s", path, store->unplaced[i].path);
         snprintf(m->path, sizeof(m->path), "%s", path);
         m->identity = p->identity;
+        rv = try_lock(path, error);
+        if (rv != 0 && rv != -EBUSY) { /* what cannot be locked is no drive: another one tells which store this is */
+                snprintf(store->empty_paths + strlen(store->empty_paths), sizeof(store->empty_paths) - strlen(store->empty_paths), "%s%s",
+                         store->empty_paths[0] == 0 ? "; " : ", ", error->text);
+                return 0;
+        }
         store->unplaced_count++;
-        return try_lock(path, error);
+        return rv;
+}
+
+const char *eng_store_unused(const struct eng_store *store)
+{
+        return store->empty_paths[0] == 0 ? "" : store->empty_paths + 2;
+}
+
+/*
+ * An older layout is changed by the operator's word alone, since older builds refuse the store afterwards. Where one drive has this build's already,
+ * the word was given: the start that had it was cut short, or the others were away.
+ */
+static int check_layouts(const struct eng_store *store, struct eng_error *error)
+{
+        const struct eng_member *old = NULL;
+        bool decided = store->options.upgrade;
+        unsigned i;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                if (store->unplaced[i].identity.layout < FMT_LAYOUT_VERSION)
+                        old = &store->unplaced[i];
+                else
+                        decided = true;
+        }
+        if (old == NULL || decided)
+                return 0;
+        return eng_error_set(error, -EPROTO,
+                             "%s is of layout %u, and this build writes layout %u: start once with --upgrade (one way: "
+                             "builds that know only the older layout refuse the store afterwards)",
+                             old->path, old->identity.layout, FMT_LAYOUT_VERSION);
 }
 
 static int recognise(struct eng_store *store, struct eng_error *error)
 {
         const struct eng_options *o = &store->options;
-        struct probe probes[ENG_DRIVES_MAX];
-        unsigned i, n = 0;
-        int rv = probe_all(o, probes, error);
+        struct probe probes[ENG_DRIVES_MAX] = {0};
+        unsigned i;
+        int rv = probe_all(store, probes, error);
 
         if (rv == 0 && o->format && all_blank(o, probes)) {
                 rv = none_absent(o, probes, error);
                 if (rv == 0)
                         rv = format_all(store, error);
                 if (rv == 0)
-                        rv = probe_all(o, probes, error);
+                        rv = probe_all(store, probes, error);
         } else if (rv == 0) {
                 rv = finish_format(o, probes, error);
         }
+        for (i = 0; rv == 0 && i < o->drive_count; i++)
+                if (is_bad(&probes[i])) /* first: the most that is to be said of it is said */
+                        note_folder(store, o->drives[i], &probes[i]);
         for (i = 0; rv == 0 && i < o->drive_count; i++) {
+                if (is_bad(&probes[i]))
+                        continue;
                 if (probes[i].state == ENG_FOLDER_DRIVE)
                         rv = take_drive(store, o->drives[i], &probes[i], error);
-                else if (n < sizeof(store->empty_paths))
-                        n += (unsigned)snprintf(store->empty_paths + n, sizeof(store->empty_paths) - n, "%s %s is %s",
-                                                n == 0 ? ";" : ",", o->drives[i],
-                                                probes[i].state == ENG_FOLDER_ABSENT ? "not there" : "empty");
+                else
+                        note_folder(store, o->drives[i], &probes[i]);
         }
         if (rv == 0 && store->unplaced_count == 0)
                 rv = eng_error_set(error, -ENOENT,
                                    "no drive of a store among the folders given%s (a new store is made by --format)",
                                    store->empty_paths);
-        return rv;
+        return rv != 0 ? rv : check_layouts(store, error);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------------------- */
@@ -268,6 +409,8 @@ static void free_store(struct eng_store *store)
         for (i = 0; store->loops != NULL && i < store->loop_count; i++)
                 free_loop(&store->loops[i]);
         if (store->coord != NULL) {
+                eng_drop_free(store);
+                eng_heal_free_late(store);
                 free(store->coord->config);
                 free_maps(store->coord);
         }
@@ -301,7 +444,9 @@ static int make_loops(struct eng_store *store)
                 el->index = i;
                 el->reap_timer.expired = eng_reap_tick;
                 TAILQ_INIT(&el->appended);
+                TAILQ_INIT(&el->lookups);
                 TAILQ_INIT(&el->puts);
+                TAILQ_INIT(&el->mends);
                 eng_hasher_init(&el->hasher, el->loop);
                 el->bulk_hasher = store->hasher_count == 0 ? &el->hasher : &store->hashers[i % store->hasher_count];
                 TAILQ_INIT(&el->gets);
@@ -322,6 +467,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
                 return eng_error_set(error, -ENOMEM, "no memory");
         pthread_mutex_init(&store->health_lock, NULL);
         store->options = *options;
+        store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;
         store->loop_count = options->loop_count;
         store->pg_count = ENG_PG_COUNT;
         store->members = calloc(ENG_DRIVES_MAX, sizeof(store->members[0]));
@@ -330,6 +476,8 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         if (store->members == NULL || store->drive_times == NULL || store->coord == NULL || make_loops(store) != 0)
                 goto err;
         store->coord->store = store;
+        if (!eng_drop_make(store) || !eng_heal_make(store))
+                goto err;
         rv = recognise(store, error);
         if (rv != 0)
                 goto err;
@@ -393,13 +541,17 @@ static void stop_hashers(struct eng_store *store)
                 eng_hasher_stop(&store->hashers[i]);
 }
 
-void eng_store_close(struct eng_store *store)
+bool eng_store_close(struct eng_store *store)
 {
+        unsigned i;
+
         if (store == NULL)
-                return;
+                return true;
         eng_recover_stop(store);
         eng_attach_stop(store);
         store->coord->stopping = true;
+        for (i = 0; i < store->loop_count; i++)
+                eng_config_stop(&store->loops[i]);
         stop_hashers(store);
         drain_loops(store);
         eng_join_free(store);
@@ -408,11 +560,17 @@ void eng_store_close(struct eng_store *store)
         eng_sweep_free(store);
         eng_verify_free(store);
         eng_scrub_free(store);
+        eng_scrub_drives_stop(store);
         drain_loops(store);
         eng_recover_free(store);
         eng_mend_free_late(store);
-        eng_shed_free(store); /* drives had operations of it until they were closed */
+        eng_shed_free(store); /* drives had operations of it, and of the next, until they were closed */
+        eng_drop_free(store);
+        eng_scrub_drives_free(store);
+        if (store->left_behind)
+                return false;
         free_store(store);
+        return true;
 }
 
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID])

@@ -28,11 +28,13 @@
 #include "format.h"
 #include "hasher.h"
 #include "loop.h"
+#include "pacer.h"
 
 #define ENG_PG_COUNT 4096u             /* of new stores; the number of the CONFIG PG is the count itself */
-#define ENG_NO_DRIVE 0xffffu
 #define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
 #define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
+#define ENG_HEAL_RATE (64ull << 20)     /* default of options.heal_rate */
+#define ENG_PARKED_MAX 256u            /* changes of one loop waiting for a bucket that is being closed; beyond: -EAGAIN */
 
 #define ENG_ATTACH_REPORTS 16u         /* remembered */
 #define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
@@ -53,7 +55,9 @@ static inline eng_mask eng_all_slots(unsigned count)
 
 /* ---- placement (place.c): functions over values --------------------------------------------------- */
 
-uint64_t eng_hash(const void *data, size_t len, uint64_t seed);
+/* Of a bucket's id and a key: what frames carry, and what the key's PG follows from. One key in 2^64 has 0, which a frame takes for 'not known'. */
+uint64_t eng_hash_of_key(uint64_t bucket, const void *key, size_t len);
+uint32_t eng_pg_of_hash(uint32_t pg_count, uint64_t key_hash);
 /* PG of everything that belongs to one key of one bucket. */
 uint32_t eng_pg_of_key(uint32_t pg_count, uint64_t bucket, const void *key, size_t len);
 /* PG that places one run of an object id's stripes. */
@@ -123,16 +127,18 @@ struct eng_view {
         uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
 };
 
+struct eng_txn;
+TAILQ_HEAD(eng_txn_list, eng_txn);
+
 struct eng_config_bucket {             /* owner: the loop whose copy it is */
         struct eng_bucket bucket;
-        bool closing;                  /* being deleted: changes are refused */
+        bool closing;                  /* being deleted: changes wait until it is gone, or open again */
+        struct eng_txn_list parked;    /* those; their lock_link */
+        unsigned parked_count;
         UT_hash_handle hh;             /* by bucket.id */
 };
 
 /* ---- placement groups -------------------------------------------------------------------------------- */
-
-struct eng_txn;
-TAILQ_HEAD(eng_txn_list, eng_txn);
 
 /* owner: its primary loop */
 struct eng_pg {
@@ -164,6 +170,7 @@ struct eng_reap;
 STAILQ_HEAD(eng_reap_list, eng_reap);
 TAILQ_HEAD(eng_puts, eng_put);
 TAILQ_HEAD(eng_gets, eng_get);
+TAILQ_HEAD(eng_lookups, eng_lookup);
 
 /* owner: the loop */
 struct eng_loop {
@@ -180,10 +187,15 @@ struct eng_loop {
         unsigned txns;
         uint64_t append_bytes;             /* of bodies in flight */
         struct eng_txn_list appended;      /* all txns with appends or commits in flight, oldest first */
+        uint64_t append_count;             /* begun: the number of the last */
+        struct eng_lookups lookups;        /* of readers, under way at this primary; oldest first */
+        uint64_t lookup_count;             /* begun: the number of the last */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
-        struct eng_reap_list reaps;        /* discards waiting for their grace time */
+        struct eng_reap_list reaps;        /* discards that wait for those who may still read what is dead */
+        struct eng_reap *reaps_by_id;      /* uthash: those of reaps */
         struct eng_reap_list early_reaps;  /* reports that came before the store was ready */
         unsigned reap_count;
+        uint64_t reap_bytes;               /* of their values */
         struct lp_timer reap_timer;
         struct eng_puts puts;              /* under way, oldest first */
         struct eng_hasher hasher;          /* of small uploads */
@@ -192,6 +204,9 @@ struct eng_loop {
         struct eng_gets spare_gets;        /* memory of some that were: more than malloc() keeps at hand */
         unsigned spare_get_count;
         uint64_t get_count;                /* begun: the number of the last */
+        uint64_t own_gets;                 /* of those, the store's own */
+        uint64_t clients_seen;             /* pacer.c's own */
+        TAILQ_HEAD(eng_mends, eng_mend) mends; /* mend.c's own: of this loop's objects, under way, and those that wait for one of the same object */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
         eng_mask cover_in;                 /* the view the cover below was made for */
         const struct eng_placement *cover_map; /* and of its map */
@@ -229,6 +244,7 @@ struct eng_member {
         uint8_t *epoch;                /* newest epoch body it held when opened */
         size_t epoch_len;
         struct eng_epoch_history history;
+        bool log_lost;                 /* its log ended before what its index covered */
 };
 
 /* Of a drive that was opened: the newest epoch it holds, and what that says of each slot. */
@@ -267,6 +283,8 @@ struct eng_coord {
         eng_mask present;              /* opened and not stale */
         uint8_t epoch_id[FMT_ID];
         eng_mask base;                 /* of the epoch in force: members of the last one before it that was surely in force */
+        uint64_t in_force;             /* number and id of the last epoch that surely was; 0: not known */
+        uint8_t in_force_id[FMT_ID];
         bool changing;                 /* an epoch change is under way */
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch at the start: no new one was made */
@@ -288,7 +306,7 @@ struct eng_coord {
         bool stopping;                 /* the loops have stopped: what still comes back begins nothing new */
         struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
         struct lp_timer join_timer;
-        struct eng_heal *heal;         /* heal.c's own; NULL: not begun yet */
+        struct eng_heal *heal;         /* heal.c's own */
         struct eng_mend *late_mends;   /* mend.c's own: dropped while drives had operations of them */
         struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
         struct lp_timer attach_timer;
@@ -297,8 +315,13 @@ struct eng_coord {
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
         struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
+        struct eng_scrub_drives *scrub_drives; /* scrub_drive.c's own; NULL: none */
+        struct eng_drop *drop;         /* bucket_drop.c's own */
         eng_mask filling;              /* FMT_EPOCH_FILLING */
         eng_mask given_up;             /* FMT_EPOCH_GIVEN_UP */
+        eng_mask lost_writes;          /* FMT_EPOCH_LOST_WRITES, while filling */
+        eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
+        uint8_t lost_why[ENG_DRIVES_MAX];
         bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */
         eng_mask awaited;              /* drives without which recovery could not tell whether what is here is current, or not go on; 0: none */
         char waits_for[200];
@@ -307,6 +330,7 @@ struct eng_coord {
         struct lp_msg start_msg;
         void *recovery;                /* recover.c's own */
         void *config;                  /* bucket.c's own */
+        struct eng_config_loading *config_loading; /* config_load.c's own; NULL: nothing to do */
 };
 
 struct eng_store {
@@ -329,19 +353,24 @@ struct eng_store {
         char first_path[256];
         atomic_uint drive_count;       /* slots of the drive map; the coordinator adds one, whose member is set before */
 
+        struct eng_pacer pacer;        /* of the upkeep */
         struct eng_coord *coord;
         struct eng_member unplaced[ENG_DRIVES_MAX + ENG_ATTACH_MAX]; /* all that were opened: those given, in that order, then those attached */
         unsigned unplaced_count;
-        char empty_paths[512];         /* folders that are not drives, for health */
+        char empty_paths[512];         /* folders that are not drives, or cannot be told to be, for health */
+        bool hangs[ENG_DRIVES_MAX];    /* of options.drives: it did not answer when it was looked at. Set before the loops run, constant then */
+        bool left_behind;              /* at the end: a thread that opens a drive has not come back, and may use all this */
 
         uint64_t first_epoch;          /* of this run */
         atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
         atomic_bool full;              /* some drive is below its reserve */
+        atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
         atomic_uint_fast64_t repaired_reads, settled_records;
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock, like the next */
         struct eng_verify_report scrub, last_scrub; /* under way or halted; the last that came to its end */
+        struct eng_scrub_progress scrub_progress[ENG_DRIVES_MAX]; /* under health_lock, by slot */
         struct eng_heal_report heal, last_heal; /* under health_lock */
         struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
         uint64_t attach_number;
@@ -410,7 +439,7 @@ static inline bool eng_takes_changes(const struct eng_store *store, const struct
 /* A new object id, unique for ever: epoch, loop, counter. */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
 /* Bucket of an id on this loop, or NULL. */
-const struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id);
+struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id);
 
 /* ---- names (name.c) --------------------------------------------------------------------------------------- */
 
@@ -442,6 +471,8 @@ struct eng_value_spec {
         uint16_t etag_parts;
         const void *attrs;
         size_t attrs_len;
+        const void *fields;            /* encoded fmt_fields, each padded */
+        size_t fields_len;
         const void *parts;             /* encoded fmt_parts */
         size_t parts_len;
         uint32_t part_count;
@@ -470,6 +501,7 @@ size_t eng_body_need(size_t name_len, size_t value_len, size_t inline_len);
 
 enum eng_txn_state {
         ENG_TXN_POSTED,  /* on its way to the primary loop */
+        ENG_TXN_PARKED,  /* waits for its bucket, which is being closed */
         ENG_TXN_LOCKING, /* waits for its key */
         ENG_TXN_PREPARE, /* reads what it depends on, then builds the record */
         ENG_TXN_APPEND,  /* record on its way to stable storage on every member */
@@ -505,7 +537,7 @@ struct eng_txn {
         struct eng_loop *home;
         uint32_t pg;
         uint64_t bucket;
-        bool internal;                 /* allowed on a closing bucket */
+        bool internal;                 /* the store's own: of a bucket that is closing, or gone, too */
         bool moves;                    /* says nothing new but where shards are: as many members are enough as have what it takes the place of */
         void (*prepare)(struct eng_txn *txn);
         void (*done)(struct eng_txn *txn);
@@ -524,6 +556,7 @@ struct eng_txn {
         uint16_t record_type;
         uint32_t inline_len, body_crc;
         uint64_t seq, started, append_began; /* lp_now() when it arrived; lp_clock() */
+        uint64_t append_number;        /* among those of its loop */
         bool held;                     /* numbered, but appends wait for the end of an epoch change */
         eng_mask sent, waiting;        /* drives the record was sent to; those that have not answered */
         struct eng_fan *fan;
@@ -537,6 +570,8 @@ struct eng_txn {
         struct eng_buf *old_bytes;
 };
 void eng_txn_submit(struct eng_txn *txn);
+/* On its loop: changes that waited for this bucket are admitted, or refused, by what is known of it now. */
+void eng_txn_unpark(struct eng_config_bucket *bucket);
 /* Looks txn->name up on a member; looked_up() gets 0 (txn->old set), -ENOENT or an error. */
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
 void eng_txn_append(struct eng_txn *txn);
@@ -587,6 +622,9 @@ struct eng_lookup {
         int slot;
         unsigned absent;               /* members that do not have it */
         eng_mask tried;
+        TAILQ_ENTRY(eng_lookup) link;  /* at->lookups, while counted */
+        uint64_t number;               /* among those of its primary */
+        bool counted;
 };
 void eng_lookup_start(struct eng_lookup *lookup);
 /* Home loop: lets go of the pin a lookup took. lookup is used as the message and freed by free_it(lookup) on the primary loop. */
@@ -607,13 +645,45 @@ void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask dri
 /* The loop's view says ready: reports that came before are taken. */
 void eng_reap_ready(struct eng_loop *el);
 void eng_reap_tick(struct lp_timer *timer);
+/* The primary loop of its group, with the key locked: members that had reported this value dead are given it back. What they said counts no more. */
+void eng_reap_keep(struct eng_loop *el, const uint8_t id[FMT_ID]);
 void eng_reap_free(struct eng_loop *el);
 
 /* ---- configuration (bucket.c) ------------------------------------------------------------------------------------- */
 
-/* Coordinator, once in recovery: reads the buckets from the CONFIG PG and gives them to all loops. */
+/*
+ * Coordinator, in recovery (config_load.c): reads the buckets from members of the CONFIG PG and gives them to all loops. What the members say
+ * differently is settled. -EIO: no member could be read; -ENOMEM. The coordinator begins anew after an error.
+ */
 void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *store, int rv));
+/* The store is open: what members lacked then is repaired there. */
+void eng_config_repair(struct eng_store *store);
+void eng_config_load_free(struct eng_store *store);
+/* A name and value of the CONFIG PG as a bucket. -EBADMSG: they are none. */
+int eng_bucket_decode(const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len, struct eng_bucket *out);
+/* This loop's copy has it from now on. -ENOMEM. */
+int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket);
+/* The queue of changes, once. -ENOMEM. */
+int eng_config_begin(struct eng_store *store);
 void eng_config_free(struct eng_loop *el);
+/* The store is being closed and the loops have stopped: what waits for a bucket is let go. */
+void eng_config_stop(struct eng_loop *el);
+
+/* ---- what a deleted bucket leaves (bucket_drop.c) ------------------------------------------------------------------ */
+
+/*
+ * The name of the record that says that the bucket of this name and id was deleted, and that unfinished uploads may be left of it. Written by the
+ * change that deletes the bucket, removed when nothing is left. Changed with the lock of the bucket's name held.
+ */
+void eng_name_dead_bucket(struct eng_name *out, const char *bucket, uint64_t id);
+/* Length of the bucket's name in such a name, which begins at data[10]; 0: it is none. */
+size_t eng_dead_bucket_name_len(const struct eng_name *name);
+/* Before the store is started: what a round needs is there, however little memory is left later. False: no memory. */
+bool eng_drop_make(struct eng_store *store);
+/* Coordinator: begins to drop what deleted buckets have left, if there is something and it is not under way. Harmless at any time. */
+void eng_drop_consider(struct eng_store *store);
+bool eng_drop_running(const struct eng_store *store);
+void eng_drop_free(struct eng_store *store);
 
 /* ---- membership (cast.c, coord.c, recover.c) ------------------------------------------------------------------------ */
 
@@ -645,9 +715,16 @@ void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_d
 
 /* Recovery from the beginning (recover.c). Coordinator. */
 void eng_recover(struct eng_store *store);
-/* After the loops: waits for threads that still open drives; what they say is not acted on. */
+/*
+ * After the loops: waits for threads that still open drives, for some seconds; what they say is not acted on. One that has not come back by then is left
+ * behind, with all that it may use (store->left_behind).
+ */
 void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
+/* Joins a thread that ends within that time. */
+bool eng_thread_ends(pthread_t thread, unsigned seconds);
+/* A drive that was opened when recovery had gone on without it, for attach.c to hand over; NULL: none. */
+struct eng_member *eng_recover_take_late(struct eng_store *store);
 /* Encodes an epoch record body of these members. NULL: no memory. */
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base);
@@ -675,6 +752,8 @@ void eng_force_ended(struct eng_store *store, int rv, const char *text);
 
 /* Opens one folder as a drive. Blocking; any thread. member: path and identity set; the rest is filled. */
 int eng_member_open(struct eng_store *store, struct eng_member *member, struct eng_error *error);
+/* Coordinator: a drive was opened that recovery has not waited for. Harmless at any time. */
+void eng_attach_late(struct eng_store *store);
 /* Coordinator: looks from time to time whether a drive that is missing or vanished is back. */
 void eng_attach_start(struct eng_store *store);
 /* After the loops: waits for the thread that opens a drive; then, with nothing under way any more, frees what is left. */
@@ -730,6 +809,32 @@ struct eng_fix {
 };
 /* -EBADMSG: no name of ours. */
 int eng_fix_start(struct eng_store *store, struct eng_fix *fix);
+/* Bucket and key of an index name: what its changes are locked by. -EBADMSG: no name of ours. */
+int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len);
+
+/*
+ * Makes a name say the same on all members that speak for its group, with its key locked (agree.c). txn.result: 0, or what kept it from being done: it
+ * may be tried again.
+ */
+struct eng_agree {
+        /* owner: coordinator, until eng_agree_start and from done */
+        struct eng_txn txn;
+        struct eng_name name;
+        void (*done)(struct eng_agree *agree);
+        bool differed;                 /* answers */
+        unsigned repaired;             /* copies written */
+        /* owner: primary loop */
+        struct eng_op op;
+        unsigned slot;                 /* being asked */
+        eng_mask asked, same, other, absent, damaged, change;
+        bool keep;                     /* the name is to be there */
+        uint64_t seq;                  /* of the value */
+        struct eng_buf *value, *bytes; /* that counts, and its inline bytes */
+};
+/* -EBADMSG: no name of ours. */
+int eng_agree_start(struct eng_store *store, struct eng_agree *agree);
+/* The loops have stopped around it. */
+void eng_agree_drop(struct eng_agree *agree);
 /* Whether two encoded values say the same, wherever they stand. */
 bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
 
@@ -737,16 +842,24 @@ bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
 
 void eng_digest_add(struct eng_digest *digest, const uint8_t object_id[FMT_ID], uint32_t stripe, unsigned shard,
                     const void *payload, size_t len);
+/* Of what is in either, and not in both. */
+void eng_digest_merge(struct eng_digest *digest, const struct eng_digest *more);
 
-/* ---- shards that are missing (heal.c, mend.c) ------------------------------------------------------------------------ */
+/* ---- shards that are missing (heal.c, lane.c, mend.c) ------------------------------------------------------------------------ */
 
 /* All drives are closed. */
 void eng_mend_free_late(struct eng_store *store);
 /* Encoded value of an open object; lives as long as get. */
 struct eng_buf *eng_get_value(const struct eng_get *get);
+/* As eng_drop_make(). */
+bool eng_heal_make(struct eng_store *store);
 /* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */
 void eng_heal_consider(struct eng_store *store);
+/* store->heal has changed: health follows. With health_lock held. */
+void eng_heal_publish(struct eng_store *store);
 void eng_heal_free(struct eng_store *store);
+/* All drives are closed. */
+void eng_heal_free_late(struct eng_store *store);
 
 /* ---- shards that no record names (sweep.c) ------------------------------------------------------------------------------ */
 
@@ -788,6 +901,19 @@ void eng_verify_free(struct eng_store *store);
 /* Coordinator: the store is open: reads how far the last run came, and goes on. */
 void eng_scrub_begin(struct eng_store *store);
 void eng_scrub_free(struct eng_store *store);
+/* Any loop: shards were found damaged: names are walked soon, from the first on, which repairs what they name. */
+void eng_scrub_names_soon(struct eng_store *store);
+
+/* ---- scrub of the drives' data (scrub_drive.c) ------------------------------------------------------------------------ */
+
+/* Coordinator: the store is open. Each drive is read by a scrubber on its own loop, whenever it is a member. */
+void eng_scrub_drives_begin(struct eng_store *store);
+/* Coordinator: rounds begin now where none is under way, and go on as fast as they may. */
+void eng_scrub_drives_start(struct eng_store *store);
+/* The loops have stopped; drives may still have operations of it: nothing is begun any more. */
+void eng_scrub_drives_stop(struct eng_store *store);
+/* The drives are closed. */
+void eng_scrub_drives_free(struct eng_store *store);
 
 /* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
 

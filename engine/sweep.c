@@ -2,16 +2,21 @@
  * sweep.c - finds shards that no record names, and gives their space back: of uploads that a crash cut off, of discards it lost, of
  * objects that were deleted while their drive was out. Coordinator.
  *
- * The proof (I6) is an order of events. First each loop says from which object id on its uploads may still come to be named (the
- * oldest upload under way; ids are given in order). Then all names of all drives are read, parts before objects, since a part can become an
- * object's meanwhile but never the other way round; and each loop names what is being read there just then. Then each drive is
- * asked what ids it has shards of: one that is older than what its loop said, and that nobody named, can't be named any
- * more. No drive may be out, and none come or go meanwhile; and no change may have been given up in this run with its record on
- * its way (it counts after the next start).
+ * The proof (I6) is an order of events; docs/format.md has the argument, and what was tried against it.
  *
- * Names are remembered in a Bloom filter of bounded size: what it knows by mistake is found by the next sweep, which hashes
- * differently. A sweep follows each heal that leaves nothing to be done.
+ *   BOUNDS    each loop says from which object id on its uploads may still come to be named (the oldest upload under way; ids are given in
+ *             order). Older ids are past: the record that names one is committed, or there will be none
+ *   MARKS     each drive says which batch of its index will hold all that is visible now. From there on a past id that is named is owned, at each
+ *             moment, on each current member of its group
+ *   IDS       a page of ids of which a drive has shards. For the past ones among them:
+ *   ASK       which of them do the members of their groups own (all drives, where a shard does not say its key)? Those left: does any drive?
+ *   READERS   whoever reads an object goes on reading it when it is deleted: each loop says which of those left are being read
+ *   DISCARD   the rest; then the next page, the next drive
+ *
+ * No drive may be out, and none come or go meanwhile; and no change may have been given up in this run with its record on its way (it counts after
+ * the next start). A sweep follows each heal that leaves nothing to be done.
  */
+#include "engine/pacer.h"
 #include "engine/store.h"
 
 #include <endian.h>
@@ -19,16 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 512u                       /* names read at a time */
-#define IDS 1024u                       /* ids read at a time */
+#define PAGE 256u                       /* ids read at a time */
 #define DISCARDS 16u                    /* at the same time */
-#define REST_NS (5ull * 1000 * 1000)    /* after each page */
-#define LOOKUP_NS (50ull * 1000 * 1000) /* between looks whether lookups have ended ... */
+#define AGAIN_NS (50ull * 1000 * 1000)  /* between looks whether lookups have ended, or an index has come so far ... */
 #define LOOKUP_TRIES 200u               /* ... so many times */
-#define FILTER_BITS (1u << 25)
-#define FILTER_HASHES 4u
-
-enum sweep_step { STEP_PARTS, STEP_OBJECTS, STEP_READERS, STEP_IDS };
+#define INDEX_TRIES 12000u              /* a batch of a large index takes minutes */
 
 /* Ids that a loop made before this one are of uploads that have ended. */
 struct bound {
@@ -42,29 +42,42 @@ struct discard {
         bool out;
 };
 
-/* owner: coordinator; bounds[i], begun[i], filter: loops during a cast; ops: the drives while out */
+/* A past id of the page. */
+struct candidate {
+        uint8_t id[FMT_ID];
+        eng_mask ask;                   /* drives that have not been asked */
+        bool owned;
+        atomic_bool is_read;            /* set by loops during a cast */
+};
+
+/* owner: coordinator; bounds[i], begun[i], candidates[].is_read, unknown: loops during a cast; ops: the drives while out */
 struct eng_sweep {
         struct eng_store *store;
-        enum sweep_step step;
         uint64_t epoch;                 /* in which it began */
-        uint64_t seed;
-        atomic_uint_fast64_t *filter;
         struct bound *bounds;
-        uint64_t *begun;                /* objects that each loop had opened when all names were read */
+        uint64_t *begun;                /* objects that each loop had opened when no name of the candidates was left */
         atomic_bool unknown;            /* one of them is still being looked up */
         unsigned tries;
-        unsigned drive;                 /* being read */
-        struct eng_name from, to;
+        uint64_t marks[ENG_DRIVES_MAX];
+        unsigned drive;                 /* whose ids are read */
         uint8_t after[FMT_ID];
-        struct eng_op read;             /* SCAN, IDS */
-        unsigned ids_next;              /* of the page */
+        bool last;                      /* page of that drive */
+        struct candidate *candidates;   /* PAGE, by id */
+        unsigned count, next;
+        unsigned asked;                 /* drive; of all of them for the second time: everywhere */
+        bool everywhere;
+        uint8_t (*ids)[FMT_ID];         /* PAGE: what that drive is asked */
+        uint16_t *of;                   /* PAGE: whose they are */
+        struct eng_op op;               /* IDS, OWNED */
         struct discard discards[DISCARDS];
         unsigned out;
         uint64_t swept;
         struct lp_timer timer;
+        void (*then)(struct eng_sweep *sweep); /* when it expires */
 };
 
-static void next_page(struct eng_sweep *sweep);
+static void next_drive(struct eng_sweep *sweep);
+static void ask_next(struct eng_sweep *sweep);
 static void discard_some(struct eng_sweep *sweep);
 
 void eng_sweep_free(struct eng_store *store)
@@ -75,11 +88,11 @@ void eng_sweep_free(struct eng_store *store)
         if (sweep == NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &sweep->timer);
-        if (sweep->step == STEP_IDS)
-                eng_buf_unref(sweep->read.ids.ids);
-        free((void *)sweep->filter);
         free(sweep->bounds);
         free(sweep->begun);
+        free(sweep->candidates);
+        free(sweep->ids);
+        free(sweep->of);
         free(sweep);
 }
 
@@ -94,47 +107,65 @@ static void end(struct eng_sweep *sweep)
         eng_sweep_free(store);
 }
 
-/* Something came or went: what was read proves nothing. */
+/* Something came or went: what was read proves nothing. Nor does it where a store only reads: names may be lost of which the shards are all that is left. */
 static bool void_now(const struct eng_sweep *sweep)
 {
         const struct eng_store *store = sweep->store;
         const struct eng_coord *c = store->coord;
 
-        return c->stopping || c->changing || c->view.epoch != sweep->epoch || (c->view.in & c->view.up) != c->view.map->all ||
+        return c->stopping || c->changing || !c->view.writable || c->view.epoch != sweep->epoch || (c->view.in & c->view.up) != c->view.map->all ||
                atomic_load(&store->unsettled);
 }
 
-/* ---- which ids are named ------------------------------------------------------------------------------------- */
-
-static void filter_bits(const struct eng_sweep *sweep, const uint8_t id[FMT_ID], uint32_t bits[FILTER_HASHES])
+static void rested(struct lp_timer *timer)
 {
-        uint64_t a = eng_hash(id, FMT_ID, sweep->seed), b = eng_hash(id, FMT_ID, ~sweep->seed) | 1;
-        unsigned i;
+        struct eng_sweep *sweep = (struct eng_sweep *)((char *)timer - offsetof(struct eng_sweep, timer));
 
-        for (i = 0; i < FILTER_HASHES; i++)
-                bits[i] = (uint32_t)((a + i * b) % FILTER_BITS);
+        if (void_now(sweep))
+                end(sweep);
+        else
+                sweep->then(sweep);
 }
 
-static void remember(struct eng_sweep *sweep, const uint8_t id[FMT_ID])
+static void rest(struct eng_sweep *sweep, uint64_t ns, void (*then)(struct eng_sweep *sweep))
 {
-        uint32_t bits[FILTER_HASHES];
-        unsigned i;
-
-        filter_bits(sweep, id, bits);
-        for (i = 0; i < FILTER_HASHES; i++)
-                atomic_fetch_or_explicit(&sweep->filter[bits[i] / 64], 1ull << (bits[i] % 64), memory_order_relaxed);
+        sweep->then = then;
+        sweep->timer.expired = rested;
+        if (lp_timer_start(sweep->store->loops[0].loop, &sweep->timer, ns) != 0)
+                end(sweep);
 }
 
-static bool is_named(const struct eng_sweep *sweep, const uint8_t id[FMT_ID])
+/* When the store's upkeep may go on. */
+static void rest_for_pace(struct eng_sweep *sweep, void (*then)(struct eng_sweep *sweep))
 {
-        uint32_t bits[FILTER_HASHES];
-        unsigned i;
+        struct lp_loop *loop = sweep->store->loops[0].loop;
 
-        filter_bits(sweep, id, bits);
-        for (i = 0; i < FILTER_HASHES; i++)
-                if (!(sweep->filter[bits[i] / 64] >> (bits[i] % 64) & 1))
-                        return false;
-        return true;
+        eng_pacer_look(&sweep->store->pacer, &sweep->store->loops[0]);
+        rest(sweep, eng_pacer_wait(&sweep->store->pacer, lp_now(loop)), then);
+}
+
+/* The first drive of the store at this slot or behind it; ENG_DRIVES_MAX: none. */
+static unsigned drive_from(const struct eng_sweep *sweep, unsigned slot)
+{
+        while (slot < ENG_DRIVES_MAX && !(sweep->store->coord->view.map->all & eng_bit(slot)))
+                slot++;
+        return slot;
+}
+
+static struct eng_op *new_op(struct eng_sweep *sweep, enum eng_op_kind kind, void (*done)(struct eng_op *op))
+{
+        struct eng_op *op = &sweep->op;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = kind;
+        op->epoch = sweep->epoch;
+        op->done = done;
+        return op;
+}
+
+static struct eng_sweep *of_op(struct eng_op *op)
+{
+        return (struct eng_sweep *)((char *)op - offsetof(struct eng_sweep, op));
 }
 
 /* No upload that is under way, or begins later, can come to name it. */
@@ -156,180 +187,17 @@ static bool is_past(const struct eng_sweep *sweep, const uint8_t id[FMT_ID])
         return be64toh(counter) < sweep->bounds[loop].counter;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------- */
+/* ---- DISCARD ------------------------------------------------------------------------------------------------- */
 
-static void rested(struct lp_timer *timer)
+static void read_ids(struct eng_sweep *sweep);
+
+static void page_ends(struct eng_sweep *sweep)
 {
-        next_page((struct eng_sweep *)((char *)timer - offsetof(struct eng_sweep, timer)));
-}
-
-static void rest(struct eng_sweep *sweep)
-{
-        sweep->timer.expired = rested;
-        if (lp_timer_start(sweep->store->loops[0].loop, &sweep->timer, REST_NS) != 0)
-                end(sweep);
-}
-
-static void begin_step(struct eng_sweep *sweep, enum sweep_step step)
-{
-        enum fmt_space space = step == STEP_PARTS ? FMT_SPACE_PART : FMT_SPACE_OBJECT;
-
-        sweep->step = step;
-        sweep->from.len = sweep->to.len = 1;
-        sweep->from.data[0] = (uint8_t)space;
-        sweep->to.data[0] = (uint8_t)space + 1;
-        memset(sweep->after, 0, FMT_ID);
-        memset(&sweep->read, 0, sizeof(sweep->read));
-}
-
-/* ---- objects that are being read ------------------------------------------------------------------------------ */
-
-static bool count_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
-{
-        ((struct eng_sweep *)arg)->begun[el->index] = el->get_count;
-        return true;
-}
-
-static void keep(void *arg, const struct eng_part *part)
-{
-        remember(arg, part->head.id);
-}
-
-static bool keep_read(struct eng_loop *el, void *arg, struct lp_msg *ack)
-{
-        struct eng_sweep *sweep = arg;
-
-        if (!eng_get_each_part(el, sweep->begun[el->index], keep, sweep))
-                atomic_store(&sweep->unknown, true);
-        return true;
-}
-
-static void readers_kept(struct eng_store *store, void *arg);
-
-static void ask_again(struct eng_sweep *sweep)
-{
-        atomic_store(&sweep->unknown, false);
-        if (eng_cast(sweep->store, keep_read, readers_kept, sweep) != 0)
-                end(sweep);
-}
-
-static void waited(struct lp_timer *timer)
-{
-        ask_again((struct eng_sweep *)((char *)timer - offsetof(struct eng_sweep, timer)));
-}
-
-static void readers_kept(struct eng_store *store, void *arg)
-{
-        struct eng_sweep *sweep = arg;
-
-        if (store->coord->stopping)
-                return;
-        if (!atomic_load(&sweep->unknown)) {
-                begin_step(sweep, STEP_IDS);
-                rest(sweep);
-                return;
-        }
-        sweep->timer.expired = waited;
-        if (++sweep->tries > LOOKUP_TRIES || lp_timer_start(store->loops[0].loop, &sweep->timer, LOOKUP_NS) != 0)
-                end(sweep);
-}
-
-static void readers_counted(struct eng_store *store, void *arg)
-{
-        if (!store->coord->stopping)
-                ask_again(arg);
-}
-
-/*
- * Who reads an object goes on reading it when it is deleted. One that was opened after all names were read had its name
- * then, so its parts are remembered; those opened before are asked for.
- */
-static void ask_readers(struct eng_sweep *sweep)
-{
-        if (eng_cast(sweep->store, count_readers, readers_counted, sweep) != 0)
-                end(sweep);
-}
-
-/* The first drive of the store at this slot or behind it; ENG_DRIVES_MAX: none. */
-static unsigned drive_from(const struct eng_sweep *sweep, unsigned slot)
-{
-        while (slot < ENG_DRIVES_MAX && !(sweep->store->coord->view.map->all & eng_bit(slot)))
-                slot++;
-        return slot;
-}
-
-static void next_drive(struct eng_sweep *sweep)
-{
-        sweep->drive = drive_from(sweep, sweep->drive + 1);
-        if (sweep->drive == ENG_DRIVES_MAX) {
-                if (sweep->step == STEP_IDS) {
-                        end(sweep);
-                        return;
-                }
-                sweep->drive = drive_from(sweep, 0);
-                sweep->step++;
-        }
-        if (sweep->step == STEP_READERS) {
-                ask_readers(sweep);
-                return;
-        }
-        begin_step(sweep, sweep->step);
-        rest(sweep);
-}
-
-static void take_entry(struct eng_sweep *sweep, const struct eng_scan_entry *e)
-{
-        const uint8_t *value = (const uint8_t *)(e + 1) + e->name_len;
-        struct eng_part part;
-        size_t pos = 0;
-
-        sweep->from.len = e->name_len;
-        memcpy(sweep->from.data, e + 1, e->name_len);
-        while (eng_value_next_part(value, e->value_len, &pos, &part) == 1)
-                remember(sweep, part.head.id);
-}
-
-static void scanned(struct eng_op *op)
-{
-        struct eng_sweep *sweep = (struct eng_sweep *)((char *)op - offsetof(struct eng_sweep, read));
-        const uint8_t *at = op->scan.entries == NULL ? NULL : op->scan.entries->data;
-        uint32_t i;
-
-        if (op->result != 0 || void_now(sweep)) {
-                eng_buf_unref(op->scan.entries);
-                end(sweep);
-                return;
-        }
-        for (i = 0; at != NULL && i < op->scan.count; i++) {
-                take_entry(sweep, (const struct eng_scan_entry *)at);
-                at += ((const struct eng_scan_entry *)at)->size;
-        }
-        eng_buf_unref(op->scan.entries);
-        if (op->scan.more)
-                rest(sweep);
-        else
+        if (sweep->last)
                 next_drive(sweep);
+        else
+                rest_for_pace(sweep, read_ids);
 }
-
-static void scan(struct eng_sweep *sweep)
-{
-        struct eng_op *op = &sweep->read;
-
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_SCAN;
-        op->flags = ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS;
-        op->epoch = sweep->epoch;
-        op->done = scanned;
-        op->scan.from = sweep->from.data;
-        op->scan.from_len = sweep->from.len;
-        op->scan.after = true;
-        op->scan.to = sweep->to.data;
-        op->scan.to_len = sweep->to.len;
-        op->scan.max = PAGE;
-        eng_drive_submit(sweep->store->members[sweep->drive].drive, op);
-}
-
-/* ---- ids ----------------------------------------------------------------------------------------------------- */
 
 static void discarded(struct eng_op *op)
 {
@@ -360,68 +228,282 @@ static void discard_one(struct eng_sweep *sweep, const uint8_t id[FMT_ID])
         eng_drive_submit(sweep->store->members[sweep->drive].drive, &d->op);
 }
 
-/* Goes through the page of ids; reads the next when all of it is dealt with. */
+/* Goes through what is left of the page. */
 static void discard_some(struct eng_sweep *sweep)
 {
-        struct eng_op *op = &sweep->read;
-        bool last = op->ids.count < op->ids.max, give_up = void_now(sweep);
+        bool give_up = void_now(sweep);
 
-        while (!give_up && sweep->ids_next < op->ids.count && sweep->out < DISCARDS) {
-                const uint8_t *id = op->ids.ids->data + (size_t)sweep->ids_next++ * FMT_ID;
+        for (; !give_up && sweep->next < sweep->count && sweep->out < DISCARDS; sweep->next++) {
+                const struct candidate *c = &sweep->candidates[sweep->next];
 
-                memcpy(sweep->after, id, FMT_ID);
-                if (is_past(sweep, id) && !is_named(sweep, id))
-                        discard_one(sweep, id);
+                if (!c->owned && !atomic_load(&c->is_read))
+                        discard_one(sweep, c->id);
         }
         if (sweep->out > 0)
                 return;
-        if (give_up) {
+        if (give_up)
+                end(sweep);
+        else
+                page_ends(sweep);
+}
+
+/* ---- READERS ------------------------------------------------------------------------------------------------- */
+
+static bool count_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        ((struct eng_sweep *)arg)->begun[el->index] = el->get_count;
+        return true;
+}
+
+static int by_id(const void *a, const void *b)
+{
+        return memcmp(a, b, FMT_ID);
+}
+
+static void keep(void *arg, const struct eng_part *part)
+{
+        struct eng_sweep *sweep = arg;
+        struct candidate *c = bsearch(part->head.id, sweep->candidates, sweep->count, sizeof(*c), by_id);
+
+        if (c != NULL)
+                atomic_store(&c->is_read, true);
+}
+
+static bool keep_read(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        struct eng_sweep *sweep = arg;
+
+        if (!eng_get_each_part(el, sweep->begun[el->index], keep, sweep))
+                atomic_store(&sweep->unknown, true);
+        return true;
+}
+
+static void readers_kept(struct eng_store *store, void *arg);
+
+static void ask_readers(struct eng_sweep *sweep)
+{
+        atomic_store(&sweep->unknown, false);
+        if (eng_cast(sweep->store, keep_read, readers_kept, sweep) != 0)
+                end(sweep);
+}
+
+static void readers_kept(struct eng_store *store, void *arg)
+{
+        struct eng_sweep *sweep = arg;
+
+        if (store->coord->stopping)
+                return;
+        if (!atomic_load(&sweep->unknown)) {
+                sweep->next = 0;
+                discard_some(sweep);
+        } else if (++sweep->tries > LOOKUP_TRIES) {
+                end(sweep);
+        } else {
+                rest(sweep, AGAIN_NS, ask_readers);
+        }
+}
+
+static void readers_counted(struct eng_store *store, void *arg)
+{
+        if (!store->coord->stopping)
+                ask_readers(arg);
+}
+
+/* Nothing names those that are left, so nobody can begin to read them; who began before is among those counted now. */
+static void count_all_readers(struct eng_sweep *sweep)
+{
+        sweep->tries = 0;
+        if (eng_cast(sweep->store, count_readers, readers_counted, sweep) != 0)
+                end(sweep);
+}
+
+/* ---- ASK ----------------------------------------------------------------------------------------------------- */
+
+/* Gathers what the drive is to be asked. */
+static uint32_t gather(struct eng_sweep *sweep)
+{
+        uint32_t n = 0;
+        unsigned i;
+
+        for (i = 0; i < sweep->count; i++) {
+                if (sweep->candidates[i].owned || !(sweep->candidates[i].ask & eng_bit(sweep->asked)))
+                        continue;
+                memcpy(sweep->ids[n], sweep->candidates[i].id, FMT_ID);
+                sweep->of[n++] = (uint16_t)i;
+        }
+        return n;
+}
+
+static void owned(struct eng_op *op)
+{
+        struct eng_sweep *sweep = of_op(op);
+        uint32_t i;
+
+        if (op->result == -EAGAIN && !void_now(sweep) && ++sweep->tries < INDEX_TRIES) {
+                rest(sweep, AGAIN_NS, ask_next);
+                return;
+        }
+        if (op->result != 0 || void_now(sweep)) {
+                if (op->result == 0)
+                        eng_buf_unref(op->owned.bits);
                 end(sweep);
                 return;
         }
-        eng_buf_unref(op->ids.ids);
-        op->ids.ids = NULL;
-        if (last)
-                next_drive(sweep);
-        else
-                rest(sweep);
+        for (i = 0; i < op->owned.count; i++) {
+                struct candidate *c = &sweep->candidates[sweep->of[i]];
+
+                c->owned |= (op->owned.bits->data[i / 8] >> i % 8 & 1) != 0;
+                c->ask &= ~eng_bit(sweep->asked);
+        }
+        eng_buf_unref(op->owned.bits);
+        sweep->asked++;
+        ask_next(sweep);
+}
+
+/* After the members of their groups all other drives: a key's hash that is wrong on a drive must not cost an object. 0: all are owned. */
+static unsigned ask_everywhere(struct eng_sweep *sweep, eng_mask asked)
+{
+        unsigned i, left = 0;
+
+        for (i = 0; i < sweep->count; i++) {
+                struct candidate *c = &sweep->candidates[i];
+
+                left += !c->owned;
+                c->ask |= asked;
+        }
+        sweep->everywhere = true;
+        sweep->asked = drive_from(sweep, 0);
+        return left;
+}
+
+static void ask_next(struct eng_sweep *sweep)
+{
+        struct eng_op *op;
+        uint32_t n;
+
+        for (;;) {
+                sweep->asked = drive_from(sweep, sweep->asked);
+                if (sweep->asked == ENG_DRIVES_MAX) {
+                        if (sweep->everywhere) {
+                                count_all_readers(sweep);
+                                return;
+                        }
+                        if (ask_everywhere(sweep, sweep->store->coord->view.map->all) == 0) {
+                                page_ends(sweep);
+                                return;
+                        }
+                }
+                n = gather(sweep);
+                if (n > 0)
+                        break;
+                sweep->asked++;
+        }
+        op = new_op(sweep, ENG_OP_OWNED, owned);
+        op->owned.ids = (const uint8_t(*)[FMT_ID])sweep->ids;
+        op->owned.count = n;
+        op->owned.mark = sweep->marks[sweep->asked];
+        eng_drive_submit(sweep->store->members[sweep->asked].drive, op);
+}
+
+/* ---- IDS ----------------------------------------------------------------------------------------------------- */
+
+/* Who must know of its name: the members of its key's group, or every drive. */
+static eng_mask askable(const struct eng_sweep *sweep, uint64_t key_hash)
+{
+        const struct eng_placement *map = sweep->store->coord->view.map;
+        const struct eng_group *group = &map->groups[eng_pg_of_hash(sweep->store->pg_count, key_hash)];
+
+        return key_hash == 0 ? map->all : (group->before | group->after) & map->all;
+}
+
+static void take_id(struct eng_sweep *sweep, const struct eng_held_id *held)
+{
+        struct candidate *c = &sweep->candidates[sweep->count];
+
+        memcpy(sweep->after, held->id, FMT_ID);
+        if (!is_past(sweep, held->id))
+                return;
+        memset(c, 0, sizeof(*c));
+        memcpy(c->id, held->id, FMT_ID);
+        c->ask = askable(sweep, held->key_hash);
+        sweep->count++;
 }
 
 static void ids_read(struct eng_op *op)
 {
-        struct eng_sweep *sweep = (struct eng_sweep *)((char *)op - offsetof(struct eng_sweep, read));
+        struct eng_sweep *sweep = of_op(op);
+        const struct eng_held_id *held = op->result != 0 || op->ids.ids == NULL ? NULL : (const void *)op->ids.ids->data;
+        uint32_t i;
 
-        sweep->ids_next = 0;
-        if (op->result != 0)
+        if (op->result != 0 || void_now(sweep)) {
+                if (op->result == 0)
+                        eng_buf_unref(op->ids.ids);
                 end(sweep);
+                return;
+        }
+        sweep->count = 0;
+        for (i = 0; held != NULL && i < op->ids.count; i++)
+                take_id(sweep, &held[i]);
+        sweep->last = op->ids.count < op->ids.max;
+        eng_pacer_spend(&sweep->store->pacer, lp_now(sweep->store->loops[0].loop), (uint64_t)op->ids.count * ENG_PACER_ID);
+        eng_buf_unref(op->ids.ids);
+        sweep->tries = 0;
+        sweep->asked = 0;
+        sweep->everywhere = false;
+        if (sweep->count == 0)
+                page_ends(sweep);
         else
-                discard_some(sweep);
+                ask_next(sweep);
 }
 
 static void read_ids(struct eng_sweep *sweep)
 {
-        struct eng_op *op = &sweep->read;
+        struct eng_op *op = new_op(sweep, ENG_OP_IDS, ids_read);
 
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_IDS;
-        op->epoch = sweep->epoch;
-        op->done = ids_read;
         memcpy(op->ids.after, sweep->after, FMT_ID);
-        op->ids.max = IDS;
+        op->ids.max = PAGE;
         eng_drive_submit(sweep->store->members[sweep->drive].drive, op);
 }
 
-static void next_page(struct eng_sweep *sweep)
+static void next_drive(struct eng_sweep *sweep)
 {
-        if (void_now(sweep))
+        sweep->drive = drive_from(sweep, sweep->drive + 1);
+        memset(sweep->after, 0, FMT_ID);
+        if (sweep->drive == ENG_DRIVES_MAX)
                 end(sweep);
-        else if (sweep->step == STEP_IDS)
-                read_ids(sweep);
         else
-                scan(sweep);
+                rest_for_pace(sweep, read_ids);
 }
 
-/* ---- the beginning -------------------------------------------------------------------------------------------- */
+/* ---- MARKS --------------------------------------------------------------------------------------------------- */
+
+static void ask_mark(struct eng_sweep *sweep);
+
+static void marked(struct eng_op *op)
+{
+        struct eng_sweep *sweep = of_op(op);
+
+        if (op->result != 0 || void_now(sweep)) {
+                end(sweep);
+                return;
+        }
+        sweep->marks[sweep->drive] = op->owned.mark;
+        sweep->drive++;
+        ask_mark(sweep);
+}
+
+static void ask_mark(struct eng_sweep *sweep)
+{
+        sweep->drive = drive_from(sweep, sweep->drive);
+        if (sweep->drive < ENG_DRIVES_MAX) {
+                eng_drive_submit(sweep->store->members[sweep->drive].drive, new_op(sweep, ENG_OP_OWNED, marked));
+                return;
+        }
+        sweep->drive = drive_from(sweep, 0);
+        read_ids(sweep);
+}
+
+/* ---- BOUNDS -------------------------------------------------------------------------------------------------- */
 
 static bool take_bound(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
@@ -440,9 +522,10 @@ static void bounds_taken(struct eng_store *store, void *arg)
 
         if (store->coord->stopping)
                 return; /* eng_sweep_free() frees it */
-        sweep->drive = drive_from(sweep, 0);
-        begin_step(sweep, STEP_PARTS);
-        next_page(sweep);
+        if (void_now(sweep))
+                end(sweep);
+        else
+                ask_mark(sweep);
 }
 
 void eng_sweep_consider(struct eng_store *store)
@@ -458,12 +541,13 @@ void eng_sweep_consider(struct eng_store *store)
         c->sweep = sweep;
         sweep->store = store;
         sweep->epoch = c->view.epoch;
-        lp_random(&sweep->seed, sizeof(sweep->seed));
-        sweep->filter = calloc(FILTER_BITS / 64, sizeof(sweep->filter[0]));
         sweep->bounds = calloc(store->loop_count, sizeof(*sweep->bounds));
         sweep->begun = calloc(store->loop_count, sizeof(*sweep->begun));
-        if (sweep->filter == NULL || sweep->bounds == NULL || sweep->begun == NULL || void_now(sweep) ||
-            eng_cast(store, take_bound, bounds_taken, sweep) != 0) {
+        sweep->candidates = calloc(PAGE, sizeof(*sweep->candidates));
+        sweep->ids = calloc(PAGE, FMT_ID);
+        sweep->of = calloc(PAGE, sizeof(*sweep->of));
+        if (sweep->bounds == NULL || sweep->begun == NULL || sweep->candidates == NULL || sweep->ids == NULL || sweep->of == NULL ||
+            void_now(sweep) || eng_cast(store, take_bound, bounds_taken, sweep) != 0) {
                 eng_sweep_free(store);
                 return;
         }

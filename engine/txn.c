@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/drive/rec.h"
+
 /* Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so that no member refuses what another has. */
 #define APPEND_BYTES (64ull << 20)
 
@@ -96,10 +98,39 @@ static void unlock_key(struct eng_txn *txn)
 
 /* ---- arrival and answer -------------------------------------------------------------------------------- */
 
+/* 1: waits until its bucket is gone, or open again. */
+static int park(struct eng_txn *txn, struct eng_config_bucket *bucket)
+{
+        if (bucket->parked_count >= ENG_PARKED_MAX)
+                return -EAGAIN;
+        bucket->parked_count++;
+        txn->state = ENG_TXN_PARKED;
+        TAILQ_INSERT_TAIL(&bucket->parked, txn, lock_link);
+        return 1;
+}
+
+/* A change would wait for a drive without room in its log, or fill the memory of one that cannot write its index. */
+static int has_room(const struct eng_loop *el, uint32_t pg)
+{
+        eng_mask writers = eng_writers(&el->view, pg);
+        unsigned i;
+
+        for (i = 0; i < el->store->drive_count; i++) {
+                if (!(writers & eng_bit(i)))
+                        continue;
+                if (eng_drive_exhausted(el->store->members[i].drive))
+                        return -ENOSPC;
+                if (eng_drive_stalled(el->store->members[i].drive))
+                        return -EAGAIN;
+        }
+        return 0;
+}
+
 static int admit(struct eng_txn *txn)
 {
         struct eng_loop *el = txn->at;
-        const struct eng_config_bucket *bucket;
+        struct eng_config_bucket *bucket;
+        int rv;
 
         if (!el->view.ready)
                 return -EHOSTDOWN;
@@ -111,8 +142,13 @@ static int admit(struct eng_txn *txn)
                 return 0;
         if (!eng_takes_changes(el->store, &el->view))
                 return -EROFS;
+        rv = has_room(el, txn->pg);
+        if (rv != 0)
+                return rv;
         bucket = eng_bucket_by_id(el, txn->bucket);
-        return bucket == NULL || bucket->closing ? -ENOENT : 0;
+        if (bucket == NULL)
+                return -EIDRM;
+        return bucket->closing ? park(txn, bucket) : 0;
 }
 
 static void send_answer(struct eng_txn *txn)
@@ -128,6 +164,8 @@ static void arrive(struct lp_msg *msg)
         int rv;
 
         rv = admit(txn);
+        if (rv == 1)
+                return;
         if (rv == 0)
                 rv = lock_key(txn);
         if (rv != 0) {
@@ -139,6 +177,21 @@ static void arrive(struct lp_msg *msg)
         txn->started = lp_now(txn->at->loop);
         if (TAILQ_FIRST(&txn->lock->waiting) == txn)
                 prepare(txn);
+}
+
+void eng_txn_unpark(struct eng_config_bucket *bucket)
+{
+        struct eng_txn_list all = TAILQ_HEAD_INITIALIZER(all);
+        struct eng_txn *txn;
+
+        TAILQ_CONCAT(&all, &bucket->parked, lock_link);
+        bucket->parked_count = 0;
+        while ((txn = TAILQ_FIRST(&all)) != NULL) {
+                TAILQ_REMOVE(&all, txn, lock_link);
+                txn->state = ENG_TXN_POSTED;
+                txn->msg.run = arrive; /* by message: what it begins may change the bucket's copy */
+                lp_post(txn->at->loop, &txn->msg);
+        }
 }
 
 void eng_txn_finish(struct eng_txn *txn, int result)
@@ -164,18 +217,20 @@ int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried)
 {
         struct eng_store *store = el->store;
         eng_mask fit = eng_speakers(&el->view, pg) & el->view.up & ~tried;
-        int best = -1;
+        int best = -1, last = -1; /* last: unreliable */
         unsigned i;
 
         for (i = 0; i < store->drive_count; i++) {
                 if (!(fit & eng_bit(i)))
                         continue;
-                if (store->members[i].drive->owner == el->loop)
+                if (eng_drive_unreliable(store->members[i].drive))
+                        last = (int)i;
+                else if (store->members[i].drive->owner == el->loop)
                         return (int)i;
-                if (best < 0)
+                else if (best < 0)
                         best = (int)i;
         }
-        return best;
+        return best >= 0 ? best : last;
 }
 
 static void lookup_next(struct eng_txn *txn, int why);
@@ -378,6 +433,10 @@ void eng_txn_append(struct eng_txn *txn)
                 eng_txn_finish(txn, -EROFS);
                 return;
         }
+        if (eng_rec_check_body(txn->body.buf->data, txn->body.len, txn->inline_len) != 0) { /* all members would refuse it */
+                eng_txn_finish(txn, -EPROTO);
+                return;
+        }
         if (el->append_bytes > APPEND_BYTES / el->store->loop_count) {
                 eng_txn_finish(txn, -EAGAIN);
                 return;
@@ -399,6 +458,7 @@ void eng_txn_append(struct eng_txn *txn)
         txn->append_began = lp_clock();
         txn->appended = true;
         TAILQ_INSERT_TAIL(&pg->inflight, txn, pg_link);
+        txn->append_number = ++el->append_count;
         TAILQ_INSERT_TAIL(&el->appended, txn, loop_link);
         txn->held = true;
         if (!el->view.paused)

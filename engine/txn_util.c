@@ -57,3 +57,16 @@ void eng_early(struct eng_store *store, struct eng_early what)
         early->msg.run = run;
         lp_post(eng_here(store)->loop, &early->msg);
 }
+
+void eng_txn_delete_name(struct eng_txn *txn)
+{
+        int rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0));
+
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
+        eng_txn_take_seq(txn);
+        eng_body_delete(&txn->body, &txn->name);
+        eng_txn_append(txn);
+}

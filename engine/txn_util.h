@@ -28,8 +28,10 @@ struct eng_early {
 };
 void eng_early(struct eng_store *store, struct eng_early what);
 
-/* Abort of an upload of a bucket that is being deleted. */
-void eng_upload_abort_closing(struct eng_store *store, uint64_t bucket, struct eng_str key,
-                              const uint8_t upload_id[ENG_ID_LEN], eng_done done, void *arg);
+/* Appends the record that deletes txn->name, or ends the txn for want of memory. The key is locked. */
+void eng_txn_delete_name(struct eng_txn *txn);
+
+/* Abort of an upload of a bucket that was deleted. */
+void eng_upload_abort_dead(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN], eng_done done, void *arg);
 
 #endif

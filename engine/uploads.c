@@ -194,8 +194,8 @@ void eng_upload_abort(struct eng_store *store, uint64_t bucket, struct eng_str k
         start_abort(store, bucket, key, upload_id, false, done, arg);
 }
 
-void eng_upload_abort_closing(struct eng_store *store, uint64_t bucket, struct eng_str key,
-                              const uint8_t upload_id[ENG_ID_LEN], eng_done done, void *arg)
+void eng_upload_abort_dead(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                           eng_done done, void *arg)
 {
         start_abort(store, bucket, key, upload_id, true, done, arg);
 }

@@ -7,6 +7,7 @@
  */
 #include "engine/drive.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -46,12 +47,27 @@ unsigned eng_part_drive(const struct eng_part *part, uint32_t stripe, unsigned s
 {
         unsigned shards = (unsigned)part->head.k + part->head.m;
         uint32_t run = stripe / stripes_per_run(&part->head);
-        const uint8_t *at;
 
         if (run >= part->head.runs || shard >= shards)
-                return 0xffff;
-        at = part->drives + 2 * ((size_t)run * shards + shard);
+                return ENG_NO_DRIVE;
+        return eng_part_slot(part, (size_t)run * shards + shard);
+}
+
+unsigned eng_part_slot(const struct eng_part *part, size_t i)
+{
+        const uint8_t *at = part->drives + part->width * i;
+
+        if (part->width == 1)
+                return at[0] == 0xff ? ENG_NO_DRIVE : at[0];
         return (unsigned)at[0] | (unsigned)at[1] << 8;
+}
+
+void eng_part_slot_set(uint8_t *drives, unsigned width, size_t i, unsigned slot)
+{
+        assert(slot < ENG_DRIVES_MAX || slot == ENG_NO_DRIVE);
+        drives[width * i] = (uint8_t)slot;
+        if (width == 2)
+                drives[width * i + 1] = (uint8_t)(slot >> 8);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------------- */
@@ -66,7 +82,7 @@ static bool part_ok(const struct fmt_part *part)
         uint64_t stripes, before, per_run;
 
         if (part->k < 1 || part->k > ERA_MAX_K || part->m > ERA_MAX_M || part->attrs_len > ENG_ATTRS_MAX ||
-            part->runs < 1 || part->number > ENG_PARTS_MAX)
+            part->runs < 1 || (part->number & FMT_PART_NUMBER) > ENG_PARTS_MAX)
                 return false;
         if (part->size == 0)
                 return part->runs == 1;
@@ -90,7 +106,7 @@ int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_par
                 if (len < sizeof(value))
                         return -EBADMSG;
                 memcpy(&value, bytes, sizeof(value));
-                *pos = sizeof(value) + value.attrs_len;
+                *pos = eng_value_parts_at(&value);
         }
         if (*pos == len)
                 return 0;
@@ -99,8 +115,10 @@ int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_par
         memcpy(&out->head, bytes + *pos, sizeof(out->head));
         if (!part_ok(&out->head))
                 return -EBADMSG;
+        out->width = (out->head.number & FMT_PART_NARROW) != 0 ? 1 : 2;
+        out->head.number &= FMT_PART_NUMBER;
         left = len - *pos - sizeof(out->head);
-        drives = 2 * (size_t)out->head.runs * ((size_t)out->head.k + out->head.m);
+        drives = out->width * (size_t)out->head.runs * ((size_t)out->head.k + out->head.m);
         if (left < out->head.attrs_len + drives)
                 return -EBADMSG;
         out->attrs = bytes + *pos + sizeof(out->head);
@@ -109,14 +127,57 @@ int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_par
         return 1;
 }
 
+int eng_value_next_field(const void *buf, size_t len, size_t *pos, struct fmt_field *out, const uint8_t **data)
+{
+        struct fmt_value value;
+        size_t end;
+
+        if (len < sizeof(value))
+                return -EBADMSG;
+        memcpy(&value, buf, sizeof(value));
+        end = eng_value_parts_at(&value);
+        if (*pos == 0)
+                *pos = sizeof(value) + value.attrs_len;
+        if (*pos == end)
+                return 0;
+        if (end > len || *pos > end || end - *pos < sizeof(*out))
+                return -EBADMSG;
+        memcpy(out, (const uint8_t *)buf + *pos, sizeof(*out));
+        if (out->kind == 0 || end - *pos - sizeof(*out) < (out->len + 3u) / 4 * 4)
+                return -EBADMSG;
+        *data = (const uint8_t *)buf + *pos + sizeof(*out);
+        *pos += sizeof(*out) + (out->len + 3u) / 4 * 4;
+        return 1;
+}
+
 static bool head_ok(const struct fmt_value *value)
 {
-        if (value->space < FMT_SPACE_CONFIG || value->space > FMT_SPACE_PART || value->attrs_len > ENG_ATTRS_MAX ||
-            value->parts > ENG_PARTS_MAX)
+        if (value->space < FMT_SPACE_CONFIG || value->space > FMT_SPACE_LAST || value->attrs_len > ENG_ATTRS_MAX ||
+            value->fields_len > FMT_FIELDS_MAX || value->fields_len % 4 != 0 || value->parts > ENG_PARTS_MAX)
+                return false;
+        if ((value->state & ~FMT_STATE_KNOWN) != 0)
                 return false;
         if ((value->flags & FMT_VALUE_INLINE) == 0)
                 return value->inline_len == 0;
         return value->parts == 0 && value->inline_len <= ENG_INLINE_MAX && value->inline_len == value->size;
+}
+
+int eng_value_check_head(const void *buf, size_t len)
+{
+        struct fmt_value value;
+        const uint8_t *data;
+        struct fmt_field field;
+        size_t pos = 0;
+        int rv;
+
+        if (len < sizeof(value))
+                return -EBADMSG;
+        memcpy(&value, buf, sizeof(value));
+        if (!head_ok(&value) || eng_value_parts_at(&value) > len)
+                return -EBADMSG;
+        while ((rv = eng_value_next_field(buf, len, &pos, &field, &data)) == 1)
+                ;
+        return rv;
 }
 
 int eng_value_check(const void *buf, size_t len)
@@ -126,13 +187,11 @@ int eng_value_check(const void *buf, size_t len)
         uint64_t size = 0;
         uint32_t parts = 0;
         size_t pos = 0;
-        int rv;
+        int rv = eng_value_check_head(buf, len);
 
-        if (len < sizeof(value))
-                return -EBADMSG;
+        if (rv != 0)
+                return rv;
         memcpy(&value, buf, sizeof(value));
-        if (!head_ok(&value))
-                return -EBADMSG;
         while ((rv = eng_value_next_part(buf, len, &pos, &part)) == 1) {
                 if (part.head.size > UINT64_MAX - size)
                         return -EBADMSG;

@@ -2,6 +2,9 @@
  * verify.c - reads everything there is and reports: every replica of every record's value, every shard of every object and part. What it finds
  * damaged or missing on a drive that is in is written anew from the others.
  *
+ * A scrub (scrub.c) reads names and small objects, and asks drives for the shards that they hold: bytes of shards are read drive by drive
+ * (scrub_drive.c).
+ *
  * Walks drive by drive on the coordinator, one read at a time, so that it takes little from who is served. Metadata is checked on each drive that holds
  * it; the shards of a value are read once, when the walk is on the PG's first member. What is amiss with a value counts only if the name still has that
  * value afterwards: else it was overwritten meanwhile. Parts of unfinished uploads are read, but not repaired.
@@ -15,9 +18,9 @@
 #include <string.h>
 
 #define PAGE 64u
-#define BAD_MAX 256u                   /* shards of one object repaired at a time; what is more is found by the next verification */
+#define BAD_MAX 256u                   /* shards of one object noted: of more a scrub has the repair ask drives, else the next verification finds them */
 #define PACE_SLACK_NS (20ull * 1000 * 1000)
-#define REPAIR_RATE (256ull << 20)
+#define HELD_BYTES 256u                /* what asking for a shard counts as, of the rate */
 
 /* owner: coordinator; ops: the drives while out */
 struct eng_verify {
@@ -46,10 +49,16 @@ struct eng_verify {
         unsigned bad_count;
         struct eng_mend *mend;
         struct eng_fix fix;
+        /* the other members' copies of the name */
+        struct eng_op compare;
+        unsigned comparing;            /* the drive that is asked */
+        eng_mask compared;
+        struct eng_agree agree;
         struct eng_verify_report report, *out; /* out: where it is published, under health_lock */
         /* a scrub's */
         uint64_t rate, read_bytes, started; /* bytes/s, 0: any; in this run */
         struct lp_timer timer;
+        bool held_only;                /* shards are asked for, not read */
         bool stop;
         void (*ended)(void *arg, bool whole);
         void *arg;
@@ -62,6 +71,8 @@ static void next_page(struct eng_verify *v);
 static void next_entry(struct eng_verify *v);
 static void next_part(struct eng_verify *v);
 static void next_shard(struct eng_verify *v);
+static void compare_copies(struct eng_verify *v);
+static void looked_up(struct eng_op *op);
 
 static void publish(struct eng_verify *v)
 {
@@ -96,6 +107,7 @@ void eng_verify_drop(struct eng_verify *v)
                 eng_mend_drop(v->mend);
         eng_txn_abandon(&v->fix.txn);
         eng_txn_drop(&v->fix.txn);
+        eng_agree_drop(&v->agree);
         eng_buf_unref(v->page);
         eng_buf_unref(v->value);
         free_verify(v);
@@ -158,6 +170,10 @@ static void take_slot(struct eng_verify *v, void (*then)(struct eng_verify *v))
 {
         int rv;
 
+        if (v->held_only) {
+                then(v);
+                return;
+        }
         v->then = then;
         v->reserve.count = 1;
         v->reserve.share = LP_SHARE_INTERNAL;
@@ -185,8 +201,11 @@ static void mended(void *arg, int rv, uint64_t bytes)
 /* The slot is given back meanwhile: the repair needs its own, and must not wait for one that waits for it. */
 static void repair(struct eng_verify *v)
 {
-        struct eng_mend_order order = {.name = &v->from, .rate = REPAIR_RATE, .bad = v->bad, .bad_count = v->bad_count};
+        struct eng_mend_order order = {
+                .name = &v->from, .filling = v->store->coord->filling, .bad = v->bad, .bad_count = v->bad_count};
 
+        if (v->held_only && v->bad_count == BAD_MAX)
+                order.filling = view(v)->in & view(v)->up; /* there may be more, which drives say as they did here */
         drop_slot(v);
         v->mend = eng_mend_start(v->store, &order, mended, v);
         if (v->mend == NULL)
@@ -238,16 +257,24 @@ static void value_read(struct eng_verify *v)
 
 /* ---- shards ------------------------------------------------------------------------------------------------ */
 
-static void note_bad(struct eng_verify *v, const struct eng_op *op)
+static void note_bad(struct eng_verify *v, int result)
 {
         struct eng_mend_bad *bad = &v->bad[v->bad_count];
 
-        if (v->bad_count == BAD_MAX || (op->result != -EBADMSG && op->result != -ENOENT))
+        v->damaged += result == -EBADMSG;
+        v->missing += result != -EBADMSG;
+        if (v->bad_count == BAD_MAX || (result != -EBADMSG && result != -ENOENT))
                 return;
         v->bad_count++;
-        memcpy(bad->id, op->read.object_id, FMT_ID);
-        bad->stripe = op->read.stripe;
-        bad->shard = op->read.shard;
+        memcpy(bad->id, v->part.head.id, FMT_ID);
+        bad->stripe = v->stripe;
+        bad->shard = (uint8_t)v->shard;
+}
+
+static void slot_left(struct lp_loop *home, void *slot)
+{
+        lp_slot_put(home, slot);
+        lp_unreserve(home, LP_SHARE_INTERNAL, 1);
 }
 
 static void shard_read(struct eng_op *op)
@@ -261,12 +288,45 @@ static void shard_read(struct eng_op *op)
                 eng_digest_add(&v->report.digest[v->reading], op->read.object_id, op->read.stripe, op->read.shard,
                                (const uint8_t *)v->slot + LP_SLOT_HEADER, op->read.len);
         } else {
-                v->damaged += op->result == -EBADMSG;
-                v->missing += op->result != -EBADMSG;
-                note_bad(v, op);
+                note_bad(v, op->result);
         }
         v->shard++;
+        if (op->read.slot != NULL) {
+                next_shard(v);
+                return;
+        }
+        v->slot = NULL; /* a drive that failed keeps it until its I/O has ended */
+        take_slot(v, next_shard);
+}
+
+/* A shard that the drive knows to be damaged is as one that it does not hold. */
+static void shard_asked_for(struct eng_op *op)
+{
+        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, read));
+
+        v->report.shards++;
+        v->read_bytes += HELD_BYTES;
+        if (op->result == 0 && (op->held.bits[0] & 1) != 0)
+                v->good++;
+        else
+                note_bad(v, op->result != 0 ? op->result : -ENOENT);
+        v->shard++;
         next_shard(v);
+}
+
+static void ask_for_shard(struct eng_verify *v, unsigned drive)
+{
+        struct eng_op *op = &v->read;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_HELD;
+        op->epoch = view(v)->epoch;
+        op->done = shard_asked_for;
+        memcpy(op->held.object_id, v->part.head.id, FMT_ID);
+        op->held.stripe = v->stripe;
+        op->held.shard = (uint8_t)v->shard;
+        op->held.count = 1;
+        eng_drive_submit(v->store->members[drive].drive, op);
 }
 
 /* A data unit without a byte of the part is not stored: it counts as good. */
@@ -288,6 +348,7 @@ static void read_shard(struct eng_verify *v, unsigned drive)
         op->read.shard = (uint8_t)v->shard;
         op->read.len = op->read.payload_len = eng_part_unit(&v->part.head, v->stripe);
         op->read.slot = v->slot;
+        op->read.left = slot_left;
         v->reading = drive;
         eng_drive_submit(v->store->members[drive].drive, op);
 }
@@ -306,7 +367,10 @@ static void next_shard(struct eng_verify *v)
                         }
                         drive = eng_part_drive(&v->part, v->stripe, v->shard);
                         if (usable(v, drive)) {
-                                read_shard(v, drive);
+                                if (v->held_only)
+                                        ask_for_shard(v, drive);
+                                else
+                                        read_shard(v, drive);
                                 return;
                         }
                         v->report.shards++;
@@ -362,10 +426,93 @@ static void copy_is_bad(struct eng_verify *v)
                 next_entry(v);
 }
 
+/* ---- what the other members say of it -------------------------------------------------------------------------- */
+
+/* This copy is as the others'; the shards are read when the walk is on the first member. */
+static void copies_agree(struct eng_verify *v)
+{
+        const struct fmt_value *head = eng_value_head(v->value->data);
+
+        if (!is_first_member(v, head->pg)) {
+                next_entry(v);
+                return;
+        }
+        if (head->space == FMT_SPACE_OBJECT) {
+                v->report.objects++;
+                v->report.bytes += head->size;
+        }
+        v->part_pos = 0;
+        next_part(v);
+}
+
+/* The value that counts is read anew: it may be another now. */
+static void made_to_agree(struct eng_agree *agree)
+{
+        struct eng_verify *v = (struct eng_verify *)((char *)agree - offsetof(struct eng_verify, agree));
+
+        v->report.differing_names += agree->differed;
+        v->report.repaired_names += agree->differed && agree->txn.result == 0 && agree->repaired > 0;
+        v->compared = ~(eng_mask)0;
+        if (usable(v, v->drive))
+                look_up(v, ENG_OP_WANT_INLINE, looked_up);
+        else
+                next_entry(v);
+}
+
+static void copies_differ(struct eng_verify *v)
+{
+        v->agree.name = v->from;
+        v->agree.done = made_to_agree;
+        if (eng_agree_start(v->store, &v->agree) != 0)
+                next_entry(v);
+}
+
+/* A copy that cannot be read is found when the walk is on that drive. */
+static void compared(struct eng_op *op)
+{
+        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, compare));
+        const struct eng_buf *theirs = op->lookup.value;
+        bool differs = op->result == -ENOENT;
+
+        if (op->result == 0)
+                differs = !eng_fix_same(theirs->data, theirs->len, v->value->data, v->value->len);
+        eng_buf_unref(op->lookup.value);
+        if (differs)
+                copies_differ(v);
+        else
+                compare_copies(v);
+}
+
+/*
+ * On the first member: with all others, so that what one of them lacks is found. On another: with the first, so that what that one lacks is.
+ */
+static void compare_copies(struct eng_verify *v)
+{
+        uint32_t pg = eng_value_head(v->value->data)->pg;
+        eng_mask others = pg < v->store->pg_count ? eng_speakers(view(v), pg) & view(v)->up & ~eng_bit(v->drive) : 0;
+        struct eng_op *op = &v->compare;
+
+        if (!is_first_member(v, pg) && others != 0)
+                others &= eng_bit((unsigned)eng_placement_first(view(v)->map, pg, view(v)->in & view(v)->up));
+        others &= ~v->compared;
+        if (others == 0) {
+                copies_agree(v);
+                return;
+        }
+        v->comparing = (unsigned)__builtin_ctzll(others);
+        v->compared |= eng_bit(v->comparing);
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->epoch = view(v)->epoch;
+        op->done = compared;
+        op->lookup.name = v->from.data;
+        op->lookup.name_len = v->from.len;
+        eng_drive_submit(v->store->members[v->comparing].drive, op);
+}
+
 static void looked_up(struct eng_op *op)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, lookup));
-        const struct fmt_value *head;
 
         v->read_bytes += FMT_BLOCK + (op->lookup.bytes == NULL ? 0 : op->lookup.bytes->len);
         eng_buf_unref(op->lookup.bytes);
@@ -377,17 +524,10 @@ static void looked_up(struct eng_op *op)
                 copy_is_bad(v);
                 return;
         }
-        head = op->result == 0 ? eng_value_head(v->value->data) : NULL;
-        if (head == NULL || !is_first_member(v, head->pg)) { /* deleted since the scan, or walked elsewhere */
+        if (op->result != 0) /* deleted since the scan */
                 next_entry(v);
-                return;
-        }
-        if (head->space == FMT_SPACE_OBJECT) {
-                v->report.objects++;
-                v->report.bytes += head->size;
-        }
-        v->part_pos = 0;
-        next_part(v);
+        else
+                compare_copies(v);
 }
 
 static void next_entry(struct eng_verify *v)
@@ -401,6 +541,7 @@ static void next_entry(struct eng_verify *v)
         if (is_ahead(v, next_entry))
                 return;
         v->damaged = v->missing = 0;
+        v->compared = 0;
         v->unreadable = false;
         v->bad_count = 0;
         publish(v);
@@ -556,6 +697,7 @@ struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_ve
         v->report = *so_far;
         v->report.running = true;
         v->rate = rate;
+        v->held_only = true;
         v->started = lp_now(store->loops[0].loop);
         v->ended = ended;
         v->arg = arg;

@@ -3,7 +3,7 @@
  *
  * Every loop listens on a socket of its own, so taking them is shared work. But the kernel chooses the socket by a
  * hash of addresses, and of four bulk readers three or all four may well land on one of two loops; so a connection
- * moves to another loop before its first byte is read.
+ * moves to another loop before its first byte is read. Where all have as many as they may, one is closed for the next (guests.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -135,6 +135,8 @@ static void ready(struct lp_watch *watch, uint32_t events)
                 to = choose(here);
                 if (to == NULL) {
                         pause_accepting(here);
+                        atomic_store(&here->loop->starved, true);
+                        gw_make_room(here->loop);
                         return;
                 }
                 len = sizeof(from);
@@ -159,6 +161,7 @@ int gw_accept_resume(struct gw_listener *listener)
 
         if (listener->accepting || listener->accept.fd < 0)
                 return 0;
+        atomic_store(&listener->loop->starved, false);
         listener->accept.ready = ready;
         rv = lp_watch_add(listener->loop->lp, &listener->accept, EPOLLIN);
         listener->accepting = rv == 0;
@@ -172,4 +175,5 @@ void gw_accept_end(struct gw_listener *listener)
         if (listener->accept.fd >= 0)
                 close(listener->accept.fd);
         listener->accept.fd = -1;
+        atomic_store(&listener->loop->starved, false);
 }

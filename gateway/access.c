@@ -3,6 +3,8 @@
  */
 #include "access.h"
 
+#include "trace_context.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -55,13 +57,16 @@ void gw_access_report(struct gw_request *req, bool complete)
         uint64_t now = gw_clock_ns();
         uint64_t total_us = (now - req->started_ns) / 1000;
         unsigned status = status_of(req);
+        struct gw_trace_context trace;
         char remote[REMOTE_TEXT];
         struct gw_access line;
+        bool traced;
 
         gw_stats_request(&req->loop->stats, gw_op_index(req->op), status, req->bytes_in, req->bytes_out, now - req->started_ns);
         gw_request_leaves(req, now);
         if (gw->access == NULL)
                 return;
+        traced = gw_trace_context_of(req->headers, req->header_count, &trace);
         line = (struct gw_access){
                 .time_ms = lp_wall_ms(),
                 .request_id = req->id,
@@ -74,6 +79,8 @@ void gw_access_report(struct gw_request *req, bool complete)
                 .error_code = req->answer.error_code != NULL || complete ? req->answer.error_code : "ClientGone",
                 .access_key = req->access_key,
                 .user_agent = text_or_null(req, gw_header(req, "User-Agent")),
+                .trace_id = traced ? trace.trace_id : NULL,
+                .parent_id = traced ? trace.parent_id : NULL,
                 .status = status,
                 .bytes_in = req->bytes_in,
                 .bytes_out = req->bytes_out,

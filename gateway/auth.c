@@ -1,5 +1,6 @@
 /*
- * auth.c - who sent a request. On the request's loop; signing keys (four HMACs) are cached per loop and forgotten when credentials change.
+ * auth.c - who sent a request. On the request's loop; signing keys (four HMACs) are cached per loop, the least recently used gives way,
+ * and all are forgotten when credentials change.
  */
 #include "auth.h"
 #include "session.h"
@@ -21,13 +22,15 @@ void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential
                 struct gw_key_cached *k = &loop->keys[i];
 
                 if (strcmp(k->access_key, credential->access_key) == 0 && strcmp(k->scope_date, scope_date) == 0) {
+                        k->used = ++loop->key_uses;
                         *out = k->key;
                         return;
                 }
-                if (strcmp(k->scope_date, slot->scope_date) < 0)
-                        slot = k; /* the oldest day gives way */
+                if (k->used < slot->used)
+                        slot = k;
         }
         memset(slot, 0, sizeof(*slot));
+        slot->used = ++loop->key_uses;
         snprintf(slot->access_key, sizeof(slot->access_key), "%s", credential->access_key);
         snprintf(slot->scope_date, sizeof(slot->scope_date), "%s", scope_date);
         s3_signing_key_derive(s3_str_of(credential->secret_key), scope_date, region, "s3", &slot->key);
@@ -211,7 +214,8 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                         gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return false;
         }
-        if (reason == S3_AUTH_OK && auth->kind != S3_AUTH_QUERY_V2)
+        /* Refuses a version 2, which is checked when its secret is at hand. */
+        if (reason == S3_AUTH_OK && !(auth->kind == S3_AUTH_QUERY_V2 && loop->gw->presign_v2))
                 reason = s3_auth_check(&signed_request, auth, region, now);
         if (reason != S3_AUTH_OK) {
                 refuse(req, &signed_request, reason);
@@ -236,6 +240,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 return false;
         }
         req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        gw_guest_leave(req->conn);
         if (!gw_session_accept(req, credential == &of_session))
                 return false;
         error = auth->kind != S3_AUTH_HEADER ? take_query_headers(req) : S3_OK;

@@ -4,6 +4,7 @@
  * Called by head.c (new), http.c (feed, finish) and request.c (free), on the request's loop. Bytes go to the engine before they are verified, but nothing of them
  * becomes visible before gw_body_finish() has said S3_OK and the operation commits.
  */
+#include "budget.h"
 #include "ops.h"
 #include "session.h"
 
@@ -104,8 +105,10 @@ static enum s3_error trailer_names(struct gw_request *req, struct gw_body *body,
 
         if (name.data == NULL)
                 return S3_OK;
-        if (s3_checksum_elsewhere(sum_name(name)))
+        if (s3_checksum_elsewhere(sum_name(name))) {
+                req->refused_header = "x-amz-trailer";
                 return S3_ERR_NOT_IMPLEMENTED;
+        }
         if (s3_checksum_by_header(name, &kind) != 0) {
                 *message = "The value specified in the x-amz-trailer header is not supported";
                 return S3_ERR_INVALID_REQUEST;
@@ -122,8 +125,10 @@ static enum s3_error sdk_algorithm(struct gw_request *req, const struct gw_body 
 
         if (name.data == NULL)
                 return S3_OK;
-        if (s3_checksum_elsewhere(name))
+        if (s3_checksum_elsewhere(name)) {
+                req->refused_header = "x-amz-sdk-checksum-algorithm";
                 return S3_ERR_NOT_IMPLEMENTED;
+        }
         if (s3_checksum_by_algorithm(name, &kind) != 0 || (body->has_kind && body->kind != kind)) {
                 *message = "Value for x-amz-sdk-checksum-algorithm header is invalid.";
                 return S3_ERR_INVALID_REQUEST;
@@ -169,9 +174,11 @@ static enum s3_error read_md5(struct gw_request *req, struct gw_body *body)
 
 static bool says_aws_chunked(const struct gw_request *req)
 {
-        struct s3_str value = gw_header(req, "Content-Encoding");
-
-        return value.data != NULL && value.len >= 11 && memmem(value.data, value.len, "aws-chunked", 11) != NULL;
+        for (unsigned i = 0; i < req->header_count; i++)
+                if (s3_str_eq_nocase(req->headers[i].name, S3_STR("Content-Encoding")) &&
+                    s3_list_has(req->headers[i].value, S3_STR("aws-chunked")))
+                        return true;
+        return false;
 }
 
 static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, const struct s3_auth *auth,
@@ -264,6 +271,12 @@ enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, co
         return error;
 }
 
+static void unbook(struct gw_request *req)
+{
+        atomic_fetch_sub_explicit(&req->loop->gw->upload_memory, req->body->booked, memory_order_relaxed);
+        req->body->booked = 0;
+}
+
 void gw_body_free(struct gw_request *req)
 {
         struct gw_body *body = req->body;
@@ -272,7 +285,7 @@ void gw_body_free(struct gw_request *req)
         give_sums(digests_of(req), body->sums);
         s3_doc_free(body->doc);
         free(body->kept);
-        atomic_fetch_sub_explicit(&req->loop->gw->upload_memory, body->booked, memory_order_relaxed);
+        unbook(req);
         req->body = NULL;
 }
 
@@ -284,9 +297,25 @@ static enum s3_error book(struct gw_request *req, size_t len)
 
         if (atomic_fetch_add_explicit(&gw->upload_memory, len, memory_order_relaxed) + len > gw->limits.upload_memory) {
                 atomic_fetch_sub_explicit(&gw->upload_memory, len, memory_order_relaxed);
+                atomic_store_explicit(&gw->uploads_refused_ns, gw_clock_ns(), memory_order_relaxed);
                 return S3_ERR_SLOW_DOWN;
         }
         req->body->booked += len;
+        return S3_OK;
+}
+
+/*
+ * An upload lies in the engine's memory until it is long enough for slots of the arena, which have a bound of their own: its booking is for the time before.
+ */
+static enum s3_error book_upload(struct gw_request *req, size_t len)
+{
+        struct gw_body *body = req->body;
+        uint64_t most = body->expected < ENG_INLINE_MAX ? body->expected : ENG_INLINE_MAX;
+
+        if (body->received == 0 && body->booked == 0 && most > GW_UNCOUNTED)
+                return book(req, most);
+        if (body->booked != 0 && body->received + len > ENG_INLINE_MAX)
+                unbook(req);
         return S3_OK;
 }
 
@@ -335,6 +364,9 @@ static enum s3_error deliver(struct gw_request *req, const char *data, size_t le
                 return body->received + len > GW_DRAIN_BYTES ? S3_ERR_ENTITY_TOO_LARGE : S3_OK;
         if (body->received + len > GW_OBJECT_MAX)
                 return S3_ERR_ENTITY_TOO_LARGE;
+        error = book_upload(req, len);
+        if (error != S3_OK)
+                return error;
         n = eng_put_write(req->put, data, len);
         if (n == -EINVAL)
                 return S3_ERR_INCOMPLETE_BODY; /* more than was announced */

@@ -115,6 +115,8 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         req->get = get;
+        if (!gw_plain_check(req, "x-amz-copy-source-server-side-encryption"))
+                return;
         error = check_conditions(req, eng_get_object(get));
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);

@@ -136,6 +136,7 @@ static bool names_are_valid(const struct rdx_entry *asked)
 {
         return s3_bucket_name_valid((struct s3_str){asked->bucket.data, asked->bucket.len}) &&
                memchr(asked->key.data, '\0', asked->key.len) == NULL &&
+               s3_utf8_valid((struct s3_str){asked->key.data, asked->key.len}) &&
                (asked->version_id.len == 0 ||
                 (asked->version_id.len == 4 && memcmp(asked->version_id.data, "null", 4) == 0));
 }

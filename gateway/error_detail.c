@@ -88,6 +88,8 @@ const char *gw_detail_of(struct gw_request *req, enum s3_error error)
                 return gw_detail(req, "UploadId", gw_query(req, "uploadId"), NULL, none);
         case S3_ERR_INVALID_DIGEST:
                 return gw_detail(req, "Content-MD5", gw_header(req, "Content-MD5"), NULL, none);
+        case S3_ERR_NOT_IMPLEMENTED:
+                return req->refused_header != NULL ? gw_detail(req, "Header", s3_str_of(req->refused_header), NULL, none) : NULL;
         case S3_ERR_METHOD_NOT_ALLOWED:
                 return gw_detail(req, "Method", req->method, "ResourceType", resource_type(req));
         case S3_ERR_PRECONDITION_FAILED:

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "budget.h"
 #include "executor.h"
 #include "ops.h"
 #include "rdma.h"
@@ -33,7 +34,7 @@ static uint64_t run_daemon(struct gw_listener *listener)
 
         if (listener->due) {
                 listener->due = false;
-                gw_tls_serving = listener->loop->gw;
+                gw_tls_serve(listener->loop->gw);
                 MHD_run(listener->daemon);
         }
         if (listener->due)
@@ -51,6 +52,7 @@ static uint64_t before_sleep(struct lp_hook *hook)
         uint64_t longest = UINT64_MAX, asked;
         struct gw_listener *listener;
 
+        gw_answers_serve(loop);
         SLIST_FOREACH(listener, &loop->listeners, next)
         {
                 if (listener->timeout_ns != 0 && gw_clock_ns() >= listener->timeout_ns)
@@ -218,11 +220,16 @@ static void take_domains(struct gw_gateway *gw, const char *domains)
 
 static void take_limits(struct gw_gateway *gw, const struct gw_limits *l)
 {
+        uint64_t quarter;
+
         gw->limits.connections = DEFAULT(l->connections, 5000);
+        quarter = (uint64_t)gw->limits.connections * gw->loop_count / 4;
+        gw->limits.guests = DEFAULT(l->guests, quarter > GW_GUESTS_LEAST ? (unsigned)quarter : GW_GUESTS_LEAST);
         gw->limits.idle_ms = DEFAULT(l->idle_ms, 60000);
         gw->limits.request_ms = DEFAULT(l->request_ms, 30000);
         gw->limits.min_rate = DEFAULT(l->min_rate, 16 << 10);
-        gw->limits.upload_memory = DEFAULT(l->upload_memory, 64 << 20);
+        gw->limits.upload_memory = DEFAULT(l->upload_memory, 256 << 20);
+        gw->limits.answer_memory = DEFAULT(l->answer_memory, 64 << 20);
 }
 
 /* Ids that stay the same for a gateway: the owner's canonical id, and the name of this host in answers. */
@@ -248,6 +255,8 @@ static void init_loop(struct gw_gateway *gw, unsigned i, struct lp_loop *lp)
         LIST_INIT(&loop->lingers);
         STAILQ_INIT(&loop->spare);
         STAILQ_INIT(&loop->left);
+        STAILQ_INIT(&loop->line);
+        gw_guests_start(loop);
         lp_random(&loop->next_id, sizeof(loop->next_id));
         loop->hook.before_sleep = before_sleep;
         lp_hook_add(lp, &loop->hook);
@@ -268,11 +277,15 @@ int gw_new(const struct gw_options *options, struct gw_gateway **out)
         pthread_mutex_init(&gw->lock, NULL);
         gw->store = options->store;
         gw->rdma = options->rdma;
+        gw->proxies = options->proxies;
+        gw_guests_init(&gw->guests);
         gw->loop_count = options->loop_count;
         gw->access = options->access;
         gw->access_arg = options->access_arg;
+        gw->tls_priorities = options->tls_priorities != NULL ? options->tls_priorities : GW_TLS_PRIORITIES;
         snprintf(gw->region, sizeof(gw->region), "%s", options->region != NULL ? options->region : "us-east-1");
         take_domains(gw, options->domains);
+        gw->presign_v2 = options->presign_v2;
         take_limits(gw, &options->limits);
         make_ids(gw);
         for (i = 0; i < gw->loop_count; i++)
@@ -334,11 +347,13 @@ void gw_free(struct gw_gateway *gw)
 
         if (gw == NULL)
                 return;
+        gw->ending = true;
         for (i = 0; i < gw->loop_count; i++)
                 lp_loop_drain(gw->loops[i].lp); /* a drain message that was not run yet */
         for (i = 0; i < gw->loop_count; i++)
                 free_loop(&gw->loops[i]);
         gw_tls_free(gw);
+        gw_guests_free(&gw->guests);
         credentials_put(gw->credentials);
         pthread_mutex_destroy(&gw->lock);
         free(gw->loops);

@@ -19,6 +19,7 @@
 #include "s3.h"
 
 #include "body.h"
+#include "guests.h"
 #include "stats.h"
 
 /*
@@ -32,6 +33,7 @@
 #define GW_REQUESTS_KEPT 256u           /* free request structures a loop keeps */
 #define GW_DRAIN_BYTES (8u << 20)       /* of a refused body that are read so that the answer arrives */
 #define GW_DRAIN_MS 2000u
+#define GW_LINGER_MS 30000u            /* a socket whose client goes on sending is read for this long */
 #define GW_LINGERS_MAX 256u             /* sockets per loop that are read to their end after an early answer */
 #define GW_SWEEP_MS 500u
 #define GW_GONE_MS 1000u                /* a suspended connection is asked whether its peer is there after this long */
@@ -69,6 +71,8 @@ struct gw_conn {
         struct gw_request *request;     /* being served, or NULL */
         uint64_t since_ns;              /* opened, or last answer complete */
         int fd;
+        struct gw_guest guest;          /* until a valid signature has come */
+        bool known;                     /* it has, or nobody counts it any more */
         bool cut;                       /* shut down by us: nothing more is expected of it */
         bool broken;                    /* the library answered a head it could not parse */
         unsigned ended;                 /* sweeps in a row that found the peer's end closed */
@@ -80,12 +84,13 @@ struct gw_conn {
 struct gw_linger {
         struct lp_watch watch;
         struct gw_loop *loop;
-        uint64_t deadline_ns;
+        uint64_t deadline_ns, end_ns;   /* moved by each byte; not moved */
         size_t left;                    /* bytes still read */
         LIST_ENTRY(gw_linger) entry;
 };
 
 struct gw_key_cached {
+        uint64_t used;                  /* when, in the loop's count of uses; 0: empty */
         char access_key[S3_ACCESS_KEY_MAX + 1];
         char scope_date[9];
         struct s3_signing_key key;
@@ -106,10 +111,18 @@ struct gw_loop {
         struct gw_linger_list lingers;
         unsigned linger_count;
         atomic_uint taken;                      /* connections it has or is about to get; other loops add to it */
+        atomic_bool starved;                    /* it does not accept, for want of room; other loops look */
+        struct gw_guest_list going;             /* guests to be cut; under the guests' lock */
+        struct lp_msg going_msg, resume_msg, room_msg;
+        atomic_bool going_posted, resume_posted;
+        bool room_asked;                        /* room_msg goes from loop to loop; it is at this one: */
+        unsigned room_at;                       /* owner: who has the message */
         unsigned streams;                       /* answers being sent block by block */
         struct gw_request_list spare;           /* request structures to be used again */
         struct gw_request_list left;            /* the engine will call these back, their connections are gone */
         unsigned spare_count;
+        struct gw_request_list line;            /* requests that wait for memory of answers, the first to come first */
+        unsigned line_count;
         struct lp_hook hook;
         struct lp_timer sweep;
         bool sweep_armed;
@@ -118,6 +131,7 @@ struct gw_loop {
         struct gw_credentials *credentials;     /* counted reference */
         unsigned credentials_seen;              /* generation it is of */
         struct gw_key_cached keys[GW_KEYS_CACHED];
+        uint64_t key_uses;
         struct gw_digests digests;              /* hashing contexts to be used again */
         uint64_t next_id;
         struct gw_executor *executor;           /* of batches on RDMA sessions; NULL: none has come yet */
@@ -132,10 +146,13 @@ struct gw_gateway {
         struct eng_store *store;
         struct rdx_server *rdma;                /* NULL: none */
         struct gw_limits limits;
+        const struct gw_networks *proxies;      /* NULL: none */
+        const char *tls_priorities;
         char region[S3_REGION_MAX + 1];
         char domain_text[1024];
         struct s3_str domains[GW_DOMAINS_MAX];
         unsigned domain_count;
+        bool presign_v2;
         char owner_id[65];                      /* canonical user id of root */
         char host_id[65];                       /* x-amz-id-2 */
         void (*access)(void *arg, const struct gw_access *line);
@@ -146,13 +163,16 @@ struct gw_gateway {
         atomic_uint credentials_generation;
         struct gw_tls *tls;                     /* newest first; older ones are kept for handshakes under way */
         atomic_bool drain;
-        atomic_uint_least64_t upload_memory;    /* bytes held by XML bodies on all loops */
+        bool ending;                            /* the loops have stopped for good */
+        struct gw_guests guests;
+        atomic_uint_least64_t upload_memory;    /* bytes held by small uploads and XML bodies on all loops */
+        atomic_uint_least64_t answer_memory;    /* and by answers */
+        atomic_uint_least64_t uploads_refused_ns, answers_refused_ns; /* when one did not fit; 0: never */
         unsigned loop_count;
         struct gw_loop *loops;
 };
 
-/* The pair for a new handshake: the callback libmicrohttpd hands to GnuTLS. It finds the gateway in gw_tls_serving. */
-extern _Thread_local struct gw_gateway *gw_tls_serving;
+/* The pair for a new handshake: the callback libmicrohttpd hands to GnuTLS. It is the gateway's that gw_tls_serve() named on this thread. */
 void gw_tls_free(struct gw_gateway *gw);
 int gw_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *ca, int ca_count, const gnutls_pk_algorithm_t *algos,
                     int algo_count, gnutls_pcert_st **pcert, unsigned *pcert_count, gnutls_privkey_t *key);

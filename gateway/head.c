@@ -77,6 +77,7 @@ static enum s3_error check_length(struct gw_request *req, const char **message)
         if (codings == 1) {
                 if (!s3_str_eq_nocase(coding, S3_STR("chunked")) || req->http10) {
                         *message = "Transfer-Encoding must be chunked";
+                        req->refused_header = "Transfer-Encoding";
                         return S3_ERR_NOT_IMPLEMENTED;
                 }
                 req->chunked = true;
@@ -134,7 +135,7 @@ static bool value_follows(const struct s3_header *header)
  * may have read each of these otherwise. It parses in place, so all of them show as gaps: every line must end in exactly CR LF (two
  * NULs by now), and the next begin right behind.
  */
-static bool lines_are_whole(const struct gw_request *req, const char *version)
+static bool lines_are_whole(struct gw_request *req, const char *version)
 {
         const union MHD_ConnectionInfo *info =
                 MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -151,23 +152,19 @@ static bool lines_are_whole(const struct gw_request *req, const char *version)
                         return false;
                 at = header->value.data + header->value.len + 2;
         }
-        return at + 2 == req->method.data + info->header_size; /* the empty line */
+        req->body_at = at + 2;
+        return req->body_at == req->method.data + info->header_size; /* the empty line */
 }
 
 static enum s3_error check_hygiene(struct gw_request *req, const char *version, const char **message)
 {
-        struct s3_str host = {NULL, 0}, expect = {NULL, 0};
-        unsigned hosts = count_header(req, "Host", &host), i;
+        struct s3_str expect = {NULL, 0};
         bool fine = lines_are_whole(req, version);
 
-        for (i = 0; fine && i < req->header_count; i++)
+        for (unsigned i = 0; fine && i < req->header_count; i++)
                 fine = name_is_token(req->headers[i].name) && value_is_text(req->headers[i].value);
         if (!fine) {
                 *message = "The head of the request is not well-formed";
-                return S3_ERR_BAD_REQUEST;
-        }
-        if (hosts > 1 || (hosts == 0 && !req->http10)) {
-                *message = "There must be one Host header";
                 return S3_ERR_BAD_REQUEST;
         }
         if (count_header(req, "Expect", &expect) > 0)
@@ -177,10 +174,9 @@ static enum s3_error check_hygiene(struct gw_request *req, const char *version, 
 
 /* ---- what it names ------------------------------------------------------------------------------------------- */
 
-static enum s3_error take_address(struct gw_request *req)
+static enum s3_error take_address(struct gw_request *req, struct s3_str host)
 {
         struct gw_gateway *gw = req->loop->gw;
-        struct s3_str host = req->cut.host.data != NULL ? req->cut.host : gw_header(req, "Host");
         struct s3_address address;
         enum s3_error error = s3_address_parse(req->cut.path, host, gw->domains, gw->domain_count, &address);
 
@@ -280,12 +276,17 @@ static enum s3_error take_names(struct gw_request *req, const char **message)
 {
         static const struct s3_query no_query;
         enum s3_error error = s3_target_split(req->target, &req->cut);
+        struct s3_authority authority = {0};
 
         req->query = &no_query;
+        if (error == S3_OK)
+                error = s3_authority_of_request(&req->cut, req->headers, req->header_count, req->http10, &authority, message);
+        if (error == S3_ERR_BAD_REQUEST)
+                req->closing = true;
         if (error == S3_OK && s3_str_eq(req->method, S3_STR("OPTIONS")))
                 return preflight(req, message);
         if (error == S3_OK)
-                error = take_address(req);
+                error = take_address(req, authority.host);
         if (error == S3_OK)
                 error = take_query(req);
         return error;
@@ -328,8 +329,21 @@ void gw_refuse_route(struct gw_request *req, enum s3_error error)
         else if (error == S3_ERR_INVALID_ARGUMENT && part.data != NULL && !gw_query_has(req, "uploadId"))
                 gw_reply_argument(req, "partNumber", part,
                                   "This operation does not accept partNumber without uploadId");
-        else
+        else if (error == S3_ERR_NOT_IMPLEMENTED && gw_route_sub(req->query).data == NULL)
+                gw_refuse_header(req, "Content-Type"); /* of a form, which alone is posted to a bucket */
+        else {
+                if (error == S3_ERR_NOT_IMPLEMENTED)
+                        req->refused_query = gw_route_sub(req->query);
                 gw_reply_error(req, error, NULL);
+        }
+}
+
+/* A bucket of such a name can't be here. To ask for one that AWS would have is no mistake of form. */
+static enum s3_error bad_bucket_name(const struct gw_request *req)
+{
+        bool asks = s3_str_eq(req->method, S3_STR("GET")) || req->is_head;
+
+        return asks && s3_bucket_name_once_valid(req->bucket) ? S3_ERR_NO_SUCH_BUCKET : S3_ERR_INVALID_BUCKET_NAME;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
@@ -350,9 +364,13 @@ static void accept_named(struct gw_request *req)
         if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
                 routed = route(req);
         if (req->bucket.len > 0 && scope_of(req) != GW_RESERVED && !s3_bucket_name_valid(req->bucket))
-                routed = S3_ERR_INVALID_BUCKET_NAME;
+                routed = bad_bucket_name(req);
         if (routed != S3_OK) {
                 gw_refuse_route(req, routed);
+                return;
+        }
+        if (req->op->scope == GW_OBJECT && !req->op->versions && gw_query_has(req, "versionId")) {
+                gw_reply_argument(req, "versionId", gw_query(req, "versionId"), "This operation does not accept a version-id.");
                 return;
         }
         if (!gw_token_accept(req))

@@ -131,6 +131,22 @@ static enum MHD_Result window_call(struct gw_request *req)
         return MHD_YES;
 }
 
+/*
+ * The library takes a lone LF for the end of a chunk's line. What stands between the data of two chunks, or between the place where it reads bodies to and the
+ * first data there, are such lines, as far as they came together with the data.
+ */
+static bool chunk_lines_whole(const struct gw_request *req, const char *data)
+{
+        const char *at = req->body_seen > req->body_at && req->body_seen <= data ? req->body_seen : req->body_at;
+
+        if (!req->chunked || data < at || data - at > (ptrdiff_t)GW_POOL_BYTES)
+                return true;
+        for (; at < data; at++)
+                if (*at == '\n' && (at == req->body_at || at[-1] != '\r'))
+                        return false;
+        return true;
+}
+
 static enum MHD_Result body_call(struct gw_request *req, const char *data, size_t *len)
 {
         size_t offered = *len;
@@ -144,7 +160,14 @@ static enum MHD_Result body_call(struct gw_request *req, const char *data, size_
         }
         if (offered == 0)
                 return run(req);
+        if (!chunk_lines_whole(req, data)) {
+                req->bytes_in += *len;
+                *len = 0;
+                gw_reply_error(req, S3_ERR_BAD_REQUEST, "A line of the chunked body does not end in CR LF");
+                return refuse_body(req);
+        }
         error = gw_body_feed(req, data, len);
+        req->body_seen = data + (offered - *len);
         req->bytes_in += offered - *len;
         if (error != S3_OK) {
                 req->bytes_in += *len;
@@ -258,6 +281,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum
 static void conn_opened(struct gw_listener *listener, struct MHD_Connection *mhd, void **context)
 {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        const union MHD_ConnectionInfo *from = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         struct gw_loop *loop = listener->loop;
         struct gw_conn *conn = calloc(1, sizeof(*conn));
 
@@ -270,6 +294,7 @@ static void conn_opened(struct gw_listener *listener, struct MHD_Connection *mhd
         LIST_INSERT_HEAD(&loop->conns, conn, entry);
         gw_count(&loop->stats.connections_open, 1);
         gw_count(&loop->stats.connections_total, 1);
+        gw_guest_enter(conn, from != NULL ? from->client_addr : NULL);
         *context = conn;
 }
 
@@ -298,7 +323,9 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
         }
         atomic_fetch_sub(&listener->loop->taken, 1);
         gw_accept_resume(listener);
+        gw_room_made(listener->loop);
         if (conn != NULL) {
+                gw_guest_leave(conn);
                 drop_unfinished(conn);
                 gw_conn_closing(conn);
                 LIST_REMOVE(conn, entry);
@@ -325,7 +352,8 @@ struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener)
         unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
                          (listener->tls ? MHD_USE_TLS : 0);
         struct MHD_OptionItem tls[] = {
-                {MHD_OPTION_HTTPS_CERT_CALLBACK, (intptr_t)0, (void *)(intptr_t)gw_tls_retrieve},
+                {MHD_OPTION_HTTPS_PRIORITIES, (intptr_t)0, (void *)(uintptr_t)listener->loop->gw->tls_priorities},
+                {MHD_OPTION_HTTPS_CERT_CALLBACK, (intptr_t)0, gw_tls_callback()},
                 {MHD_OPTION_END, 0, NULL},
         };
         struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};

@@ -65,13 +65,22 @@ static enum s3_error add_user(struct gw_meta *meta, struct s3_str name, struct s
         return S3_OK;
 }
 
+/* A header of its own that says aws-chunked takes nothing from what another one says. */
+static bool says_nothing(unsigned field, struct s3_str value)
+{
+        return field == GW_META_CONTENT_ENCODING && s3_str_eq_nocase(value, S3_STR("aws-chunked"));
+}
+
 static bool add_field(struct gw_meta *meta, const struct s3_header *header)
 {
+        struct s3_str value = s3_str_trim(header->value);
+
         for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
-                if (s3_str_eq_nocase(header->name, s3_str_of(fields[f].header))) {
-                        meta->field[f] = s3_str_trim(header->value);
-                        return true;
-                }
+                if (!s3_str_eq_nocase(header->name, s3_str_of(fields[f].header)))
+                        continue;
+                if (meta->field[f].len == 0 || !says_nothing(f, value))
+                        meta->field[f] = value;
+                return true;
         }
         return false;
 }
@@ -148,7 +157,10 @@ static void put_lower(struct writer *w, struct s3_str text)
         }
 }
 
-/* Content-Encoding without aws-chunked, which speaks of the request only. */
+/*
+ * Content-Encoding without aws-chunked, which speaks of the request only. What else is named stays as it was written,
+ * with the blanks before each name.
+ */
 static void put_encoding(struct writer *w, struct s3_str value)
 {
         size_t start = w->len;
@@ -159,12 +171,15 @@ static void put_encoding(struct writer *w, struct s3_str value)
                 const char *comma = memchr(value.data + at, ',', value.len - at);
                 size_t end = comma != NULL ? (size_t)(comma - value.data) : value.len;
                 struct s3_str token = s3_str_trim((struct s3_str){value.data + at, end - at});
+                struct s3_str blanks = {value.data + at, (size_t)(token.data - (value.data + at))};
 
                 at = end + 1;
                 if (token.len == 0 || s3_str_eq_nocase(token, S3_STR("aws-chunked")))
                         continue;
-                if (w->len > start + RECORD_HEAD)
+                if (w->len > start + RECORD_HEAD) {
                         put_bytes(w, ",", 1);
+                        put_bytes(w, blanks.data, blanks.len);
+                }
                 put_bytes(w, token.data, token.len);
         }
         if (w->full)
@@ -223,7 +238,7 @@ ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
         for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
                 if (meta->field[f].len == 0)
                         continue;
-                if (f == GW_META_CONTENT_ENCODING) {
+                if (f == GW_META_CONTENT_ENCODING && s3_list_has(meta->field[f], S3_STR("aws-chunked"))) {
                         put_encoding(&w, meta->field[f]);
                         continue;
                 }

@@ -80,7 +80,7 @@ static void write_parts(struct gw_request *req, struct s3_xml *xml, const struct
 {
         unsigned count = eng_get_object(req->get)->part_count, i, given = 0, last = (unsigned)a->marker;
         struct eng_part_view view;
-        bool more = false;
+        bool more = false, none = a->max_parts == 0; /* no page comes after one that may hold nothing: it would never end */
 
         if (count == 0)
                 return;
@@ -88,7 +88,7 @@ static void write_parts(struct gw_request *req, struct s3_xml *xml, const struct
         s3_xml_uint(xml, "PartsCount", count); /* TotalPartsCount in the SDKs */
         s3_xml_uint(xml, "PartNumberMarker", a->marker);
         s3_xml_uint(xml, "MaxParts", a->max_parts);
-        for (i = 0; i < count && !more && eng_get_part(req->get, i, &view) == 0; i++) {
+        for (i = 0; i < count && !none && !more && eng_get_part(req->get, i, &view) == 0; i++) {
                 if (view.number <= a->marker)
                         continue;
                 more = given == a->max_parts;
@@ -108,9 +108,11 @@ static void answer(struct gw_request *req, const struct gw_meta *meta)
         const struct eng_object *object = eng_get_object(req->get);
         const struct attributes *a = req->work;
         char date[S3_DATE_HTTP_SIZE], etag[S3_ETAG_SIZE];
+        struct gw_checksum sum = meta->sum;
         struct s3_xml xml;
         size_t len;
 
+        sum.parts = 0; /* only here a checksum of checksums goes without the number of parts behind it, as with AWS */
         s3_xml_init(&xml, DOC_MAX);
         s3_xml_declaration(&xml);
         s3_xml_root(&xml, "GetObjectAttributesResponse");
@@ -118,10 +120,10 @@ static void answer(struct gw_request *req, const struct gw_meta *meta)
                 len = s3_etag_format(object->etag, object->etag_parts, etag);
                 s3_xml_text(&xml, "ETag", (struct s3_str){etag + 1, len - 2});
         }
-        if (a->checksum && meta->sum.has) {
+        if (a->checksum && sum.has) {
                 s3_xml_open(&xml, "Checksum");
-                gw_checksum_xml(&xml, &meta->sum);
-                s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(meta->sum.type));
+                gw_checksum_xml(&xml, &sum);
+                s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(sum.type));
                 s3_xml_close(&xml, "Checksum");
         }
         if (a->parts)
@@ -156,7 +158,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 gw_reply_no_memory(req);
         else if (gw_meta_decode(eng_get_object(get)->attrs, meta) != 0)
                 gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
-        else
+        else if (gw_plain_check(req, "x-amz-server-side-encryption"))
                 answer(req, meta);
 }
 

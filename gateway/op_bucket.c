@@ -39,7 +39,12 @@ static bool bucket_list_read(struct gw_request *req, struct bucket_list *list)
                                   "Argument max-buckets must be an integer between 1 and 10000");
                 return false;
         }
-        if (token.data == NULL)
+        if (list->none && !s3_region_known(region)) {
+                gw_reply_argument(req, "bucket-region", region,
+                                  gw_printf(req, "Argument value %.*s is not a valid AWS Region", (int)region.len, region.data));
+                return false;
+        }
+        if (token.len == 0) /* of no length: the beginning */
                 return true;
         list->after.data = name;
         if (gw_token_read(token, name, &list->after.len) != 0) {
@@ -152,9 +157,12 @@ static bool create_headers_check(struct gw_request *req)
                 gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
                 return false;
         }
-        if ((lock.len > 0 && !s3_str_eq_nocase(lock, S3_STR("false"))) ||
-            (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced")))) {
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+        if (lock.len > 0 && !s3_str_eq_nocase(lock, S3_STR("false"))) {
+                gw_refuse_header(req, "x-amz-bucket-object-lock-enabled");
+                return false;
+        }
+        if (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced"))) {
+                gw_refuse_header(req, "x-amz-object-ownership");
                 return false;
         }
         return gw_write_headers_check(req);
@@ -162,6 +170,10 @@ static bool create_headers_check(struct gw_request *req)
 
 void gw_begin_bucket_create(struct gw_request *req)
 {
+        if (!s3_bucket_name_creatable(req->bucket)) {
+                gw_reply_error(req, S3_ERR_INVALID_BUCKET_NAME, NULL);
+                return;
+        }
         if (!create_headers_check(req))
                 return;
         if (s3_doc_new(S3_DOC_CREATE_BUCKET, &req->body->doc) != 0) {
@@ -198,22 +210,24 @@ static void created(void *arg, int rv)
 }
 
 /*
- * us-east-1 has no name as a location, and a bucket made there without one stays there. Every other region must be named, and
- * only itself: "EU" is what eu-west-1 was first called. False: answered.
+ * A bucket that is made in us-east-1 without a location stays there; to name that region, which AWS refuses, is taken for
+ * what it means. Every other region must be named, and only itself: "EU" is what eu-west-1 was first called. Another
+ * region of AWS cannot be served here; what is no region is invalid. False: answered.
  */
 static bool location_fits(struct gw_request *req, struct s3_str location)
 {
         const char *region = req->loop->gw->region;
+        bool at_home = strcmp(region, "us-east-1") == 0;
         struct s3_str name = location.len > 0 ? location : S3_STR("unspecified");
 
-        if (strcmp(region, "us-east-1") == 0 && location.len > 0) {
+        if (s3_str_eq(location, s3_str_of(region)) || (at_home && location.len == 0) ||
+            (strcmp(region, "eu-west-1") == 0 && s3_str_eq(location, S3_STR("EU"))))
+                return true;
+        if (location.len > 0 && !s3_region_known(location)) {
                 gw_reply_error_extra(req, S3_ERR_INVALID_LOCATION, NULL,
                                      gw_detail(req, "LocationConstraint", location, NULL, (struct s3_str){NULL, 0}));
                 return false;
         }
-        if (strcmp(region, "us-east-1") == 0 || s3_str_eq(location, s3_str_of(region)) ||
-            (strcmp(region, "eu-west-1") == 0 && s3_str_eq(location, S3_STR("EU"))))
-                return true;
         gw_reply_error(req, S3_ERR_ILLEGAL_LOCATION,
                        gw_printf(req,
                                  "The %.*s location constraint is incompatible for the region specific endpoint this "

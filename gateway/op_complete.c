@@ -99,8 +99,20 @@ static void completed(void *arg, int rv, const struct eng_object *object)
                 reply_complete(req, object);
         else if (rv == -ENOENT && (c->condition.if_etag || c->condition.if_present))
                 gw_reply_error(req, S3_ERR_NO_SUCH_KEY, NULL);
+        else if (rv == -E2BIG)
+                gw_reply_error(req, S3_ERR_ENTITY_TOO_LARGE,
+                               "The object would have too many parts for their size. The upload and its parts are kept: upload "
+                               "fewer or smaller ones, or abort it.");
         else
                 gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
+}
+
+/* No checksum that the client names for a part differs from the one it has. */
+static bool same_sum(const struct s3_complete_part *named, const struct gw_checksum *stored)
+{
+        const uint8_t *value = named->checksum[stored->kind];
+
+        return !stored->has || value == NULL || memcmp(value, stored->value, s3_checksum_info(stored->kind)->len) == 0;
 }
 
 static void reply_invalid_part(struct gw_request *req)
@@ -118,11 +130,30 @@ static void reply_invalid_part(struct gw_request *req)
                                        part->number, 32, etag[0] != '\0' ? etag + 1 : ""));
 }
 
+/* Does the client name the very parts that the object was made of? Else it expects another object. */
+static bool names_parts_of(struct complete *c, const struct eng_get *get)
+{
+        struct eng_part_view view;
+        unsigned i;
+
+        for (i = 0; i < c->doc->part_count && eng_get_part(get, i, &view) == 0; i++) {
+                const struct s3_complete_part *named = &c->doc->parts[i];
+                struct gw_checksum stored;
+
+                c->checked = i;
+                if (view.number != named->number || !named->etag_known || memcmp(view.etag, named->md5, 16) != 0 ||
+                    gw_meta_decode_checksum(view.attrs, &stored) != 0 || !same_sum(named, &stored))
+                        return false;
+        }
+        return i == c->doc->part_count && i == eng_get_object(get)->part_count;
+}
+
 /* Was the key's object made by the upload? */
 static void earlier_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
-        const struct complete *c;
+        struct complete *c;
+        bool made;
 
         if (!gw_back(req)) {
                 if (rv == 0)
@@ -132,8 +163,11 @@ static void earlier_opened(void *arg, int rv, struct eng_get *get)
         c = req->work;
         if (rv == 0)
                 req->get = get; /* closed with the request */
-        if (rv == 0 && memcmp(eng_get_object(get)->upload_id, c->upload_id, ENG_ID_LEN) == 0)
+        made = rv == 0 && memcmp(eng_get_object(get)->upload_id, c->upload_id, ENG_ID_LEN) == 0;
+        if (made && names_parts_of(c, get))
                 reply_complete(req, eng_get_object(get));
+        else if (made)
+                reply_invalid_part(req);
         else if (rv != 0 && rv != -ENOENT)
                 gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
         else if (c->gone == S3_ERR_INVALID_PART)

@@ -159,7 +159,7 @@ void gw_run_copy(struct gw_request *req)
                 return;
         copy = req->work;
         if (gw_header(req, "x-amz-copy-source-range").data != NULL) {
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                gw_refuse_header(req, "x-amz-copy-source-range");
                 return;
         }
         if (read_directive(req, "x-amz-metadata-directive", &replace, "Unknown metadata directive.") &&

@@ -38,7 +38,7 @@ static bool read_condition(struct gw_request *req, struct eng_condition *conditi
         if (!gw_condition_read(req, condition, &never))
                 return false;
         if (condition->if_absent || gw_header(req, "x-amz-mfa").data != NULL) {
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                gw_refuse_header(req, condition->if_absent ? "If-None-Match" : "x-amz-mfa");
                 return false;
         }
         return read_more_conditions(req, condition);

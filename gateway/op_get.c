@@ -4,6 +4,7 @@
  * run on the request's loop; the engine's callbacks come there too. Small answers are gathered first, so that they leave in one piece and carry
  * x-millrace-crc32c; larger ones are streamed, and carry it behind their last byte where the client asks for that.
  */
+#include "budget.h"
 #include "ops.h"
 #include "session.h"
 
@@ -19,6 +20,7 @@ struct get_work {
         uint64_t offset, len;
         bool partial;                   /* 206 */
         unsigned parts_count;           /* x-amz-mp-parts-count, 0: none */
+        struct eng_str part_attrs;      /* of the part that is read, where the object is made of parts: the engine's */
         char *buffer;                   /* small answers gather here */
         size_t have;
 };
@@ -70,6 +72,20 @@ static void field_headers(struct gw_request *req, const struct gw_meta *meta)
         }
 }
 
+/* Metadata is kept as it came. HTTP has ASCII only, and AWS gives the rest as RFC 2047 has it for mail. */
+static struct s3_str in_ascii(struct gw_request *req, struct s3_str value)
+{
+        size_t cap = S3_WORDS_SIZE(value.len);
+        char *text;
+        ssize_t len;
+
+        if (s3_ascii(value))
+                return value;
+        text = gw_alloc(req, cap);
+        len = text != NULL ? s3_words_encode(value, text, cap) : -ENOMEM;
+        return (struct s3_str){text, len > 0 ? (size_t)len : 0};
+}
+
 static void user_headers(struct gw_request *req, const struct gw_meta *meta)
 {
         unsigned i;
@@ -78,11 +94,33 @@ static void user_headers(struct gw_request *req, const struct gw_meta *meta)
                 char *name = gw_printf(req, "x-amz-meta-%.*s", (int)meta->user[i].name.len, meta->user[i].name.data);
 
                 if (name != NULL)
-                        gw_reply_header_str(req, name, meta->user[i].value);
+                        gw_reply_header_str(req, name, in_ascii(req, meta->user[i].value));
         }
 }
 
-bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial)
+/*
+ * A part has a checksum of its own bytes; how those of all parts make that of the object, the type says, as with the object's own. The sum of an
+ * object that is not made of parts is that of its part 1.
+ */
+static void sum_headers(struct gw_request *req, const struct gw_meta *meta, bool partial, struct eng_str part)
+{
+        struct gw_checksum sum = meta->sum;
+
+        if (!s3_str_eq_nocase(gw_header(req, "x-amz-checksum-mode"), S3_STR("ENABLED")))
+                return;
+        if (part.data != NULL) {
+                if (gw_meta_decode_checksum(part, &sum) != 0)
+                        return;
+                if (meta->sum.has_kind)
+                        sum.type = meta->sum.type;
+                sum.parts = 0;
+        } else if (partial) {
+                return;
+        }
+        gw_checksum_headers(req, &sum);
+}
+
+bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial, struct eng_str part)
 {
         struct gw_meta room, *meta = &room; /* slices of attrs: what is put into the answer is copied */
 
@@ -97,18 +135,36 @@ bool gw_object_headers(struct gw_request *req, const struct eng_object *object, 
         user_headers(req, meta);
         if (meta->storage != GW_STANDARD)
                 gw_reply_header(req, "x-amz-storage-class", gw_storage_name(meta->storage));
-        if (!partial && meta->sum.has && s3_str_eq_nocase(gw_header(req, "x-amz-checksum-mode"), S3_STR("ENABLED")))
-                gw_checksum_headers(req, &meta->sum);
+        sum_headers(req, meta, partial, part);
         return true;
 }
 
 /* ---- what of it ------------------------------------------------------------------------------------------ */
 
+/* What a client wants as a header of the answer can be one. False: answered. */
+static bool overrides_fit(struct gw_request *req)
+{
+        for (unsigned i = 0; i < GW_META_FIELD_COUNT; i++) {
+                struct s3_str value = overrides[i] != NULL ? gw_query(req, overrides[i]) : (struct s3_str){NULL, 0};
+
+                for (size_t at = 0; at < value.len; at++) {
+                        unsigned char c = (unsigned char)value.data[at];
+
+                        if ((c >= ' ' && c != 0x7f) || c == '\t')
+                                continue;
+                        gw_reply_argument(req, overrides[i], value,
+                                          "Header value cannot be represented using ISO-8859-1.");
+                        return false;
+                }
+        }
+        return true;
+}
+
 static bool read_wishes(struct gw_request *req, struct get_work *work)
 {
         struct s3_str range = gw_header(req, "Range"), part = gw_query(req, "partNumber");
 
-        if (!gw_version_check(req, gw_query(req, "versionId")))
+        if (!gw_version_check(req, gw_query(req, "versionId")) || !overrides_fit(req))
                 return false;
         if (part.data != NULL) {
                 if (!gw_part_number_of(req, &work->part))
@@ -141,6 +197,7 @@ static enum s3_error find_part(struct gw_request *req, const struct eng_object *
                 if (eng_get_part(req->get, i, &view) != 0)
                         break;
                 if (view.number == work->part) {
+                        work->part_attrs = view.attrs;
                         work->offset = view.offset;
                         work->len = view.size;
                         work->partial = work->len > 0;
@@ -297,11 +354,17 @@ static bool crc_is_to_follow(struct gw_request *req)
 
 static void send_bytes(struct gw_request *req, struct get_work *work)
 {
-        bool small = work->len <= GW_SMALL_GET;
+        bool small;
         int rv;
 
         if (req->rdma != NULL && gw_transfer_send(req, work->partial ? 206 : 200, work->offset, work->len))
                 return;
+        small = work->len <= GW_SMALL_GET && gw_answer_book(req, work->len);
+        if (!small && eng_get_object(req->get)->size <= ENG_INLINE_MAX) { /* it is in memory already, and would be while it is streamed */
+                req->answer.header_count = 0;
+                gw_reply_error(req, S3_ERR_SLOW_DOWN, NULL);
+                return;
+        }
         req->crc_follows = !small && crc_is_to_follow(req);
         if (small || req->crc_follows)
                 eng_get_sum(req->get);
@@ -352,7 +415,7 @@ static void answer(struct gw_request *req)
         struct get_work *work = req->work;
         enum s3_error error;
 
-        if (!conditions_hold(req, object))
+        if (!gw_plain_check(req, "x-amz-server-side-encryption") || !conditions_hold(req, object))
                 return;
         error = place(req, object, work);
         if (error == S3_ERR_INVALID_RANGE) {
@@ -367,7 +430,8 @@ static void answer(struct gw_request *req)
                                                object->part_count != 0 ? object->part_count : 1, work->part));
                 return;
         }
-        if (!gw_object_headers(req, object, work->partial || work->len != object->size))
+        /* Of a range there is no checksum, though it be all of the object; of a part there is. */
+        if (!gw_object_headers(req, object, work->part == 0 && (work->partial || work->len != object->size), work->part_attrs))
                 return;
         range_headers(req, object, work);
         if (req->is_head)

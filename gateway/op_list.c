@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "budget.h"
 #include "ops.h"
 
 #define PAGE_MAX       1000u
 #define KEYS_ASKED_MAX 2147483647u
 #define LIST_LIMIT     (16u << 20)
+#define ENTRY_MEMORY   (ENG_KEY_MAX + 256u) /* at most, in the engine, until the answer is made */
 #define TAIL_MAX       768u /* an entry without its key */
 
 enum form { V1, V2, VERSIONS };
@@ -300,10 +302,23 @@ static struct eng_str bounded(struct s3_str s)
         return gw_eng_str(s);
 }
 
+static void ask_engine(struct gw_request *req)
+{
+        const struct list *list = req->work;
+        struct eng_list_params params = {.bucket = req->bucket_id, .prefix = gw_eng_str(list->prefix)};
+
+        /* A delimiter longer than any key divides none. */
+        params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){"", 0};
+        params.after = bounded(list->after);
+        params.max = (unsigned)list->max;
+        if (!req->suspended) /* it has not waited for memory */
+                gw_request_ask(req);
+        eng_list(req->loop->gw->store, &params, listed, req);
+}
+
 static void run_list(struct gw_request *req, enum form form)
 {
         struct list *list = gw_alloc(req, sizeof(*list));
-        struct eng_list_params params = {.bucket = req->bucket_id};
 
         if (list == NULL) {
                 gw_reply_no_memory(req);
@@ -321,13 +336,7 @@ static void run_list(struct gw_request *req, enum form form)
                 reply_list(req, NULL, 0, false);
                 return;
         }
-        params.prefix = gw_eng_str(list->prefix);
-        /* A delimiter longer than any key divides none. */
-        params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){"", 0};
-        params.after = bounded(list->after);
-        params.max = (unsigned)list->max;
-        gw_request_ask(req);
-        eng_list(req->loop->gw->store, &params, listed, req);
+        gw_answer_reserve(req, list->max * ENTRY_MEMORY, ask_engine);
 }
 
 void gw_run_list_objects(struct gw_request *req)

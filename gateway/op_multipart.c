@@ -157,7 +157,7 @@ void gw_run_upload_abort(struct gw_request *req)
         uint8_t id[ENG_ID_LEN];
 
         if (gw_header(req, "x-amz-if-match-initiated-time").data != NULL) {
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                gw_refuse_header(req, "x-amz-if-match-initiated-time");
                 return;
         }
         if (gw_upload_id_of(req, id))

@@ -27,11 +27,10 @@ static const char *const refused[] = {
         "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
 };
 
-static void refuse_header(struct gw_request *req, struct s3_str name)
+void gw_refuse_header(struct gw_request *req, const char *name)
 {
-        gw_reply_error_extra(req, S3_ERR_NOT_IMPLEMENTED,
-                             "A header you provided implies functionality that is not implemented.",
-                             gw_detail(req, "Header", name, NULL, (struct s3_str){NULL, 0}));
+        req->refused_header = name;
+        gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, "A header you provided implies functionality that is not implemented.");
 }
 
 /* Canned ACLs that leave everything to the owner are what is here anyway. False: answered. */
@@ -46,7 +45,7 @@ static bool acl_fine(struct gw_request *req)
                 return true;
         for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
                 if (s3_str_eq(acl, s3_str_of(others[i]))) {
-                        refuse_header(req, S3_STR("x-amz-acl"));
+                        gw_refuse_header(req, "x-amz-acl");
                         return false;
                 }
         }
@@ -69,8 +68,23 @@ static bool is_unknown_checksum(struct s3_str name)
         return true;
 }
 
-static bool is_refused(struct s3_str name)
+/* What says in so many words that nothing is wanted: no tags, no key of a bucket's. */
+static bool means_nothing(struct s3_str name, struct s3_str value)
 {
+        return (s3_str_eq_nocase(name, S3_STR("x-amz-tagging")) && value.len == 0) ||
+               (s3_str_eq_nocase(name, S3_STR("x-amz-server-side-encryption-bucket-key-enabled")) &&
+                s3_str_eq_nocase(value, S3_STR("false")));
+}
+
+static bool is_refused(const struct gw_request *req, const struct s3_header *header)
+{
+        struct s3_str name = header->name;
+
+        if (means_nothing(name, s3_str_trim(header->value)))
+                return false;
+        /* Of a source: told when it has been found. */
+        if (req->op->header != NULL && s3_str_starts_nocase(name, S3_STR("x-amz-copy-source-server-side-encryption")))
+                return false;
         /* There are no tags to be copied or replaced. */
         if (s3_str_eq_nocase(name, S3_STR("x-amz-tagging-directive")))
                 return false;
@@ -83,8 +97,8 @@ static bool is_refused(struct s3_str name)
 bool gw_write_headers_check(struct gw_request *req)
 {
         for (unsigned i = 0; i < req->header_count; i++)
-                if (is_refused(req->headers[i].name)) {
-                        refuse_header(req, req->headers[i].name);
+                if (is_refused(req, &req->headers[i])) {
+                        gw_refuse_header(req, gw_copy(req, req->headers[i].name));
                         return false;
                 }
         return acl_fine(req);
@@ -101,7 +115,7 @@ bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *
         *never = false;
         memset(out, 0, sizeof(*out));
         if (error != S3_OK) { /* both, or more than "*" */
-                refuse_header(req, S3_STR("If-None-Match"));
+                gw_refuse_header(req, "If-None-Match");
                 return false;
         }
         if (kind == S3_PUT_IF_ABSENT) {
@@ -342,8 +356,10 @@ static void stored(void *arg, int rv, const struct eng_object *object)
                 return;
         }
         gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, 0));
-        if (work->sum.has)
+        if (work->part == 0)
                 gw_checksum_headers(req, &work->sum);
+        else /* how the parts' checksums make that of the object is the upload's affair */
+                gw_checksum_header(req, &work->sum);
         if (gw_session_upload(req))
                 gw_session_headers(req, 200, req->rdma->window.length);
         gw_reply_empty(req, 200);
@@ -382,6 +398,8 @@ void gw_run_part(struct gw_request *req)
         struct put_work *work = req->work;
 
         take_sum(req, part_kind(work), &work->meta.sum);
-        take_sum(req, req->body->has_kind ? req->body->kind : part_kind(work), &work->sum);
+        /* One that neither the upload nor the part names is our own affair. */
+        if (req->body->has_kind || work->upload_sum.has_kind)
+                take_sum(req, req->body->has_kind ? req->body->kind : part_kind(work), &work->sum);
         commit(req, work);
 }

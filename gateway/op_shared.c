@@ -10,7 +10,7 @@
 bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm)
 {
         if (s3_checksum_elsewhere(algorithm))
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+                gw_refuse_header(req, "x-amz-checksum-algorithm");
         else
                 gw_reply_error(
                         req, S3_ERR_INVALID_REQUEST,
@@ -28,7 +28,7 @@ const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind)
         return text != NULL ? text : "";
 }
 
-void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum)
+void gw_checksum_header(struct gw_request *req, const struct gw_checksum *sum)
 {
         char text[S3_CHECKSUM_TEXT];
         size_t len;
@@ -37,7 +37,13 @@ void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum)
                 return;
         len = s3_checksum_format(sum->kind, sum->value, sum->type == S3_COMPOSITE ? sum->parts : 0, text);
         gw_reply_header_str(req, s3_checksum_info(sum->kind)->header, (struct s3_str){text, len});
-        gw_reply_header(req, "x-amz-checksum-type", s3_checksum_type_name(sum->type));
+}
+
+void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum)
+{
+        gw_checksum_header(req, sum);
+        if (sum->has)
+                gw_reply_header(req, "x-amz-checksum-type", s3_checksum_type_name(sum->type));
 }
 
 void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum)
@@ -49,6 +55,31 @@ void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum)
                 return;
         len = s3_checksum_format(sum->kind, sum->value, sum->type == S3_COMPOSITE ? sum->parts : 0, text);
         s3_xml_text(xml, s3_checksum_info(sum->kind)->element, (struct s3_str){text, len});
+}
+
+/* ---- encryption ---------------------------------------------------------------------------------- */
+
+bool gw_plain_check(struct gw_request *req, const char *prefix)
+{
+        struct s3_str all = s3_str_of(prefix);
+
+        for (unsigned i = 0; i < req->header_count; i++) {
+                struct s3_str name = req->headers[i].name;
+
+                if (!s3_str_starts_nocase(name, all))
+                        continue;
+                if (s3_str_starts_nocase((struct s3_str){name.data + all.len, name.len - all.len}, S3_STR("-customer-"))) {
+                        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                                       "The encryption parameters are not applicable to this object.");
+                        return false;
+                }
+                if (name.len == all.len) {
+                        gw_reply_argument(req, prefix, s3_str_trim(req->headers[i].value),
+                                          gw_printf(req, "%s header is not supported for this operation.", prefix));
+                        return false;
+                }
+        }
+        return true;
 }
 
 /* ---- who and which ------------------------------------------------------------------------------- */

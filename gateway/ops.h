@@ -17,6 +17,8 @@ void gw_run_bucket_delete(struct gw_request *req);
 void gw_run_bucket_location(struct gw_request *req);
 void gw_run_config(struct gw_request *req);        /* a configuration that is never set */
 void gw_run_config_delete(struct gw_request *req); /* taking away what is not there */
+void gw_begin_config_put(struct gw_request *req);
+void gw_run_config_put(struct gw_request *req);    /* setting what is so anyway */
 void gw_run_acl(struct gw_request *req);
 void gw_run_object_config(struct gw_request *req);
 
@@ -74,14 +76,23 @@ ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max);
  */
 bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *never);
 
-/* Headers of an object: ETag, Last-Modified, metadata, checksum (unless partial). False: no memory, answered. */
-bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial);
+/*
+ * Headers of an object: ETag, Last-Modified, metadata and, where the client asks for it, the checksum: of the part that is read (part: its attrs), of the
+ * object (part absent), or none (partial). False: no memory, answered.
+ */
+bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial, struct eng_str part);
 /* x-millrace-crc32c of what get has handed out. */
 void gw_crc_header(struct gw_request *req, const struct eng_get *get);
 char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts);
 
 /* versionId: only "null" is one of ours. False: answered. */
 bool gw_version_check(struct gw_request *req, struct s3_str version);
+
+/*
+ * An object that is read is not encrypted: a key for it (PREFIX-customer-...) is a mistake, and so is the name of an encryption (PREFIX), which
+ * only writes have. False: answered.
+ */
+bool gw_plain_check(struct gw_request *req, const char *prefix);
 
 /* partNumber. False: answered. */
 bool gw_part_number_of(struct gw_request *req, unsigned *out);
@@ -97,7 +108,8 @@ bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN]);
 bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm);
 /* Name of an algorithm as messages have it: in lower case. */
 const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind);
-/* Parameters of the checksum an answer names. */
+/* The checksum an answer names, if there is one: its value alone, or with its type. */
+void gw_checksum_header(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);
 void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element);
@@ -111,6 +123,8 @@ int gw_token_read(struct s3_str token, char *out, size_t *len);
 /* A number among the query parameters: fallback where there is none (or none after the "="). False: answered. */
 bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint64_t fallback, uint64_t *out);
 
+/* NOT_IMPLEMENTED, and which header it was. */
+void gw_refuse_header(struct gw_request *req, const char *name);
 /* Refuses headers of a write that mean something not done here. False: answered. */
 bool gw_write_headers_check(struct gw_request *req);
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "budget.h"
 #include "ops.h"
 #include "session.h"
 
@@ -84,6 +85,13 @@ void gw_reply_empty(struct gw_request *req, unsigned status)
 
 void gw_reply_buffer(struct gw_request *req, unsigned status, char *buffer, size_t len)
 {
+        if (!gw_answer_book(req, len)) {
+                free(buffer);
+                req->answer.header_count = 0;
+                gw_reply_error(req, S3_ERR_SLOW_DOWN, NULL);
+                return;
+        }
+        gw_answer_fits(req, len);
         req->answer.body = GW_ANSWER_BUFFER;
         req->answer.buffer = buffer;
         req->answer.size = len;
@@ -99,6 +107,14 @@ void gw_reply_kept(struct gw_request *req, unsigned status, const void *bytes, s
         finish(req, status);
 }
 
+/* A document has grown by doubling; what is sent slowly should hold what it needs, and no more than is booked. */
+static char *fitted(char *text, size_t len)
+{
+        char *less = len > GW_UNCOUNTED ? realloc(text, len) : NULL;
+
+        return less != NULL ? less : text;
+}
+
 void gw_reply_xml(struct gw_request *req, unsigned status, struct s3_xml *xml)
 {
         char *text;
@@ -111,7 +127,7 @@ void gw_reply_xml(struct gw_request *req, unsigned status, struct s3_xml *xml)
                 return;
         }
         gw_reply_header(req, "Content-Type", "application/xml");
-        gw_reply_buffer(req, status, text, len);
+        gw_reply_buffer(req, status, fitted(text, len), len);
 }
 
 void gw_reply_stream(struct gw_request *req, unsigned status, uint64_t size)
@@ -140,9 +156,12 @@ void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size)
 
 /* ---- errors -------------------------------------------------------------------------------------- */
 
-/* What the client asked for, as the error document shows it: the raw path. */
-static struct s3_str resource_of(const struct gw_request *req)
+/* What the client asked for, as the error document shows it: the raw path, with a sub-resource that is not there. */
+static struct s3_str resource_of(struct gw_request *req)
 {
+        if (req->refused_query.data != NULL)
+                return s3_str_of(gw_printf(req, "%.*s?%.*s", (int)req->cut.path.len, req->cut.path.data,
+                                           (int)req->refused_query.len, req->refused_query.data));
         if (req->cut.path.data != NULL)
                 return req->cut.path;
         return req->target;
@@ -177,6 +196,10 @@ void gw_reply_error_extra(struct gw_request *req, enum s3_error error, const cha
                 gw_reply_header(req, "Content-Type", "application/xml");
                 if (!req->is_head)
                         error_text(req, error, message, extra != NULL ? extra : gw_detail_of(req, error), &text, &len);
+        }
+        if (text != NULL && !gw_answer_book(req, len)) {
+                free(text); /* its status says the most of it */
+                text = NULL;
         }
         /* Only now: the message may be a text of what is released. */
         gw_request_release(req);
@@ -259,7 +282,8 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
                   MHD_add_response_header(response, "x-amz-request-id", req->id) == MHD_YES &&
                   MHD_add_response_header(response, "x-amz-id-2", req->loop->gw->host_id) == MHD_YES;
 
-        if (req->closing || req->loop->draining)
+        /* What the library took for the end of a chunked body may have been another's idea of its middle: nothing follows it here. */
+        if (req->closing || req->chunked || req->loop->draining)
                 ok = ok && MHD_add_response_header(response, "Connection", "close") == MHD_YES;
         if (a->status >= 300 && gw_session_none_posted(req))
                 ok = ok && MHD_add_response_header(response, "x-millrace-rdma-posted", "none") == MHD_YES;
@@ -298,7 +322,7 @@ static bool send_tls(struct gw_request *req, const struct iovec *iov)
         return true;
 }
 
-void gw_reply_raw(struct gw_request *req)
+bool gw_reply_raw(struct gw_request *req)
 {
         struct gw_answer *a = &req->answer;
         char head[1024];
@@ -313,7 +337,7 @@ void gw_reply_raw(struct gw_request *req)
                      a->status, MHD_get_reason_phrase_for(a->status), req->id, req->loop->gw->host_id,
                      a->buffer != NULL ? (size_t)a->size : 0);
         if (n < 0 || (size_t)n >= sizeof(head))
-                return;
+                return false;
         iov[0] = (struct iovec){head, (size_t)n};
         iov[1] = (struct iovec){a->buffer, a->buffer != NULL ? a->size : 0};
         if (req->conn->listener->tls)
@@ -321,8 +345,9 @@ void gw_reply_raw(struct gw_request *req)
         else
                 sent = sendmsg(req->conn->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
         if (!sent)
-                return;
+                return false;
         req->answered_ns = gw_clock_ns();
         req->bytes_out = iov[1].iov_len;
         gw_conn_linger(req->conn);
+        return true;
 }

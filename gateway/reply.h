@@ -30,6 +30,7 @@ struct gw_answer {
         const void *bytes;              /* kept by */
         void *kept;                     /* the engine's (eng_get_keep()); the library's once queued */
         uint64_t size;
+        uint64_t booked;                /* of the memory of all answers (budget.h) */
         ssize_t (*reader)(void *cls, uint64_t pos, char *buf, size_t max); /* of a stream; cls is the request */
         bool has_type;
         struct gw_answer_header *headers; /* in the arena */
@@ -70,7 +71,7 @@ bool gw_answered(const struct gw_request *req);
 
 /* Library side: makes a response of the answer and queues it. False: the connection must be closed. */
 bool gw_reply_queue(struct gw_request *req);
-/* Writes an error answer past the library, in the middle of a request body. */
-void gw_reply_raw(struct gw_request *req);
+/* Writes an error answer past the library, in the middle of a request body. False: it could not be sent. */
+bool gw_reply_raw(struct gw_request *req);
 
 #endif

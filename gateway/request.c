@@ -6,6 +6,7 @@
  * connection until it is told. I9: structures are bounded by connections, but for these, of which each waits for one lookup.
  */
 #include "request.h"
+#include "budget.h"
 #include "session.h"
 
 #include <assert.h>
@@ -199,6 +200,7 @@ static void put_away(struct gw_request *req)
         struct gw_loop *loop = req->loop;
 
         free(req->answer.buffer);
+        gw_answer_unbook(req);
         eng_kept_release(req->answer.kept);
         if (req->streaming)
                 loop->streams--;

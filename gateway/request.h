@@ -73,6 +73,7 @@ struct gw_request {
         struct s3_str bucket, key;
         bool virtual_host;              /* the bucket was taken from the Host header */
         bool chunked;                   /* Transfer-Encoding: chunked */
+        const char *body_at, *body_seen; /* in the library's buffer: where bodies begin; end of the data that was handed over last */
         bool expects_continue;
         uint64_t drained;               /* bytes dropped since it was refused */
         uint64_t content_length;        /* S3_LENGTH_UNKNOWN when chunked, 0 when there is no body */
@@ -82,6 +83,8 @@ struct gw_request {
         const char *access_key;         /* NULL: not authenticated */
         struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
         uint64_t bucket_id;
+        const char *refused_header;     /* what is not implemented: a header, */
+        struct s3_str refused_query;    /* or a sub-resource; shown with NOT_IMPLEMENTED */
 
         /* work */
         struct gw_body *body;           /* while one is expected */
@@ -98,6 +101,9 @@ struct gw_request {
         /* answer */
         struct gw_answer answer;
         uint64_t bytes_in, bytes_out;
+        size_t wants;                   /* in the loop's line for memory: how much, since when, and what then (budget.c) */
+        uint64_t wants_since_ns;
+        void (*go)(struct gw_request *req);
         uint64_t rate_bytes;            /* moved as the sweep saw it last */
         unsigned rate_slow;             /* sweeps in a row below the minimum rate */
 

@@ -22,10 +22,15 @@
                 .name = (op_name), .method = "DELETE", .scope = GW_BUCKET, .sub = (query), .permission = (right),      \
                 .run = gw_run_config_delete                                                                            \
         }
+#define PUT_CONFIG(op_name, of, query, right)                                                                          \
+        {                                                                                                              \
+                .name = (op_name), .method = "PUT", .scope = (of), .sub = (query), .body = GW_BODY_XML,                \
+                .versions = true, .permission = (right), .begin = gw_begin_config_put, .run = gw_run_config_put        \
+        }
 #define OBJECT_CONFIG(op_name, query)                                                                                  \
         {                                                                                                              \
                 .name = (op_name), .method = "GET", .scope = GW_OBJECT, .sub = (query), .permission = "s3:" op_name,   \
-                .run = gw_run_object_config                                                                            \
+                .versions = true, .run = gw_run_object_config                                                          \
         }
 
 /* Of one method and scope: rows with a sub-resource or header before those without. */
@@ -70,7 +75,7 @@ const struct gw_op gw_ops[] = {
         GET_CONFIG("GetBucketEncryption", "encryption", S3_ERR_NO_SUCH_ENCRYPTION),
         GET_CONFIG("GetObjectLockConfiguration", "object-lock", S3_ERR_NO_SUCH_OBJECT_LOCK_CONFIG),
         GET_CONFIG("GetBucketReplication", "replication", S3_ERR_NO_SUCH_REPLICATION),
-        GET_CONFIG("GetPublicAccessBlock", "publicAccessBlock", S3_ERR_NO_SUCH_PUBLIC_ACCESS_BLOCK),
+        GET_CONFIG("GetPublicAccessBlock", "publicAccessBlock", S3_OK),
         GET_CONFIG("GetBucketOwnershipControls", "ownershipControls", S3_OK),
         GET_CONFIG("GetBucketMetadataConfiguration", "metadataConfiguration", S3_ERR_NO_SUCH_METADATA_CONFIG),
         GET_CONFIG("GetBucketMetadataTableConfiguration", "metadataTable", S3_ERR_NO_SUCH_METADATA_CONFIG),
@@ -107,6 +112,10 @@ const struct gw_op gw_ops[] = {
          .permission = "s3:CreateBucket",
          .begin = gw_begin_bucket_create,
          .run = gw_run_bucket_create},
+        PUT_CONFIG("PutPublicAccessBlock", GW_BUCKET, "publicAccessBlock", "s3:PutBucketPublicAccessBlock"),
+        PUT_CONFIG("PutBucketOwnershipControls", GW_BUCKET, "ownershipControls", "s3:PutBucketOwnershipControls"),
+        PUT_CONFIG("PutBucketRequestPayment", GW_BUCKET, "requestPayment", "s3:PutBucketRequestPayment"),
+        PUT_CONFIG("PutBucketAcl", GW_BUCKET, "acl", "s3:PutBucketAcl"),
         DELETE_CONFIG("DeleteBucketPolicy", "policy", "s3:DeleteBucketPolicy"),
         DELETE_CONFIG("DeleteBucketLifecycle", "lifecycle", "s3:PutLifecycleConfiguration"),
         DELETE_CONFIG("DeleteBucketCors", "cors", "s3:PutBucketCORS"),
@@ -139,27 +148,33 @@ const struct gw_op gw_ops[] = {
         {.name = "GetObjectAttributes",
          .method = "GET",
          .scope = GW_OBJECT,
+         .versions = true,
          .sub = "attributes",
          .permission = "s3:GetObjectAttributes",
          .run = gw_run_attributes},
         {.name = "GetObjectAcl",
          .method = "GET",
          .scope = GW_OBJECT,
+         .versions = true,
          .sub = "acl",
          .permission = "s3:GetObjectAcl",
          .run = gw_run_acl},
+        PUT_CONFIG("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl"),
+        PUT_CONFIG("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging"),
         OBJECT_CONFIG("GetObjectTagging", "tagging"),
         OBJECT_CONFIG("GetObjectLegalHold", "legal-hold"),
         OBJECT_CONFIG("GetObjectRetention", "retention"),
         {.name = "GetObject",
          .method = "GET",
          .scope = GW_OBJECT,
+         .versions = true,
          .permission = "s3:GetObject",
          .begin = gw_begin_get,
          .run = gw_run_get},
         {.name = "HeadObject",
          .method = "HEAD",
          .scope = GW_OBJECT,
+         .versions = true,
          .permission = "s3:GetObject",
          .begin = gw_begin_get,
          .run = gw_run_get},
@@ -214,12 +229,14 @@ const struct gw_op gw_ops[] = {
         {.name = "DeleteObjectTagging",
          .method = "DELETE",
          .scope = GW_OBJECT,
+         .versions = true,
          .sub = "tagging",
          .permission = "s3:DeleteObjectTagging",
          .run = gw_run_object_config},
         {.name = "DeleteObject",
          .method = "DELETE",
          .scope = GW_OBJECT,
+         .versions = true,
          .permission = "s3:DeleteObject",
          .run = gw_run_delete},
 
@@ -323,6 +340,13 @@ static enum s3_error find_sub(const struct s3_query *query, const struct s3_quer
                 *out = &query->param[i];
         }
         return S3_OK;
+}
+
+struct s3_str gw_route_sub(const struct s3_query *query)
+{
+        const struct s3_query_param *sub;
+
+        return find_sub(query, &sub) == S3_OK && sub != NULL ? sub->name : (struct s3_str){NULL, 0};
 }
 
 static bool has_header(const struct s3_header *headers, unsigned count, const char *name)

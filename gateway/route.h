@@ -34,6 +34,7 @@ struct gw_op {
         const char *header;             /* header that selects it, or NULL */
         enum gw_body_kind body;
         bool no_bucket;                 /* the bucket need not exist */
+        bool versions;                  /* of an object: it takes versionId */
         const char *permission;         /* the right it needs, as IAM names it */
         void (*begin)(struct gw_request *req); /* before the body is read; may answer (refuse); may be NULL */
         void (*run)(struct gw_request *req);   /* all is in: answers, now or later */
@@ -48,6 +49,8 @@ extern const struct gw_op gw_op_none;
 /* The operation of a request, or why there is none: METHOD_NOT_ALLOWED, NOT_IMPLEMENTED, INVALID_ARGUMENT (two sub-resources). */
 enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s3_query *query,
                        const struct s3_header *headers, unsigned header_count, const struct gw_op **out);
+/* Name of the sub-resource of a query; absent if there is none. */
+struct s3_str gw_route_sub(const struct s3_query *query);
 /* The operation of a reserved path: METHOD_NOT_ALLOWED where it has others; INVALID_BUCKET_NAME where there is none. */
 enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const struct gw_op **out);
 unsigned gw_op_index(const struct gw_op *op);

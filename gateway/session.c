@@ -131,9 +131,21 @@ void gw_session_headers(struct gw_request *req, unsigned status, uint64_t bytes)
         gw_reply_header_uint(req, "x-amz-rdma-bytes-transferred", bytes);
 }
 
+/* It means to be signed with a session's key, be there such a session or not. */
+static bool names_session_key(const struct gw_request *req)
+{
+        struct s3_str authorization = gw_header(req, "authorization");
+        const char *at =
+                authorization.data != NULL ? memmem(authorization.data, authorization.len, "Credential=", 11) : NULL;
+        uint8_t session[RDX_ID_LEN];
+
+        return at != NULL && authorization.len - (size_t)(at + 11 - authorization.data) >= RDX_ACCESS_KEY_LEN &&
+               rdx_access_key_parse(at + 11, RDX_ACCESS_KEY_LEN, session);
+}
+
 bool gw_session_none_posted(const struct gw_request *req)
 {
         if (req->rdma != NULL)
                 return !req->rdma->posted;
-        return gw_header(req, SESSION_HEADER).data != NULL;
+        return gw_header(req, SESSION_HEADER).data != NULL || names_session_key(req);
 }

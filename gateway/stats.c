@@ -59,12 +59,14 @@ void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
         out->operations = gw_op_count + 1;
         for (unsigned i = 0; i < out->operations; i++)
                 out->op[i].operation = i < gw_op_count ? gw_ops[i].name : gw_op_none.name;
+        out->answer_memory_used = atomic_load_explicit(&gw->answer_memory, memory_order_relaxed);
         out->upload_memory_used = atomic_load_explicit(&gw->upload_memory, memory_order_relaxed);
         for (unsigned l = 0; l < gw->loop_count; l++) {
                 const struct gw_loop_stats *s = &gw->loops[l].stats;
 
                 out->connections_open += gw_counted(&s->connections_open);
                 out->connections_total += gw_counted(&s->connections_total);
+                out->connections_evicted += gw_counted(&s->connections_evicted);
                 out->requests_active += gw_counted(&s->requests_active);
                 out->requests_total += gw_counted(&s->requests_total);
                 for (unsigned i = 0; i < out->operations; i++)

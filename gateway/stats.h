@@ -9,7 +9,7 @@
 
 #include "gateway.h"
 
-#define GW_STATS_OPS 64u
+#define GW_STATS_OPS GW_OPERATIONS_MAX
 
 typedef atomic_uint_least64_t gw_counter;
 
@@ -20,7 +20,7 @@ struct gw_op_counters {
 };
 
 struct gw_loop_stats {
-        gw_counter connections_open, connections_total, requests_active, requests_total;
+        gw_counter connections_open, connections_total, connections_evicted, requests_active, requests_total;
         struct gw_op_counters op[GW_STATS_OPS];
         struct lp_times stage[GW_STAGES];
         struct lp_times step[GW_STEPS];

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -14,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "budget.h"
 #include "ops.h"
 #include "session.h"
 
@@ -23,7 +26,8 @@
 #define SOME_SENT (512u << 10)
 #define SOME_READ (6u << 20)            /* more than the kernel takes from us for a client that reads nothing */
 #define POLL_BATCH 256u
-#define LINGER_NS (GW_DRAIN_MS * MS)
+#define LINGER_NS (GW_DRAIN_MS * MS)     /* without a byte; */
+#define LINGER_WHOLE_NS (GW_LINGER_MS * MS) /* with some */
 
 /* ---- cutting and lingering --------------------------------------------------------------------------- */
 
@@ -67,11 +71,23 @@ static void linger_ready(struct lp_watch *watch, uint32_t events)
 
         do {
                 n = recv(watch->fd, scratch, sizeof(scratch), MSG_DONTWAIT);
-                if (n > 0)
+                if (n > 0) {
                         linger->left -= (size_t)n < linger->left ? (size_t)n : linger->left;
+                        linger->deadline_ns = gw_clock_ns() + LINGER_NS;
+                }
         } while (n > 0 && linger->left > 0);
         if (n == 0 || linger->left == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
                 linger_end(linger);
+}
+
+/* The one that has had the most time. */
+static struct gw_linger *oldest_linger(const struct gw_loop *loop)
+{
+        struct gw_linger *linger = LIST_FIRST(&loop->lingers);
+
+        while (LIST_NEXT(linger, entry) != NULL)
+                linger = LIST_NEXT(linger, entry);
+        return linger;
 }
 
 void gw_conn_linger(struct gw_conn *conn)
@@ -80,7 +96,7 @@ void gw_conn_linger(struct gw_conn *conn)
         struct gw_linger *linger;
 
         if (loop->linger_count >= GW_LINGERS_MAX)
-                return;
+                linger_end(oldest_linger(loop));
         linger = calloc(1, sizeof(*linger));
         if (linger == NULL)
                 return;
@@ -89,6 +105,7 @@ void gw_conn_linger(struct gw_conn *conn)
         linger->loop = loop;
         linger->left = GW_DRAIN_BYTES;
         linger->deadline_ns = gw_clock_ns() + LINGER_NS;
+        linger->end_ns = gw_clock_ns() + LINGER_WHOLE_NS;
         if (linger->watch.fd < 0 || lp_watch_add(loop->lp, &linger->watch, EPOLLIN | EPOLLRDHUP) != 0) {
                 if (linger->watch.fd >= 0)
                         close(linger->watch.fd);
@@ -173,7 +190,9 @@ static bool too_slow(struct gw_request *req, enum lp_share share, uint64_t moved
 {
         const struct gw_loop *loop = req->loop;
         uint64_t least = loop->gw->limits.min_rate * GW_SWEEP_MS / 1000;
-        bool slow = moved - req->rate_bytes < least && lp_reserve_contended(loop->lp, share) && !waits_for_us(req, share);
+        bool wanted = lp_reserve_contended(loop->lp, share) ||
+                      (share == LP_SHARE_PUT && req->body->booked > 0 && gw_uploads_wanted(loop->gw, gw_clock_ns()));
+        bool slow = moved - req->rate_bytes < least && wanted && !waits_for_us(req, share);
         uint64_t some = share == LP_SHARE_PUT ? SOME_SENT : SOME_READ;
         bool suspect = moved < some && lp_reserve_standing(loop->lp, share);
 
@@ -182,12 +201,52 @@ static bool too_slow(struct gw_request *req, enum lp_share share, uint64_t moved
         return req->rate_slow >= (suspect ? SLOW_SWEEPS_STANDING : SLOW_SWEEPS);
 }
 
+/* The client has acknowledged too little of an answer whose memory others could use. What the library has sent says nothing: the kernel takes much. */
+static bool answer_too_slow(struct gw_request *req, uint64_t now)
+{
+        struct gw_loop *loop = req->loop;
+        struct tcp_info info = {.tcpi_bytes_acked = 0};
+        socklen_t len = sizeof(info);
+        uint64_t least = loop->gw->limits.min_rate * GW_SWEEP_MS / 1000;
+        bool wanted = gw_answers_wanted(loop->gw, now) || (req->get != NULL && lp_reserve_contended(loop->lp, LP_SHARE_GET));
+        bool slow;
+
+        if (getsockopt(req->conn->fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+                return false;
+        slow = info.tcpi_bytes_acked - req->rate_bytes < least && wanted && !waits_for_us(req, LP_SHARE_GET);
+        req->rate_bytes = info.tcpi_bytes_acked;
+        req->rate_slow = slow ? req->rate_slow + 1 : 0;
+        return req->rate_slow >= SLOW_SWEEPS;
+}
+
+/*
+ * The answer goes out while the client still sends. Nothing is shut down for reading: the kernel would reset the connection at the client's next
+ * bytes, and the answer might be lost. The library closes its socket at these, or after a second; a copy of it is read dry.
+ */
+static void answer_early(struct gw_request *req)
+{
+        if (!gw_reply_raw(req)) {
+                gw_request_move(req, GW_GONE);
+                gw_conn_cut(req->conn);
+                return;
+        }
+        gw_request_move(req, GW_GONE);
+        shutdown(req->conn->fd, SHUT_WR);
+        MHD_set_connection_option(req->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+        req->conn->listener->due = true;
+}
+
 static void time_out_body(struct gw_request *req)
 {
         gw_reply_error(req, S3_ERR_REQUEST_TIMEOUT, NULL);
-        gw_reply_raw(req);
-        gw_request_move(req, GW_GONE);
-        gw_conn_cut(req->conn);
+        answer_early(req);
+}
+
+static bool sends_too_slowly(struct gw_request *req, uint64_t now)
+{
+        if (req->answer.booked != 0)
+                return answer_too_slow(req, now);
+        return (req->get != NULL || req->buffers) && too_slow(req, LP_SHARE_GET, req->bytes_out);
 }
 
 /* It holds buffers until its READs are over: only the end of the session ends them. */
@@ -217,22 +276,26 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
         case GW_BODY:
                 if (end_was_missed(conn))
                         gw_conn_cut(conn);
-                else if (req->put != NULL && too_slow(req, LP_SHARE_PUT, req->bytes_in))
+                else if ((req->put != NULL || req->body->booked > 0) && too_slow(req, LP_SHARE_PUT, req->bytes_in))
                         time_out_body(req);
                 break;
         case GW_DRAIN:
-                if (age > GW_DRAIN_MS * MS || end_was_missed(conn))
+                if (end_was_missed(conn))
                         gw_conn_cut(conn);
+                else if (age > GW_DRAIN_MS * MS)
+                        answer_early(req);
+                break;
+        case GW_GONE:
+                conn->listener->due = true; /* the library's own timeout ends it */
                 break;
         case GW_SENDING:
-                if (conn->broken_off >= 2 || ((req->get != NULL || req->buffers) && too_slow(req, LP_SHARE_GET, req->bytes_out)))
+                if (conn->broken_off >= 2 || sends_too_slowly(req, now))
                         gw_conn_cut(conn);
                 break;
         case GW_BEGIN:
         case GW_CHECKED:
         case GW_RUN:
         case GW_ANSWER:
-        case GW_GONE:
                 break;
         }
 }
@@ -247,6 +310,8 @@ static void sweep(struct lp_timer *timer)
         struct gw_listener *listener;
 
         poll_peers(loop);
+        if (loop->index == 0)
+                gw_guests_trim(loop->gw, now);
         SLIST_FOREACH(listener, &loop->listeners, next)
                 gw_accept_resume(listener);
         for (conn = LIST_FIRST(&loop->conns); conn != NULL; conn = next) {
@@ -258,7 +323,7 @@ static void sweep(struct lp_timer *timer)
         }
         for (linger = LIST_FIRST(&loop->lingers); linger != NULL; linger = next_linger) {
                 next_linger = LIST_NEXT(linger, entry);
-                if (now > linger->deadline_ns)
+                if (now > linger->deadline_ns || now > linger->end_ns)
                         linger_end(linger);
         }
         lp_timer_start(loop->lp, &loop->sweep, GW_SWEEP_MS * MS);

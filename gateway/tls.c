@@ -1,5 +1,5 @@
 /*
- * tls.c - the certificate pair, changeable while serving.
+ * tls.c - the certificate pair, changeable while serving, and what a handshake may agree on.
  *
  * gw_tls_set() is called by any thread; gw_tls_retrieve() by GnuTLS within a handshake, on a loop's thread. A pair in use by a handshake must not go
  * away under it, so the last few are kept.
@@ -24,7 +24,29 @@ struct gw_tls {
         gnutls_privkey_t key;
 };
 
-_Thread_local struct gw_gateway *gw_tls_serving;
+/* GnuTLS hands its callback nothing of ours. owner: the thread */
+static _Thread_local struct gw_gateway *serving;
+
+void gw_tls_serve(struct gw_gateway *gw)
+{
+        serving = gw;
+}
+
+void *gw_tls_callback(void)
+{
+        return (void *)(uintptr_t)gw_tls_retrieve;
+}
+
+int gw_tls_check_priorities(const char *text, const char **where)
+{
+        gnutls_priority_t priorities;
+
+        *where = text;
+        if (gnutls_priority_init(&priorities, text, where) != 0)
+                return -EINVAL;
+        gnutls_priority_deinit(priorities);
+        return 0;
+}
 
 static void free_pair(struct gw_tls *tls)
 {
@@ -122,7 +144,7 @@ int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem)
 int gw_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *ca, int ca_count, const gnutls_pk_algorithm_t *algos,
                     int algo_count, gnutls_pcert_st **pcert, unsigned *pcert_count, gnutls_privkey_t *key)
 {
-        struct gw_gateway *gw = gw_tls_serving;
+        struct gw_gateway *gw = serving;
         struct gw_tls *tls;
 
         if (gw == NULL)

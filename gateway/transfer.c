@@ -112,6 +112,10 @@ static void begin_refused(struct gw_request *req, int rv)
                         RDX_DECLINE_DEVICE); /* it ended since its key was looked up; or no initiator can reach the target now */
                 return;
         }
+        if (rv == -ENOTCONN || rv == -EOPNOTSUPP) {
+                decline(req, rv == -ENOTCONN ? RDX_DECLINE_QUEUE_PAIRS : RDX_DECLINE_READS);
+                return;
+        }
         if (rv == -EEXIST || rv == -ERANGE)
                 gw_reply_error(req, S3_ERR_RDMA_REQUEST_REPEATED, NULL);
         else if (rv == -EINVAL && gw_session_upload(req) && req->rdma->window.length > GW_OBJECT_MAX)

@@ -33,8 +33,10 @@ static void hand_over(struct gw_transfer *t)
         gw_request_wake(req);
 }
 
+/* Nothing of the window is read any more: what fails from here on says so. */
 void gw_transfer_read(struct gw_transfer *t)
 {
+        t->req->rdma->posted = false;
         t->read = true;
         hand_over(t);
 }

@@ -8,6 +8,7 @@
  *   -ENOSPC       the store is full (507)              -EROFS        too few drives for the write quorum (503)
  *   -EHOSTDOWN    not ready, or too few drives to read -EIO          damage beyond repair
  *   -EBUSY        bucket not empty                     -ETIMEDOUT    took longer than its deadline
+ *   -EIDRM        a change of a bucket, by its id, that was deleted meanwhile
  *   -ENOMEM, -EINVAL (a limit of this header exceeded)
  * The engine knows nothing of HTTP or XML. "attrs" are bytes of the caller's own, kept and given back.
  */
@@ -29,6 +30,7 @@
 #define ENG_PARTS_MAX 10000u
 #define ENG_DRIVES_MAX 64u
 #define ENG_ID_LEN 16u
+#define ENG_DRIVE_WAIT_MS 15000u
 
 struct eng_store;
 
@@ -44,6 +46,7 @@ struct eng_options {
         const char *const *drives;    /* folders */
         unsigned drive_count;
         bool format;                  /* make a new store if all folders are empty */
+        bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
         struct lp_loop *const *loops; /* made, not yet running */
         unsigned loop_count;
@@ -51,13 +54,16 @@ struct eng_options {
         unsigned hash_loop_count;
         uint64_t cache_bytes;         /* read cache of small objects, all loops together */
         uint64_t log_file_bytes;      /* 0: 64 MiB */
-        uint64_t segment_bytes;       /* 0: 256 MiB */
+        uint64_t segment_bytes;       /* 0: by the size of the drive: 256 MiB to 4 GiB */
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
-        uint64_t heal_rate;           /* bytes/s written for missing shards; 0: 64 MiB */
-        uint64_t scrub_rate;          /* bytes/s that a scrub reads; 0: no scrub */
-        uint64_t scrub_interval_ms;   /* from the start of one scrub to the next, if it is over by then */
+        uint64_t heal_rate;           /* bytes/s of upkeep while clients use the store; more when they do not; 0: 64 MiB */
+        uint64_t scrub_rate;          /* the most bytes/s that a scrub reads of each drive; 0: no scrub */
+        uint64_t scrub_interval_ms;   /* from the start of one walk of all names to the next, if it is over by then */
+        uint64_t scrub_period_ms;     /* in which all data of each drive is read once; 0: it is not read */
+        unsigned open_files;          /* of each drive, kept open for reading by two descriptors each; 0: 1,024 */
         uint64_t reclaim_rate;        /* bytes/s read and written to get dead space back while there is enough of it; 0: 64 MiB */
-        uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller */
+        uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller; more for large drives */
+        uint64_t drive_wait_ms;       /* how long a start waits for drives it can do without; 0: ENG_DRIVE_WAIT_MS */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
 
@@ -68,7 +74,8 @@ struct eng_error {
 /*
  * Recognises (or formats) the drives: reads FORMAT files, takes locks, and opens what can be opened. Blocking; called before the loops
  * run. A drive that is missing or unusable by itself is reported in health, not here, as long as the store can be
- * identified; foreign content, two stores, a lock held elsewhere, a newer layout, or no drive at all is an error with a text.
+ * identified: one with a damaged FORMAT, other content, or a device that does not answer (within drive_wait_ms) is as one that is missing. Two
+ * stores, a lock held elsewhere, a newer layout, or no drive at all is an error with a text.
  */
 int eng_store_open(const struct eng_options *options, struct eng_store **out, struct eng_error *error);
 /* True if this opening formatted the store (credentials are made then). */
@@ -77,8 +84,13 @@ bool eng_store_formatted(const struct eng_store *store);
 void eng_store_start(struct eng_store *store);
 /* Folder of the first present drive: where generated credentials are kept. */
 const char *eng_store_first_path(const struct eng_store *store);
-/* Stops background work and makes the index cover the log. Blocking; called after the loops were stopped. */
-void eng_store_close(struct eng_store *store);
+/* Folders given that are no drives, or did not answer, and why; "": none. */
+const char *eng_store_unused(const struct eng_store *store);
+/*
+ * Stops background work and makes the index cover the log. Blocking; called after the loops were stopped. False: a thread that opens a drive has not come
+ * back within some seconds. The store and the loops stay as they are then, all other drives are closed: the process is to end.
+ */
+bool eng_store_close(struct eng_store *store);
 
 /* ---- state --------------------------------------------------------------------------------------- */
 
@@ -86,6 +98,18 @@ void eng_store_close(struct eng_store *store);
 /* REMOVED: belongs to the store no more. */
 enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRIVE_FAILED, ENG_DRIVE_JOINING, ENG_DRIVE_REMOVED };
 #define ENG_DRIVE_STATES 6u
+
+/* The scrub of one drive's data. */
+struct eng_scrub_progress {
+        bool running;              /* a round is under way */
+        bool late;                 /* it has taken longer than the period */
+        uint64_t bytes, total;     /* of the round: gone through; of the drive's segments when it began */
+        int64_t started_ms;        /* of the round; 0: none is under way */
+        int64_t last_ended_ms;     /* of the last complete round; 0: none yet */
+        uint64_t last_bytes, last_damaged; /* of that */
+        uint64_t damaged;          /* shards found damaged since the drive was opened */
+        uint64_t unrepaired;       /* shards known to be damaged now, and not written anew yet */
+};
 
 struct eng_drive_info {
         enum eng_drive_state state;
@@ -97,13 +121,18 @@ struct eng_drive_info {
         bool leaving;              /* being removed: what it holds goes to the others */
         bool filling;              /* it took another's place and may not hold all shards yet that it should */
         bool starved;              /* the file system has no room for another log file */
+        bool unreliable;           /* many places of it could not be read: it is read last, and should be replaced */
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
         uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
         uint64_t cache_bytes, cache_hits, cache_misses; /* cache of inline bytes */
         uint64_t log_live_bytes, data_live_bytes;       /* of log_bytes and data_bytes: what is still referred to */
         uint64_t reclaim_copied;   /* bytes moved out of mostly dead files */
         uint64_t reclaim_freed;    /* bytes of log files and segments unlinked */
+        uint64_t index_reads;      /* pages of the index that were not in memory when a lookup needed them */
         uint64_t reclaim_damaged;  /* frames and values found damaged on the way, and left where they are */
+        uint64_t read_errors;      /* reads that the drive could not do */
+        uint64_t unknown_owners;   /* names whose records do not say which shards they have: no orphan is discarded while there is one */
+        struct eng_scrub_progress scrub;
 };
 
 /* What a set of shards comes to: object id, stripe, shard number, length and CRC32C of each, summed in any order. */
@@ -115,14 +144,16 @@ struct eng_digest {
 /* What looking for missing shards and giving them back has come to. */
 struct eng_heal_report {
         bool running;
-        bool surveyed;             /* the figures of what is to be done are complete */
+        bool surveyed;             /* all objects have been looked at; till then below, todo and waiting_parts count what was met so far */
         unsigned level;            /* objects that lack so many shards are being mended; 0: none yet */
-        uint64_t looked_at;        /* objects */
+        uint64_t looked_at;        /* objects; by a walk that goes on where the last one failed: from there on */
         uint64_t below;            /* objects that lack shards, as of this or the last look */
         uint64_t todo_objects, todo_bytes; /* that can be mended; bytes of shards */
         uint64_t done_objects, done_bytes; /* of those; shards found in place count */
         uint64_t failed_objects;   /* tried in vain; tried again later */
         uint64_t waiting_parts;    /* parts of unfinished uploads that lack shards: given them when completed */
+        uint64_t written;          /* bytes of shards */
+        uint64_t differing_names, repaired_names; /* since the start: members had them differently; made equal */
         int64_t started_ms, ended_ms; /* wall clock; 0: never */
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of the shards written on each drive */
 };
@@ -142,6 +173,7 @@ struct eng_health {
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
         uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
         uint64_t mended_objects, mended_bytes; /* since the start: given missing shards back */
+        bool dropping;             /* unfinished uploads of deleted buckets are being dropped */
         bool sweeping;             /* drives are being searched for shards that no record names */
         uint64_t swept_ids;        /* since the start: object ids of which a drive had such, and has given up */
         struct eng_drive_info drives[ENG_DRIVES_MAX];
@@ -180,7 +212,7 @@ const char *eng_step_name(enum eng_step step);
 void eng_steps_read(const struct eng_store *store, struct lp_histogram out[ENG_STEPS]);
 
 /* Operations of a drive, from their submission until the drive answers, and what it does within. */
-#define ENG_DRIVE_STEPS 16u
+#define ENG_DRIVE_STEPS 18u
 const char *eng_drive_step_name(unsigned step);
 /* Since the start, of all drives that were in this slot. Any thread. */
 void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct lp_histogram out[ENG_DRIVE_STEPS]);
@@ -411,8 +443,9 @@ struct eng_complete_params {
 };
 /*
  * Makes the object of the named parts: one record, no data copied; what else the upload held is dead by it. -ENOENT: no such
- * upload and the key's object was not made by it (if it was: 0 with that object, so a repeated Complete gets the same
- * answer). -EINVAL: a named part is not there with that id.
+ * upload and the key's object was not made by it (if it was, of the same parts: 0 with that object, so a repeated Complete gets the
+ * same answer). -EINVAL: a named part is not there with that id. -E2BIG: the record would be longer than one may be, and nothing
+ * has changed: 10,000 parts of 5 TiB together fit with up to 20 shards, fewer where parts or shards are more or their attrs longer.
  */
 void eng_complete(struct eng_store *store, const struct eng_complete_params *params, eng_put_done done, void *arg);
 
@@ -491,6 +524,7 @@ int eng_force_read(struct eng_store *store, uint64_t number, struct eng_force_re
 
 struct eng_verify_report {
         uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
+        uint64_t differing_names, repaired_names; /* of which members had different copies, or some none; of these, those made the same */
         bool running;
         int64_t started_ms, ended_ms;
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of the good shards found on each drive */
@@ -500,11 +534,13 @@ int eng_verify_start(struct eng_store *store);
 void eng_verify_read(struct eng_store *store, struct eng_verify_report *out); /* any thread */
 
 /*
- * A scrub is a verification at a bounded rate that begins by itself every options.scrub_interval_ms, remembers over restarts where it was, and reports.
+ * A scrub reads each drive's data in the order in which it lies there, once in options.scrub_period_ms (eng_drive_info.scrub); and beside it
+ * walks all names every options.scrub_interval_ms: it compares their copies, reads small objects, and asks drives for the shards they should hold.
+ * What is damaged or missing is written anew. Both remember over restarts where they were. The reports are of the walk.
  * now: under way (running), or to be gone on with when the store opens; last: the last one that came to its end (ended_ms 0: none). Any thread.
  */
 void eng_scrub_read(struct eng_store *store, struct eng_verify_report *now, struct eng_verify_report *last);
-/* Begins one now, if none is under way. Any thread. -EOPNOTSUPP: the rate is 0. */
+/* Begins both now, where they are not under way. Any thread. -EOPNOTSUPP: the rate is 0. */
 int eng_scrub_start(struct eng_store *store);
 
 #endif

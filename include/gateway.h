@@ -35,12 +35,26 @@ struct gw_targets {
         uint8_t gid[GW_TARGETS_MAX][16];
 };
 
+/* Networks of addresses; IPv4 as ::ffff:a.b.c.d, and bits counted accordingly. */
+#define GW_NETWORKS_MAX 256u
+#define GW_GUESTS_LEAST 16u
+struct gw_network {
+        uint8_t address[16];
+        unsigned bits;
+};
+struct gw_networks {
+        unsigned count;
+        struct gw_network list[GW_NETWORKS_MAX];
+};
+
 struct gw_limits {
         unsigned connections;          /* per loop; default 5,000 */
+        unsigned guests;               /* connections without a valid signature from one address (IPv6: /64), on all loops; default a quarter of all, >= 16 */
         uint64_t idle_ms;              /* no byte moves in either direction: connection closed; default 60,000 */
         uint64_t request_ms;           /* total time for head of a request; default 30,000 */
-        uint64_t min_rate;             /* bytes/s an upload must keep while others wait for buffers; default 16 KiB */
-        uint64_t upload_memory;        /* bytes all loops may hold in small uploads and XML bodies; default 64 MiB */
+        uint64_t min_rate;             /* bytes/s that must move either way while others wait for the memory a request holds; default 16 KiB */
+        uint64_t upload_memory;        /* bytes all loops may hold in small uploads and XML bodies; default 256 MiB */
+        uint64_t answer_memory;        /* bytes all loops may hold in answers that are being sent; default 64 MiB */
 };
 
 /*
@@ -51,10 +65,19 @@ struct gw_access {
         int64_t time_ms;
         const char *request_id, *remote, *method, *target, *operation, *bucket, *key, *error_code, *access_key,
                 *user_agent;
+        const char *trace_id, *parent_id; /* of the client's traceparent header: hexadecimal digits, which nobody vouches for */
         unsigned status;
         uint64_t bytes_in, bytes_out;  /* body bytes */
         uint64_t total_us, first_byte_us;
 };
+
+/*
+ * What a TLS handshake may agree on, as a priority string of GnuTLS: TLS 1.2 and 1.3, keys by elliptic-curve Diffie-Hellman (forward secrecy), and ciphers that
+ * authenticate what they encrypt.
+ */
+#define GW_TLS_PRIORITIES                                                                                              \
+        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-128-GCM:"         \
+        "+AES-256-GCM:+CHACHA20-POLY1305:-MAC-ALL:+AEAD:-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:%SERVER_PRECEDENCE"
 
 struct gw_options {
         struct eng_store *store;
@@ -62,7 +85,10 @@ struct gw_options {
         unsigned loop_count;
         const char *region;            /* default us-east-1 */
         const char *domains;           /* comma-separated suffixes for virtual-host addressing; may be "" */
+        bool presign_v2;               /* URLs presigned with Signature Version 2 are taken, too */
         struct gw_limits limits;       /* 0 in a field: its default */
+        const struct gw_networks *proxies; /* limits.guests does not count what comes from there; stays as long as the gateway; NULL: none */
+        const char *tls_priorities;    /* default GW_TLS_PRIORITIES; stays as long as the gateway */
         struct rdx_server *rdma;       /* its loops are these; NULL: no RDMA. Stopped before gw_free(), freed after it */
         void (*access)(void *arg, const struct gw_access *line); /* NULL: no log */
         void *access_arg;
@@ -74,6 +100,11 @@ int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, 
 /* Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new handshakes use the new pair).
  * -EINVAL if they don't parse or don't match. */
 int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem);
+/* Any thread. 0, or -EINVAL where it is no priority string of GnuTLS; *where is then the part of text that is at fault. */
+int gw_tls_check_priorities(const char *text, const char **where);
+/* For a listener that is not the gateway's: MHD_OPTION_HTTPS_CERT_CALLBACK. Its thread says before each handshake whose pair it is. */
+void *gw_tls_callback(void);
+void gw_tls_serve(struct gw_gateway *gw);
 /* Before the loops run. Takes over a bound, listening, non-blocking socket if it answers 0. May be called more than once per loop (several listeners).
  * targets: stays as long as the gateway; NULL: none. */
 int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const struct gw_targets *targets);
@@ -114,6 +145,7 @@ enum gw_entry_way { GW_ENTRY_HTTP, GW_ENTRY_RDMA, GW_ENTRY_WAYS };
 const char *gw_entry_way_name(enum gw_entry_way way);
 #define GW_ENTRY_CODES 15u             /* those of docs/rdma-protocol.md */
 
+#define GW_OPERATIONS_MAX 80u
 struct gw_op_stats {
         const char *operation;         /* S3 name, e.g. "GetObject" */
         uint64_t by_status[6];         /* 1xx (unused), 2xx .. 5xx at [2]..[5]; [0] requests in all */
@@ -121,9 +153,9 @@ struct gw_op_stats {
         struct lp_histogram latency;
 };
 struct gw_stats {
-        uint64_t connections_open, connections_total, requests_active, requests_total, upload_memory_used;
+        uint64_t connections_open, connections_total, connections_evicted, requests_active, requests_total, upload_memory_used, answer_memory_used;
         unsigned operations;           /* entries used below */
-        struct gw_op_stats op[64];
+        struct gw_op_stats op[GW_OPERATIONS_MAX];
         struct lp_histogram stage[GW_STAGES];
         struct lp_histogram step[GW_STEPS];
         uint64_t entries[GW_ENTRY_WAYS][GW_ENTRY_CODES]; /* of batches, by the code of their result */

@@ -226,7 +226,8 @@ struct rdx_request {
         struct rdx_place window;
         bool read; /* a PUT: the client's memory is read */
         /* 0; -ENOENT: no such session, or not connected; -EEXIST: the number was accepted before; -ERANGE: it is out of range; -EAGAIN: too many
-         * requests outstanding; -EINVAL: the window is larger than the limit. By a token, anything but 0: not over RDMA now, for no fault of the request's. */
+         * requests outstanding; -EINVAL: the window is larger than the limit; -ENOTCONN: the client has not said that its queue pair is connected;
+         * -EOPNOTSUPP: it takes no READs, and this is a PUT. By a token, anything but 0: not over RDMA now, for no fault of the request's. */
         void (*begun)(struct rdx_request *request, int result);
         /*
          * 0: all is written, notice included (or: all is read). -ECANCELED: given up by abandon(). Else the session is over, or the target failed
@@ -249,7 +250,8 @@ struct rdx_request {
         bool closing, by_token;
         struct rdx_port port; /* of the token */
         uint32_t target;
-        struct rdx_request *waits; /* the next that waits for the same way */
+        struct rdx_request *waits; /* the next that waits for the same way, or session */
+        uint64_t waits_since;
 };
 
 void rdx_request_begin(struct rdx_server *server, struct rdx_request *request);
@@ -292,7 +294,8 @@ void rdx_batch_result(struct rdx_batch *batch, unsigned i, const struct rdx_resu
         X(POLICY, "policy")                                                                                            \
         X(SSE_C, "sse-c")                                                                                              \
         X(QUEUE_PAIRS, "queue-pairs")                                                                                  \
-        X(TARGET, "target") /* a token names one that is not permitted on this listener */
+        X(TARGET, "target") /* a token names one that is not permitted on this listener */                             \
+        X(READS, "reads")   /* the client's queue pair takes no READs: no uploads */
 
 enum rdx_decline {
 #define RDX_DECLINE_ENUM(name, text) RDX_DECLINE_##name,

@@ -17,7 +17,7 @@
 
 #include "rdma_wire.h"
 
-#define RDX_TRANSPORT_VERSION 2u
+#define RDX_TRANSPORT_VERSION 3u
 
 struct rdx_device;
 struct rdx_domain;
@@ -191,6 +191,8 @@ struct rdx_transport {
         int (*pair_open)(const struct rdx_pair_options *options, struct rdx_pair **out);
         /* Own side, and as far as known the other one. */
         void (*pair_parties)(const struct rdx_pair *pair, struct rdx_party *own, struct rdx_party *peer);
+        /* READs that it may have outstanding at its peer: as many as both devices have and the peer offered when it connected. 0: the peer takes none. */
+        unsigned (*pair_read_depth)(const struct rdx_pair *pair);
         int (*pair_connect)(struct rdx_pair *pair, const void *data, size_t len);
         int (*pair_accept)(struct rdx_pair *pair, const void *data, size_t len);
         /* To the error state: what was posted completes with -ECANCELED, the peer is told. Harmless twice. */

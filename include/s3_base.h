@@ -31,6 +31,8 @@ bool s3_str_eq_nocase(struct s3_str a, struct s3_str b); /* ASCII */
 bool s3_str_starts(struct s3_str s, struct s3_str prefix);
 bool s3_str_starts_nocase(struct s3_str s, struct s3_str prefix);
 struct s3_str s3_str_trim(struct s3_str s); /* spaces and tabs at both ends */
+/* Is the token, whatever its case, one of a list parted by commas? */
+bool s3_list_has(struct s3_str list, struct s3_str token);
 bool s3_utf8_valid(struct s3_str s);        /* RFC 3629: no surrogates, no overlong forms */
 /* Decimal digits only, no sign, no spaces, at most max. -EINVAL, -ERANGE. */
 int s3_parse_uint(struct s3_str s, uint64_t max, uint64_t *out);
@@ -205,5 +207,16 @@ enum s3_error s3_error_by_code(struct s3_str code);
 /* AWS's rules for general purpose buckets: 3-63 of [a-z0-9.-], ends on a letter or digit, no "..", not an IPv4 address, no
  * reserved prefix (xn--, sthree-, amzn-s3-demo-) or suffix (-s3alias, --ol-s3, .mrap, --x-s3, --table-s3). */
 bool s3_bucket_name_valid(struct s3_str name);
+/* The same for a bucket that is to be made: each label between dots ends on a letter or digit at both sides, too. Buckets that
+ * were made before this was asked for keep their names. */
+bool s3_bucket_name_creatable(struct s3_str name);
+#define S3_BUCKET_ONCE_MAX 255u
+/* Names that us-east-1 gave out until 2018: 3-255 of [A-Za-z0-9._-]. There are none here, but asking for one is no mistake. */
+bool s3_bucket_name_once_valid(struct s3_str name);
+
+/* ---- regions ------------------------------------------------------------------------------------- */
+
+/* The code of a region of AWS, or "EU", as LocationConstraint once called eu-west-1. */
+bool s3_region_known(struct s3_str name);
 
 #endif

@@ -7,6 +7,26 @@
 #include "s3_base.h"
 #include "s3_uri.h"
 
+#include <sys/types.h>
+
+/* ---- metadata ------------------------------------------------------------------------------------ */
+
+bool s3_ascii(struct s3_str s);
+
+/* Room that is always enough for s3_words_encode(). */
+#define S3_WORDS_SIZE(len) (8 * (len) + 16)
+/*
+ * Metadata that is not ASCII, as it stands in a header of an answer: encoded words of RFC 2047 in UTF-8, of at most 75 characters and
+ * of whole characters each, one space between them. "Q" where most characters are ASCII, else "B". Bytes that are no UTF-8 are
+ * taken for ISO-8859-1. The length; -ENOBUFS.
+ */
+ssize_t s3_words_encode(struct s3_str value, char *out, size_t cap);
+/*
+ * The way back, for clients: a value that consists of such words and blanks between them, to UTF-8 that is no longer than it was
+ * (out may be where value is). The length; -EINVAL: it is something else, or would have control characters, which no header has.
+ */
+ssize_t s3_words_decode(struct s3_str value, char *out);
+
 /* ---- ranges -------------------------------------------------------------------------------------- */
 
 enum s3_range_form { S3_RANGE_NONE, S3_RANGE_FROM_TO, S3_RANGE_FROM, S3_RANGE_LAST };

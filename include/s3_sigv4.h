@@ -88,6 +88,7 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
         X(V2_MISSING, ACCESS_DENIED,                                                                                   \
           "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters")                 \
         X(V2_EXPIRES, ACCESS_DENIED, "Invalid date (should be seconds since epoch)")                                   \
+        X(V2_EXPIRES_MAX, ACCESS_DENIED, "Expires must be within a week from now")                                     \
         X(Q_NOT_YET, ACCESS_DENIED, "Request is not yet valid")                                                        \
         X(Q_EXPIRED, ACCESS_DENIED, "Request has expired")                                                             \
         X(NO_DATE, ACCESS_DENIED, "AWS authentication requires a valid Date or x-amz-date header")                     \
@@ -180,7 +181,8 @@ enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct
 
 /*
  * Verifies a QUERY_V2. bucket: the one taken from the Host header, absent for path-style requests. Parameters that this
- * signature does not cover are refused, so a listing cannot be asked for this way: UNSUPPORTED_VERSION. Covered are also
+ * signature does not cover are refused, so a listing cannot be asked for this way: UNSUPPORTED_VERSION. It must expire within
+ * S3_EXPIRES_MAX. Covered are also
  * "content-type", "content-md5" and "x-amz-..." (in lower case) as the headers they were when the URL was signed; the caller must
  * heed them only where the request has no header of that name, and of the first two only the first of that name.
  */

@@ -20,6 +20,26 @@ struct s3_target {
  * "*" gives path "*" (OPTIONS). */
 enum s3_error s3_target_split(struct s3_str raw, struct s3_target *out);
 
+/* ---- authority ----------------------------------------------------------------------------------- */
+
+/* Host and port that a request is sent to: a slice of the Host header. */
+struct s3_authority {
+        struct s3_str host; /* a name without a final dot, or an IPv6 address in brackets; absent: none was named */
+        bool has_port;
+        uint16_t port;
+};
+
+/* False: no name, IPv4 address or IPv6 literal with an optional port. User information, paths, escapes and zones are refused. */
+bool s3_authority_parse(struct s3_str text, struct s3_authority *out);
+/* The same host, whatever its case, and the same port: "h" and "h:80" differ, since the scheme is not known here. */
+bool s3_authority_equal(const struct s3_authority *a, const struct s3_authority *b);
+/*
+ * The authority of a request: that of its one Host header, which signatures cover. An absolute-form target must name the same.
+ * Only HTTP/1.0 may leave Host out, and then not with an absolute form. BAD_REQUEST, and *message says why.
+ */
+enum s3_error s3_authority_of_request(const struct s3_target *target, const struct s3_header *headers, size_t count,
+                                      bool http10, struct s3_authority *out, const char **message);
+
 /* ---- bucket and key ------------------------------------------------------------------------------ */
 
 /* What a path names. bucket_len 0: the service; key_len 0: the bucket. Keys may hold NUL: the length counts. Both arrays
@@ -27,15 +47,15 @@ enum s3_error s3_target_split(struct s3_str raw, struct s3_target *out);
 struct s3_address {
         size_t bucket_len, key_len;
         bool virtual_host;              /* the bucket was taken from the Host header */
-        char bucket[S3_BUCKET_MAX + 1]; /* not checked against the rules of names beyond its length */
+        char bucket[S3_BUCKET_ONCE_MAX + 1]; /* not checked against the rules of names beyond its length */
         char key[S3_KEY_MAX + 1];
 };
 
 /*
- * Decodes a raw path. host: value of the Host header (port, upper case, IP forms allowed; may be absent); domains: suffixes
+ * Decodes a raw path. host: that of struct s3_authority (may be absent); domains: suffixes
  * for virtual-host addressing, lower case, without leading dot. "bucket.domain" gives bucket; the bare domain and
  * everything else is path-style. "+" is a plus, "//", "..", a leading "/" of the key stay as they are.
- * INVALID_URI: bad percent escape or invalid UTF-8; KEY_TOO_LONG; INVALID_BUCKET_NAME: longer than S3_BUCKET_MAX.
+ * INVALID_URI: bad percent escape or invalid UTF-8; KEY_TOO_LONG; INVALID_BUCKET_NAME: longer than S3_BUCKET_ONCE_MAX.
  */
 enum s3_error s3_address_parse(struct s3_str path, struct s3_str host, const struct s3_str *domains,
                                size_t domain_count, struct s3_address *out);

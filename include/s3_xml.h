@@ -46,6 +46,7 @@ void s3_xml_error(struct s3_xml *xml, enum s3_error error, const char *message, 
 /* ---- bounded reader ------------------------------------------------------------------------------ */
 
 #define S3_XML_DEPTH_MAX 16u
+#define S3_XML_ATTRIBUTES_MAX 32u   /* of one element, declarations of namespaces included; 16 KiB with the element's name */
 #define S3_XML_TEXT_MAX  8192u      /* decoded text of one element */
 #define S3_XML_BODY_MAX  (8u << 20) /* a document in all: 1,000 keys of 1,024 bytes, each byte an entity */
 
@@ -73,7 +74,14 @@ enum s3_error s3_xml_reader_finish(struct s3_xml_reader *reader);
 #define S3_PARTS_MAX  10000u
 #define S3_DELETE_MAX 1000u
 
-enum s3_doc_kind { S3_DOC_COMPLETE_UPLOAD, S3_DOC_DELETE, S3_DOC_CREATE_BUCKET };
+enum s3_doc_kind {
+        S3_DOC_COMPLETE_UPLOAD,
+        S3_DOC_DELETE,
+        S3_DOC_CREATE_BUCKET,
+        S3_DOC_CONFIG,          /* any other: its elements are counted, and those that have text are kept */
+        S3_DOC_KINDS
+};
+#define S3_DOC_LEAVES_MAX 16u
 
 struct s3_complete_part {
         uint16_t number;       /* 1..10,000, ascending */
@@ -102,13 +110,17 @@ struct s3_doc {
         unsigned object_count;
         bool quiet;
         struct s3_str location; /* CREATE_BUCKET: LocationConstraint; absent if not given */
+        bool empty;             /* CONFIG: the body was */
+        unsigned elements;      /* CONFIG: all but the root */
+        unsigned leaf_count;    /* CONFIG: of those with text, at most S3_DOC_LEAVES_MAX; there may be more */
+        struct s3_header leaf[S3_DOC_LEAVES_MAX];
         struct s3_doc_private *priv;
 };
 
 int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out); /* -ENOMEM */
 void s3_doc_free(struct s3_doc *doc);                       /* NULL is allowed */
 /* Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT, INVALID_REQUEST, KEY_TOO_LONG,
- * NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory). An empty body is fine for CREATE_BUCKET only. */
+ * NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory). An empty body is fine for CREATE_BUCKET and CONFIG only. */
 enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len);
 enum s3_error s3_doc_finish(struct s3_doc *doc);
 

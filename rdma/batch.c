@@ -150,6 +150,7 @@ void rdx_batch_arrived(struct rdx_session *session, unsigned buffer, uint32_t le
         struct rdx_batch *batch, **link = &session->batches;
         int rv = admit(session, buffer, len, &batch);
 
+        rdx_session_established(session); /* who sends is connected, whatever became of his word for it */
         if (rv != 0) {
                 rdx_session_fail(session, rv == -ENOMEM ? RDX_END_FAILED : RDX_END_BROKE_RULE);
                 return;

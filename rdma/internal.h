@@ -25,6 +25,8 @@
 #define RDX_TURN_BYTES   (1u << 20)
 #define RDX_MESSAGES_MAX 64u
 #define RDX_DRAIN_NS     (2000 * RDX_NS_PER_MS) /* flushed completions that have not come by then never will */
+/* A right client asks behind its last word of the connection, which comes another way and may be slower than the request. */
+#define RDX_ESTABLISH_NS (1000 * RDX_NS_PER_MS)
 #define RDX_TICK_NS      (250 * RDX_NS_PER_MS)
 
 enum rdx_job_kind { RDX_JOB_WRITE, RDX_JOB_NOTICE, RDX_JOB_RESULT };
@@ -54,6 +56,7 @@ struct rdx_record {
         struct rdx_arrival *arrival;
         struct rdx_party peer;
         bool connected;
+        atomic_bool established; /* the client has said so; set on loop 0 */
         /* owner: the session's loop */
         struct rdx_session *session;
 };
@@ -95,6 +98,8 @@ struct rdx_session {
         uint64_t turned;       /* lp_clock(): when the ring was last filled, or emptied */
         uint64_t drain_by;
         struct rdx_flow *flows;
+        bool established;            /* before that nothing is posted */
+        struct rdx_request *waiting; /* for that; they count as requests */
         unsigned requests;
         struct rdx_batch *batches; /* in order of arrival */
         struct rdx_send_buffer *idle;
@@ -137,6 +142,8 @@ struct rdx_home {
         unsigned slot_count;
         struct lp_timer timer;
         struct lp_hook hook; /* posts what the round brought */
+        struct lp_msg established_msg; /* some of its sessions are established */
+        atomic_bool established_sent;
         struct rdx_counters counters;
 };
 
@@ -196,6 +203,8 @@ int rdx_registry_take(struct rdx_server *server, unsigned endpoint, const struct
 void rdx_registry_end(struct rdx_record *record, enum rdx_end end);
 /* By what the transport knows of it; harmless when that session is over. */
 void rdx_registry_down(struct rdx_server *server, uintptr_t handle, enum rdx_end end);
+/* The client says that its pair is connected: tells the session's loop. */
+void rdx_registry_established(struct rdx_server *server, uintptr_t handle);
 void rdx_registry_device_gone(struct rdx_server *server, unsigned endpoint);
 void rdx_registry_stop(struct rdx_server *server);
 uintptr_t rdx_registry_handle(const struct rdx_record *record);
@@ -214,6 +223,8 @@ void rdx_session_over(struct lp_msg *msg);    /* record's end_msg */
 void rdx_session_fail(struct rdx_session *session, enum rdx_end end);
 /* If nothing of it is posted, or never will come back: closes the pair. */
 void rdx_session_check(struct rdx_session *session, bool now);
+void rdx_session_established(struct rdx_session *session);
+void rdx_home_established(struct lp_msg *msg); /* home's established_msg */
 void rdx_home_tick(struct lp_timer *timer);
 void rdx_home_stop(struct rdx_home *home);
 uint8_t *rdx_session_receive_buffer(const struct rdx_session *session, unsigned i);
@@ -241,6 +252,9 @@ void rdx_lane_poll(struct rdx_lane *lane);
 void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since);
 
 /* request.c */
+/* Those that wait for their session to be established: all go on, or end with result; or those alone that have waited too long. */
+void rdx_requests_go(struct rdx_session *session, int result);
+void rdx_requests_give_up(struct rdx_session *session, uint64_t now);
 void rdx_request_begun(struct rdx_request *request, int result);
 void rdx_request_job_over(struct rdx_request *request, int result);
 void rdx_write_over(struct rdx_write *write, int result);

@@ -125,11 +125,10 @@ static struct rdx_bytes take(const uint8_t **at, size_t len)
         return bytes;
 }
 
+/* A range may end wherever it likes, behind 2^64 too: it is cut off at the end of the object. */
 static bool range_is_valid(const struct rdx_entry *entry)
 {
-        if (entry->suffix)
-                return entry->range_first == 0 && entry->range_length > 0;
-        return entry->range_length <= UINT64_MAX - entry->range_first;
+        return !entry->suffix || (entry->range_first == 0 && entry->range_length > 0);
 }
 
 int rdx_reader_entry(struct rdx_reader *reader, struct rdx_entry *out)

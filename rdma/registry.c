@@ -260,6 +260,25 @@ void rdx_registry_connected(struct rdx_record *record)
         pthread_mutex_unlock(&record->server->lock);
 }
 
+/* One message serves all sessions of a loop; it looks which of them are meant. */
+void rdx_registry_established(struct rdx_server *server, uintptr_t handle)
+{
+        struct rdx_record *record;
+        struct rdx_home *home;
+
+        if (handle >> 16 >= server->record_count)
+                return;
+        record = &server->record[handle >> 16];
+        pthread_mutex_lock(&server->lock);
+        if (record->generation == (handle & 0xffff) && record->state == RDX_RECORD_TAKEN) {
+                home = &server->home[record->home];
+                atomic_store(&record->established, true);
+                if (!atomic_exchange(&home->established_sent, true))
+                        lp_post(home->loop, &home->established_msg);
+        }
+        pthread_mutex_unlock(&server->lock);
+}
+
 /* ---- ending --------------------------------------------------------------------------------------- */
 
 /* With the lock held. */

@@ -106,6 +106,8 @@ static int admit(struct rdx_request *request, struct rdx_session *session)
         if (request->window.length > limits->window_bytes ||
             request->window.length > UINT64_MAX - request->window.address)
                 return -EINVAL;
+        if (request->read && request->server->transport->pair_read_depth(session->pair) == 0)
+                return -EOPNOTSUPP;
         return session->requests < limits->requests ? 0 : -EAGAIN;
 }
 
@@ -120,23 +122,69 @@ static struct rdx_session *session_of(struct rdx_home *home, const uint8_t id[RD
         return NULL;
 }
 
+static void join(struct rdx_session *session, struct rdx_request *request)
+{
+        request->flow.window = request->window;
+        request->flow.number = request->number;
+        request->flow.read = request->read;
+        request->flow.more = true;
+        request->endpoint = session->endpoint;
+        rdx_flow_join(session, &request->flow);
+        rdx_count(&session->home->counters.requests, 1);
+        tell(request, run_begun, 0);
+}
+
 static void begin(struct lp_msg *msg)
 {
         struct rdx_request *request = request_of(msg);
         struct rdx_session *session = session_of(owner_of(request), request->session);
         int rv = admit(request, session);
 
-        if (rv == 0) {
-                request->flow.window = request->window;
-                request->flow.number = request->number;
-                request->flow.read = request->read;
-                request->flow.more = true;
-                request->endpoint = session->endpoint;
-                session->requests++;
-                rdx_flow_join(session, &request->flow);
-                rdx_count(&session->home->counters.requests, 1);
+        if (rv != 0) {
+                tell(request, run_begun, rv);
+                return;
         }
-        tell(request, run_begun, rv);
+        session->requests++;
+        if (session->established) {
+                join(session, request);
+                return;
+        }
+        request->waits_since = lp_now(session->home->loop);
+        request->waits = session->waiting;
+        session->waiting = request;
+}
+
+static void give_up(struct rdx_session *session, struct rdx_request *request, int result)
+{
+        session->requests--;
+        tell(request, run_begun, result);
+}
+
+void rdx_requests_go(struct rdx_session *session, int result)
+{
+        struct rdx_request *request;
+
+        while ((request = session->waiting) != NULL) {
+                session->waiting = request->waits;
+                if (result == 0)
+                        join(session, request);
+                else
+                        give_up(session, request, result);
+        }
+}
+
+void rdx_requests_give_up(struct rdx_session *session, uint64_t now)
+{
+        struct rdx_request **link = &session->waiting, *request;
+
+        while ((request = *link) != NULL) {
+                if (now - request->waits_since < RDX_ESTABLISH_NS) {
+                        link = &request->waits;
+                        continue;
+                }
+                *link = request->waits;
+                give_up(session, request, -ENOTCONN);
+        }
 }
 
 /* Something is there that posts it. */

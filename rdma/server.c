@@ -56,6 +56,9 @@ static void take_event(struct rdx_endpoint *endpoint, const struct rdx_event *ev
         case RDX_EVENT_ARRIVAL:
                 arrival(endpoint, event);
                 break;
+        case RDX_EVENT_UP:
+                rdx_registry_established(server, (uintptr_t)event->owner);
+                break;
         case RDX_EVENT_DOWN:
         case RDX_EVENT_REJECTED:
                 rdx_registry_down(server, (uintptr_t)event->owner, RDX_END_DISCONNECT);
@@ -138,6 +141,7 @@ static int open_home(struct rdx_server *server, unsigned index, struct lp_loop *
         home->server = server;
         home->index = index;
         home->loop = loop;
+        home->established_msg.run = rdx_home_established;
         home->share = limits->writes / server->home_count > 0 ? limits->writes / server->home_count : 1;
         home->slot_count = (limits->sessions + server->home_count - 1) / server->home_count;
         home->slot = calloc(home->slot_count, sizeof(*home->slot));

@@ -98,6 +98,8 @@ static void init_session(struct rdx_session *session, struct rdx_record *record)
         session->in_turn = false;
         session->posted = session->over = 0;
         session->flows = NULL;
+        session->established = false;
+        session->waiting = NULL;
         session->requests = 0;
         session->batches = NULL;
 }
@@ -241,6 +243,7 @@ static void close_pair(struct rdx_session *session)
         session->pair = NULL;
         session->state = RDX_CLOSED;
         rdx_ring_drop(session, -ECONNRESET);
+        rdx_requests_go(session, -ENOENT);
         while ((flow = session->flows) != NULL)
                 rdx_flow_lost(flow);
         rdx_batches_lost(session);
@@ -269,14 +272,41 @@ void rdx_session_over(struct lp_msg *msg)
                 drain(session);
 }
 
+/* ---- established ---------------------------------------------------------------------------------- */
+
+void rdx_session_established(struct rdx_session *session)
+{
+        if (session->established)
+                return;
+        session->established = true;
+        rdx_requests_go(session, 0);
+}
+
+void rdx_home_established(struct lp_msg *msg)
+{
+        struct rdx_home *home = (struct rdx_home *)((char *)msg - offsetof(struct rdx_home, established_msg));
+        unsigned i;
+
+        atomic_store(&home->established_sent, false); /* first: what comes meanwhile is told anew */
+        for (i = 0; i < home->slot_count; i++) {
+                struct rdx_session *session = &home->slot[i];
+
+                if (session->state == RDX_LIVE && atomic_load(&session->record->established))
+                        rdx_session_established(session);
+        }
+}
+
 /* ---- time ----------------------------------------------------------------------------------------- */
 
 static void look_after(struct rdx_session *session, uint64_t now)
 {
         uint64_t stall = session->home->server->limits.stall_ms * RDX_NS_PER_MS;
 
+        rdx_requests_give_up(session, now);
         if (session->state == RDX_LIVE && session->posted != session->over && now - session->progress >= stall)
                 rdx_session_fail(session, RDX_END_STALLED);
+        else if (session->state == RDX_LIVE && !session->established && now >= session->record->connect_by)
+                rdx_session_fail(session, RDX_END_UNCONNECTED);
         else if (session->state == RDX_DRAINING && now >= session->drain_by)
                 rdx_session_check(session, true);
 }

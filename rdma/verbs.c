@@ -78,6 +78,7 @@ const struct rdx_transport *rdx_verbs(void)
                 .reject = rdx_verbs_reject,
                 .pair_open = rdx_verbs_pair_open,
                 .pair_parties = rdx_verbs_pair_parties,
+                .pair_read_depth = rdx_verbs_pair_read_depth,
                 .pair_connect = rdx_verbs_pair_connect,
                 .pair_accept = rdx_verbs_pair_accept,
                 .pair_fail = rdx_verbs_pair_fail,

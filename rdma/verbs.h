@@ -102,6 +102,7 @@ struct rdx_listener {
 struct rdx_arrival {
         struct rdma_cm_id *id;
         struct rdx_party peer;
+        unsigned responder, initiator; /* READs that the peer will have outstanding here, and takes itself */
 };
 
 /* What an id's context points to. */
@@ -110,6 +111,7 @@ struct rdx_pair {
         struct rdx_device *device;
         void *owner;
         struct rdx_party peer;
+        unsigned responder, initiator; /* READs outstanding here, and at the peer */
         bool failed;
 };
 
@@ -152,6 +154,9 @@ uint16_t rdx_verbs_listener_port(const struct rdx_listener *listener);
 void rdx_verbs_unlisten(struct rdx_listener *listener);
 void rdx_verbs_reject(struct rdx_arrival *arrival, const void *data, size_t len);
 int rdx_verbs_pair_open(const struct rdx_pair_options *options, struct rdx_pair **out);
+unsigned rdx_verbs_pair_read_depth(const struct rdx_pair *pair);
+/* As many as this device has, the protocol allows, and the peer offers. */
+unsigned rdx_verbs_depth(int device, unsigned offered);
 void rdx_verbs_pair_parties(const struct rdx_pair *pair, struct rdx_party *own, struct rdx_party *peer);
 int rdx_verbs_pair_connect(struct rdx_pair *pair, const void *data, size_t len);
 int rdx_verbs_pair_accept(struct rdx_pair *pair, const void *data, size_t len);

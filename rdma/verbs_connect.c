@@ -115,6 +115,9 @@ static bool take_arrival(const struct rdma_cm_event *event, struct rdx_event *ou
         arrival->id->context = NULL;
         copy_gid(arrival->peer.gid, &event->id->route.addr.addr.ibaddr.dgid);
         arrival->peer.pair = event->param.conn.qp_num;
+        /* As seen from here: rdma_cm has turned them round. */
+        arrival->responder = event->param.conn.responder_resources;
+        arrival->initiator = event->param.conn.initiator_depth;
         out->kind = RDX_EVENT_ARRIVAL;
         out->arrival = arrival;
         out->listener = event->listen_id->context;
@@ -236,6 +239,15 @@ void rdx_verbs_reject(struct rdx_arrival *arrival, const void *data, size_t len)
 
 /* ---- pairs ---------------------------------------------------------------------------------------- */
 
+unsigned rdx_verbs_depth(int device, unsigned offered)
+{
+        unsigned depth = device > 0 ? (unsigned)device : 0;
+
+        if (depth > RDX_READ_DEPTH)
+                depth = RDX_READ_DEPTH;
+        return depth < offered ? depth : offered;
+}
+
 static int make_queue_pair(struct rdx_pair *pair, const struct rdx_pair_options *options)
 {
         struct ibv_qp_init_attr attr = {.send_cq = options->queue->cq,
@@ -283,7 +295,10 @@ int rdx_verbs_pair_open(const struct rdx_pair_options *options, struct rdx_pair 
         }
         pair->owner = options->owner;
         pair->device = options->domain->device;
+        pair->responder = pair->initiator = RDX_READ_DEPTH;
         if (options->arrival != NULL) {
+                pair->responder = options->arrival->responder;
+                pair->initiator = options->arrival->initiator;
                 pair->id = options->arrival->id;
                 pair->peer = options->arrival->peer;
                 free(options->arrival);
@@ -295,6 +310,8 @@ int rdx_verbs_pair_open(const struct rdx_pair_options *options, struct rdx_pair 
         if (rv == 0)
                 rv = make_queue_pair(pair, options);
         if (rv == 0) {
+                pair->responder = rdx_verbs_depth(pair->device->attr.max_qp_rd_atom, pair->responder);
+                pair->initiator = rdx_verbs_depth(pair->device->attr.max_qp_init_rd_atom, pair->initiator);
                 pair->id->context = pair;
                 *out = pair;
                 return 0;
@@ -314,16 +331,18 @@ void rdx_verbs_pair_parties(const struct rdx_pair *pair, struct rdx_party *own, 
         *peer = pair->peer;
 }
 
+unsigned rdx_verbs_pair_read_depth(const struct rdx_pair *pair)
+{
+        return pair->initiator;
+}
+
 static void fill_param(const struct rdx_pair *pair, struct rdma_conn_param *param, const void *data, size_t len)
 {
-        const struct ibv_device_attr *attr = &pair->device->attr;
-        unsigned responder = (unsigned)attr->max_qp_rd_atom, initiator = (unsigned)attr->max_qp_init_rd_atom;
-
         memset(param, 0, sizeof(*param));
         param->private_data = data;
         param->private_data_len = (uint8_t)len;
-        param->responder_resources = (uint8_t)(responder < RDX_READ_DEPTH ? responder : RDX_READ_DEPTH);
-        param->initiator_depth = (uint8_t)(initiator < RDX_READ_DEPTH ? initiator : RDX_READ_DEPTH);
+        param->responder_resources = (uint8_t)pair->responder;
+        param->initiator_depth = (uint8_t)pair->initiator;
         param->retry_count = RETRIES;
         param->rnr_retry_count = 0; /* there is always a receive, see the protocol's flow control */
 }

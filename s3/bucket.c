@@ -56,3 +56,23 @@ bool s3_bucket_name_valid(struct s3_str name)
         }
         return !looks_like_ipv4(name) && !reserved(name);
 }
+
+bool s3_bucket_name_creatable(struct s3_str name)
+{
+        if (!s3_bucket_name_valid(name))
+                return false;
+        for (size_t i = 1; i < name.len; i++)
+                if ((name.data[i - 1] == '.' && name.data[i] == '-') || (name.data[i - 1] == '-' && name.data[i] == '.'))
+                        return false;
+        return true;
+}
+
+bool s3_bucket_name_once_valid(struct s3_str name)
+{
+        if (name.len < 3 || name.len > S3_BUCKET_ONCE_MAX)
+                return false;
+        for (size_t i = 0; i < name.len; i++)
+                if (!is_letter_or_digit(s3_lower(name.data[i])) && strchr("._-", name.data[i]) == NULL)
+                        return false;
+        return memchr(name.data, '\0', name.len) == NULL;
+}

@@ -39,6 +39,7 @@ struct s3_chunked {
         bool had_short_chunk; /* one below S3_CHUNK_MIN: it must have been the last */
         bool skipped_blank;   /* the empty line some clients put before the trailer's signature */
         bool trailer_signed;  /* its signature came and was right */
+        bool bare_lf;         /* the trailer line before ended in LF alone */
         uint64_t expected;    /* x-amz-decoded-content-length or S3_LENGTH_UNKNOWN */
         uint64_t announced;   /* bytes of all chunks whose header was read */
         uint64_t handed_out;
@@ -298,8 +299,13 @@ static enum s3_error on_trailer_line(struct s3_chunked *dec, struct s3_str line)
         struct s3_str name, value;
         enum s3_checksum kind;
 
-        if (line.len > 0 && line.data[line.len - 1] == '\r')
-                line.len--;
+        bool crlf = line.len > 0 && line.data[line.len - 1] == '\r';
+
+        line.len -= crlf;
+        /* AWS's own description has "name:value LF CR LF": there, before an empty line, and nowhere else, LF ends a line. */
+        if (line.len == 0 ? !crlf : dec->bare_lf)
+                return fail_trailer(dec);
+        dec->bare_lf = !crlf;
         if (line.len == 0)
                 return on_trailers_end(dec);
         dec->trailer_bytes += line.len + 2;
@@ -311,7 +317,7 @@ static enum s3_error on_trailer_line(struct s3_chunked *dec, struct s3_str line)
                 return fail_trailer(dec);
         value = s3_str_trim(value);
         if (s3_str_eq_nocase(name, S3_STR("x-amz-trailer-signature")))
-                return on_trailer_signature(dec, value);
+                return crlf ? on_trailer_signature(dec, value) : fail_trailer(dec);
         if (s3_checksum_by_header(name, &kind) != 0 || (dec->declared & ~dec->seen & S3_CHECKSUM_BIT(kind)) == 0)
                 return fail_trailer(dec);
         dec->seen |= S3_CHECKSUM_BIT(kind);

@@ -38,7 +38,7 @@ static enum s3_error fill_address(struct s3_str decoded, struct s3_address *addr
                 return S3_ERR_INVALID_ARGUMENT;
         if (s3_str_starts(bucket, S3_STR("arn:")))
                 return S3_ERR_INVALID_REQUEST;
-        if (bucket.len > S3_BUCKET_MAX)
+        if (bucket.len > S3_BUCKET_ONCE_MAX)
                 return S3_ERR_INVALID_BUCKET_NAME;
         if (key.len > S3_KEY_MAX)
                 return S3_ERR_KEY_TOO_LONG;
@@ -53,7 +53,7 @@ static enum s3_error fill_address(struct s3_str decoded, struct s3_address *addr
 
 enum s3_error s3_copy_source_parse(struct s3_str value, struct s3_copy_source *out)
 {
-        char buf[S3_BUCKET_MAX + S3_KEY_MAX + 512]; /* room for an ARN or a bucket name that is too long, to say so */
+        char buf[S3_BUCKET_ONCE_MAX + S3_KEY_MAX + 512]; /* room for an ARN or a bucket name that is too long, to say so */
         struct s3_str decoded;
         int n;
 

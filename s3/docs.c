@@ -4,6 +4,7 @@
  * be a condition. Called by the gateway for the request that owns the document.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "internal.h"
@@ -102,6 +103,17 @@ static struct s3_str trim_xml(struct s3_str s)
         return s;
 }
 
+/* An element that S3 knows and that means more than is done here. */
+static enum s3_error refuse_element(struct s3_doc *doc, struct s3_str name)
+{
+        char text[160];
+        int n = snprintf(text, sizeof(text), "The element %.*s implies functionality that is not implemented.",
+                         name.len < 64 ? (int)name.len : 64, name.data);
+
+        doc->message = keep(doc, text, (size_t)n);
+        return S3_ERR_NOT_IMPLEMENTED;
+}
+
 static enum s3_error refuse(struct s3_doc *doc, enum s3_error error, const char *message)
 {
         doc->message = message;
@@ -170,7 +182,7 @@ static enum s3_error part_field(struct s3_doc *doc, struct s3_str name, struct s
         if (s3_checksum_by_element(name, &kind) == 0)
                 return part_checksum(doc, kind, text);
         if (s3_str_starts(name, S3_STR("Checksum")))
-                return S3_ERR_NOT_IMPLEMENTED;
+                return refuse_element(doc, name);
         return S3_ERR_MALFORMED_XML;
 }
 
@@ -256,13 +268,13 @@ static enum s3_error delete_quiet(struct s3_doc *doc, struct s3_str text)
 
 /* ---- CreateBucketConfiguration ------------------------------------------------------------------- */
 
-static enum s3_error bucket_open(struct s3_str name)
+static enum s3_error bucket_open(struct s3_doc *doc, struct s3_str name)
 {
         if (s3_str_eq(name, S3_STR("LocationConstraint")))
                 return S3_OK;
         /* Directory buckets and tags: they would change what is made. */
         if (s3_str_eq(name, S3_STR("Location")) || s3_str_eq(name, S3_STR("Bucket")) || s3_str_eq(name, S3_STR("Tags")))
-                return S3_ERR_NOT_IMPLEMENTED;
+                return refuse_element(doc, name);
         return S3_ERR_MALFORMED_XML;
 }
 
@@ -271,6 +283,24 @@ static enum s3_error bucket_location(struct s3_doc *doc, struct s3_str text)
         if (!first_of(doc, FIELD_LOCATION))
                 return S3_ERR_MALFORMED_XML;
         return keep_str(doc, trim_xml(text), &doc->location);
+}
+
+/* ---- configurations ------------------------------------------------------------------------------ */
+
+static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, struct s3_str text)
+{
+        struct s3_header *leaf = &doc->leaf[doc->leaf_count];
+        enum s3_error error;
+
+        doc->elements++;
+        text = trim_xml(text);
+        if (text.len == 0 || doc->leaf_count == S3_DOC_LEAVES_MAX)
+                return S3_OK;
+        error = keep_str(doc, name, &leaf->name);
+        if (error == S3_OK)
+                error = keep_str(doc, text, &leaf->value);
+        doc->leaf_count += error == S3_OK;
+        return error;
 }
 
 /* ---- events -------------------------------------------------------------------------------------- */
@@ -295,6 +325,8 @@ static enum s3_error on_open(void *arg, unsigned depth, struct s3_str name)
         struct s3_doc *doc = arg;
         struct s3_doc_private *priv = doc->priv;
 
+        if (doc->kind == S3_DOC_CONFIG)
+                return S3_OK;
         if (depth == 0)
                 return s3_str_eq(name, s3_str_of(shapes[doc->kind].root)) ? S3_OK : S3_ERR_MALFORMED_XML;
         if (depth == 1 && is_item(doc, name)) {
@@ -306,7 +338,7 @@ static enum s3_error on_open(void *arg, unsigned depth, struct s3_str name)
         if (depth == 1 && doc->kind == S3_DOC_DELETE && s3_str_eq(name, S3_STR("Quiet")))
                 return first_of(doc, FIELD_QUIET) ? S3_OK : S3_ERR_MALFORMED_XML;
         if (depth == 1 && doc->kind == S3_DOC_CREATE_BUCKET)
-                return bucket_open(name);
+                return bucket_open(doc, name);
         /* Fields of items are checked when they end; nothing goes deeper. */
         return depth == 2 && doc->kind != S3_DOC_CREATE_BUCKET ? S3_OK : S3_ERR_MALFORMED_XML;
 }
@@ -326,6 +358,10 @@ static enum s3_error on_close(void *arg, unsigned depth, struct s3_str name, str
                 return S3_OK;
         case S3_DOC_CREATE_BUCKET:
                 return depth == 1 ? bucket_location(doc, text) : S3_OK;
+        case S3_DOC_CONFIG:
+                return depth > 0 ? config_element(doc, name, text) : S3_OK;
+        case S3_DOC_KINDS:
+                break;
         }
         return S3_ERR_INTERNAL_ERROR;
 }
@@ -379,10 +415,9 @@ enum s3_error s3_doc_finish(struct s3_doc *doc)
 {
         enum s3_error error;
 
-        if (!doc->priv->any_input && doc->kind == S3_DOC_CREATE_BUCKET)
+        doc->empty = !doc->priv->any_input;
+        if (doc->empty && (doc->kind == S3_DOC_CREATE_BUCKET || doc->kind == S3_DOC_CONFIG))
                 return S3_OK;
-        if (!doc->priv->any_input && doc->kind == S3_DOC_COMPLETE_UPLOAD)
-                return refuse(doc, S3_ERR_INVALID_REQUEST, "You must specify at least one part");
         error = s3_xml_reader_finish(doc->priv->reader);
         if (error != S3_OK)
                 return error;

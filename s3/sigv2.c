@@ -1,7 +1,7 @@
 /*
  * URLs presigned with signature version 2 (HMAC-SHA1 over method, a few headers, the path and the sub-resources). boto3 and
- * aws cli 1 make them by default for endpoints that are not AWS's, so a server that wants `aws s3 presign` to work
- * takes them; the gateway decides. The signature covers only the parameters in the table below: every other one is refused,
+ * aws cli 1 make them by default for endpoints that are not AWS's; the gateway takes them where a setting says so. They may
+ * live as long as those of version 4. The signature covers only the parameters in the table below: every other one is refused,
  * so that nothing can be added to a URL that was handed out.
  */
 #include "sigv4_internal.h" /* first: it includes OpenSSL its own way */
@@ -371,6 +371,8 @@ enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const st
         reason = auth->kind == S3_AUTH_QUERY_V2 ? write_text(&text, request, bucket) : S3_AUTH_UNSUPPORTED_VERSION;
         if (reason == S3_AUTH_OK && now_ms >= auth->time_ms)
                 reason = S3_AUTH_Q_EXPIRED;
+        if (reason == S3_AUTH_OK && auth->time_ms - now_ms > S3_EXPIRES_MAX * 1000ll)
+                reason = S3_AUTH_V2_EXPIRES_MAX;
         if (reason == S3_AUTH_OK && HMAC(EVP_sha1(), secret.data, (int)secret.len, (const unsigned char *)text.out,
                                          text.len, mac, &mac_len) != NULL)
                 s3_base64_encode(mac, mac_len, expected);

@@ -63,6 +63,14 @@ struct s3_str s3_str_trim(struct s3_str s)
         return s;
 }
 
+bool s3_list_has(struct s3_str list, struct s3_str token)
+{
+        while (list.len > 0)
+                if (s3_str_eq_nocase(s3_str_trim(s3_str_cut(list, ',', &list)), token))
+                        return true;
+        return false;
+}
+
 struct s3_str s3_str_cut(struct s3_str s, char c, struct s3_str *rest)
 {
         const char *at = s.len > 0 ? memchr(s.data, c, s.len) : NULL;

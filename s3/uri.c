@@ -64,23 +64,6 @@ enum s3_error s3_target_split(struct s3_str raw, struct s3_target *out)
 
 /* ---- addresses ----------------------------------------------------------------------------------- */
 
-/* Host without its port: "h:80" and "[::1]:80" lose it; a final dot of a full domain name goes too. */
-static struct s3_str host_name(struct s3_str host)
-{
-        host = s3_str_trim(host);
-        if (host.len > 0 && host.data[0] == '[')
-                return host;
-        for (size_t i = host.len; i > 0; i--) {
-                if (host.data[i - 1] == ':') {
-                        host.len = i - 1;
-                        break;
-                }
-        }
-        if (host.len > 0 && host.data[host.len - 1] == '.')
-                host.len--;
-        return host;
-}
-
 /* Length of the bucket's part of "bucket.domain" for the longest domain that fits, or 0: path-style. */
 static size_t virtual_bucket_len(struct s3_str name, const struct s3_str *domains, size_t domain_count)
 {
@@ -106,7 +89,7 @@ static size_t virtual_bucket_len(struct s3_str name, const struct s3_str *domain
 
 static enum s3_error decode_bucket(struct s3_str raw, struct s3_address *out)
 {
-        int n = s3_percent_decode(raw, false, out->bucket, S3_BUCKET_MAX);
+        int n = s3_percent_decode(raw, false, out->bucket, S3_BUCKET_ONCE_MAX);
 
         if (n == -ENOBUFS)
                 return S3_ERR_INVALID_BUCKET_NAME;
@@ -132,7 +115,7 @@ static enum s3_error decode_key(struct s3_str raw, struct s3_address *out)
 
 static enum s3_error address_virtual(struct s3_str bucket, struct s3_str key, struct s3_address *out)
 {
-        if (bucket.len > S3_BUCKET_MAX)
+        if (bucket.len > S3_BUCKET_ONCE_MAX)
                 return S3_ERR_INVALID_BUCKET_NAME;
         for (size_t i = 0; i < bucket.len; i++)
                 out->bucket[i] = s3_lower(bucket.data[i]);
@@ -145,7 +128,7 @@ static enum s3_error address_virtual(struct s3_str bucket, struct s3_str key, st
 enum s3_error s3_address_parse(struct s3_str path, struct s3_str host, const struct s3_str *domains,
                                size_t domain_count, struct s3_address *out)
 {
-        struct s3_str name = host_name(host), rest, bucket, key;
+        struct s3_str rest, bucket, key;
         size_t bucket_len;
         enum s3_error error;
 
@@ -155,9 +138,9 @@ enum s3_error s3_address_parse(struct s3_str path, struct s3_str host, const str
         if (path.len == 0 || path.data[0] != '/')
                 return S3_ERR_INVALID_URI;
         rest = (struct s3_str){path.data + 1, path.len - 1};
-        bucket_len = virtual_bucket_len(name, domains, domain_count);
+        bucket_len = virtual_bucket_len(host, domains, domain_count);
         if (bucket_len > 0)
-                return address_virtual((struct s3_str){name.data, bucket_len}, rest, out);
+                return address_virtual((struct s3_str){host.data, bucket_len}, rest, out);
         bucket = s3_str_cut(rest, '/', &key);
         if (bucket.len == 0)
                 return key.data == NULL ? S3_OK : S3_ERR_INVALID_BUCKET_NAME;

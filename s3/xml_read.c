@@ -13,10 +13,11 @@
 
 /*
  * The parser looks again at all of an unfinished token whenever more of it comes. So that a client who sends one in drops
- * cannot make that cost a square, input is gathered to pieces of this size and a token is bounded.
+ * cannot make that cost a square, input is gathered to pieces of this size and a token is bounded. A start tag with its attributes is
+ * one token; their number is bounded as well, since each is compared with the others.
  */
 #define GATHER    4096u
-#define TOKEN_MAX (64u << 10)
+#define TOKEN_MAX (16u << 10)
 
 /* owner: the request; one thread at a time. */
 struct s3_xml_reader {
@@ -51,7 +52,7 @@ static void on_open(void *ctx, const xmlChar *name, const xmlChar *prefix, const
 
         if (reader->error != S3_OK)
                 return;
-        if (reader->depth == S3_XML_DEPTH_MAX) {
+        if (reader->depth == S3_XML_DEPTH_MAX || attributes > (int)S3_XML_ATTRIBUTES_MAX - namespaces) {
                 stop(reader, S3_ERR_MALFORMED_XML);
                 return;
         }

@@ -10,6 +10,7 @@
 
 #include "server/json.h"
 #include "server/log.h"
+#include "server/redact.h"
 
 #include "s3.h"
 
@@ -35,7 +36,7 @@
 struct ring {
         /* owner: the loop */
         char line[LINE_MAX_BYTES];
-        char target[TARGET_MAX_BYTES];
+        char text[TARGET_MAX_BYTES]; /* one of its fields, redacted */
         _Alignas(64) _Atomic uint64_t head; /* bytes ever put in; written by the loop */
         _Atomic uint64_t lines, dropped;
         /* owner: the writer */
@@ -59,30 +60,12 @@ struct srv_access_log {
 
 /* ---- on the loops --------------------------------------------------------------------------------- */
 
-/* What follows these names in a query lets whoever reads it repeat the request: it is not written down. */
-static const char *const secrets[] = {"X-Amz-Signature=", "X-Amz-Security-Token="};
-
-static const char *hide_secrets(const char *target, char *out, size_t size)
+/* A text that the client has written: what would let its reader repeat the request is taken out. */
+static void add_text(struct srv_json *json, struct ring *ring, const char *name, const char *value, size_t most)
 {
-        size_t len = 0, i, n;
-
-        while (*target != '\0' && len + 1 < size) {
-                out[len++] = *target++;
-                if (out[len - 1] != '?' && out[len - 1] != '&')
-                        continue;
-                for (i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
-                        n = strlen(secrets[i]);
-                        if (strncasecmp(target, secrets[i], n) != 0 || len + n + 2 > size)
-                                continue;
-                        memcpy(out + len, secrets[i], n);
-                        len += n;
-                        out[len++] = '*';
-                        target += n + strcspn(target + n, "&");
-                        break;
-                }
-        }
-        out[len] = '\0';
-        return out;
+        if (value != NULL)
+                value = srv_redact(value, ring->text, sizeof(ring->text));
+        srv_json_string(json, name, value, most);
 }
 
 static size_t format_line(struct ring *ring, const struct gw_access *line)
@@ -99,17 +82,17 @@ static size_t format_line(struct ring *ring, const struct gw_access *line)
         srv_json_string(&json, "operation", line->operation, FIELD_MAX_BYTES);
         srv_json_uint(&json, "status", line->status);
         srv_json_string(&json, "error", line->error_code, FIELD_MAX_BYTES);
-        srv_json_string(&json, "bucket", line->bucket, FIELD_MAX_BYTES);
-        srv_json_string(&json, "key", line->key, KEY_MAX_BYTES);
+        add_text(&json, ring, "bucket", line->bucket, FIELD_MAX_BYTES);
+        add_text(&json, ring, "key", line->key, KEY_MAX_BYTES);
         srv_json_uint(&json, "bytes_in", line->bytes_in);
         srv_json_uint(&json, "bytes_out", line->bytes_out);
         srv_json_uint(&json, "total_us", line->total_us);
         srv_json_uint(&json, "first_byte_us", line->first_byte_us);
         srv_json_string(&json, "access_key", line->access_key, FIELD_MAX_BYTES);
-        srv_json_string(&json, "user_agent", line->user_agent, AGENT_MAX_BYTES);
-        if (line->target != NULL)
-                srv_json_string(&json, "target", hide_secrets(line->target, ring->target, sizeof(ring->target)),
-                                TARGET_MAX_BYTES);
+        srv_json_string(&json, "trace_id", line->trace_id, FIELD_MAX_BYTES);
+        srv_json_string(&json, "parent_id", line->parent_id, FIELD_MAX_BYTES);
+        add_text(&json, ring, "user_agent", line->user_agent, AGENT_MAX_BYTES);
+        add_text(&json, ring, "target", line->target, TARGET_MAX_BYTES);
         return srv_json_end(&json);
 }
 

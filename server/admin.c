@@ -2,17 +2,23 @@
  * admin.c - the admin listener's HTTP: from libmicrohttpd to srv_admin_answer() and back.
  *
  * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while
- * loops are busy, and a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9).
+ * loops are busy, and a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9). Strangers that trickle bytes into many
+ * connections keep nobody out: a call is answered as soon as it is there, so the oldest connection makes room for the next.
  * Uses poll, not epoll: the library's internal epoll loop stalls at some numbers of ready connections.
  */
 #include "server/admin_private.h"
+
+#include "gateway.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define CONNECTIONS_MAX 128u
+#define CONNECTIONS_KEPT       64u /* beyond these the oldest goes; at the bounds newer ones would be turned away */
+#define CONNECTIONS_OF_ONE_MAX 96u /* from one address: leaves room for the others */
 #define TIMEOUT_S       15u
 #define POOL_BYTES      (32u << 10)
 #define DISCARD_MAX     (1u << 20) /* of a body that is too large, before the connection is closed */
@@ -124,8 +130,54 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
         if (request->discarded > 0)
                 return send_answer(connection, too_large());
         request->method = method;
+        request->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         MHD_get_connection_values(connection, MHD_HEADER_KIND, take_header, request);
         return send_answer(connection, srv_admin_answer(request));
+}
+
+/* The library sees its end, and closes it. */
+static void cut_oldest(struct srv_admin *admin)
+{
+        struct admin_conn *oldest = TAILQ_FIRST(&admin->conns);
+
+        TAILQ_REMOVE(&admin->conns, oldest, entry);
+        admin->conn_count--;
+        oldest->cut = true;
+        shutdown(oldest->fd, SHUT_RDWR);
+}
+
+static struct admin_conn *add_connection(struct srv_admin *admin, struct MHD_Connection *connection)
+{
+        struct admin_conn *conn = calloc(1, sizeof(*conn));
+
+        if (conn == NULL) /* it is served, and left to its time limit */
+                return NULL;
+        if (admin->conn_count >= CONNECTIONS_KEPT)
+                cut_oldest(admin);
+        conn->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        TAILQ_INSERT_TAIL(&admin->conns, conn, entry);
+        admin->conn_count++;
+        return conn;
+}
+
+/* Opened, before its handshake and on the thread that will make it, or closed. */
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+        struct srv_admin *admin = arg;
+        struct admin_conn *conn = *context;
+
+        if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+                gw_tls_serve(admin->tls);
+                *context = add_connection(admin, connection);
+                return;
+        }
+        if (conn != NULL && !conn->cut) {
+                TAILQ_REMOVE(&admin->conns, conn, entry);
+                admin->conn_count--;
+        }
+        free(conn);
+        *context = NULL;
 }
 
 /* ---- life ----------------------------------------------------------------------------------------- */
@@ -137,7 +189,28 @@ static void free_admin(struct srv_admin *admin)
         pthread_mutex_destroy(&admin->verify.lock);
         pthread_cond_destroy(&admin->verify.answered);
         free(admin->pings);
+        free(admin->seen);
         free(admin);
+}
+
+static struct MHD_Daemon *start_daemon(struct srv_admin *admin, const struct srv_admin_options *options)
+{
+        bool tls = options->tls != NULL;
+        unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC | (tls ? MHD_USE_TLS : 0);
+        struct MHD_OptionItem with_tls[] = {
+                {MHD_OPTION_HTTPS_PRIORITIES, (intptr_t)0, (void *)(uintptr_t)options->tls_priorities},
+                {MHD_OPTION_HTTPS_CERT_CALLBACK, (intptr_t)0, gw_tls_callback()},
+                {MHD_OPTION_END, 0, NULL},
+        };
+        struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+
+        return MHD_start_daemon(flags, 0, NULL, NULL, handle, admin, MHD_OPTION_LISTEN_SOCKET, options->fd,
+                                MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                                CONNECTIONS_OF_ONE_MAX, MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S,
+                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
+                                begin_request, admin, MHD_OPTION_NOTIFY_COMPLETED, end_request, admin,
+                                MHD_OPTION_NOTIFY_CONNECTION, on_connection, admin, MHD_OPTION_ARRAY,
+                                tls ? with_tls : none, MHD_OPTION_END);
 }
 
 int srv_admin_start(const struct srv_admin_options *options, const struct srv_credentials *credentials,
@@ -151,18 +224,18 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
         if (admin == NULL)
                 return -ENOMEM;
         admin->source = options->source;
+        admin->tls = options->tls;
+        admin->hosts = options->hosts;
+        admin->settings = options->settings;
         strcpy(admin->region, options->region);
         admin->credentials = *credentials;
+        TAILQ_INIT(&admin->conns);
         pthread_mutex_init(&admin->lock, NULL);
         srv_admin_verify_init(&admin->verify, options->source.store);
         admin->pings = calloc(options->source.loop_count, sizeof(*admin->pings));
-        if (admin->pings != NULL)
-                admin->daemon = MHD_start_daemon(
-                        MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, handle, admin,
-                        MHD_OPTION_LISTEN_SOCKET, options->fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-                        MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                        (size_t)POOL_BYTES, MHD_OPTION_URI_LOG_CALLBACK, begin_request, admin,
-                        MHD_OPTION_NOTIFY_COMPLETED, end_request, admin, MHD_OPTION_END);
+        admin->seen = calloc(ADMIN_SEEN_BUCKETS, sizeof(*admin->seen));
+        if (admin->pings != NULL && admin->seen != NULL)
+                admin->daemon = start_daemon(admin, options);
         if (admin->daemon == NULL) {
                 free_admin(admin);
                 return -ENOMEM;

@@ -13,6 +13,10 @@ struct srv_admin_options {
         struct srv_figures_source source;
         const char *region; /* that requests are signed for */
         int fd;             /* bound, listening; taken over when starting succeeds */
+        const struct srv_list *hosts; /* that calls may name beside the listener's addresses; stays */
+        struct gw_gateway *tls; /* TLS with this one's pair; NULL: plain HTTP */
+        const char *tls_priorities;
+        const struct srv_settings *settings; /* for support bundles; stays */
 };
 
 /* Starts a thread that serves. 0 or a negative errno. */

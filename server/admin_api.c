@@ -117,9 +117,10 @@ static json_t *health_drives(const struct eng_health *health)
         unsigned i;
 
         for (i = 0; i < health->drive_count; i++)
-                json_array_append_new(drives, json_pack("{s:o, s:s, s:s, s:o}", "path", srv_admin_text(health->drives[i].path),
+                json_array_append_new(drives, json_pack("{s:o, s:s, s:s, s:b, s:o}", "path", srv_admin_text(health->drives[i].path),
                                                         "id", health->drives[i].id, "state",
-                                                        srv_drive_state_name(health->drives[i].state), "reason",
+                                                        srv_drive_state_name(health->drives[i].state), "unreliable",
+                                                        health->drives[i].unreliable, "reason",
                                                         srv_admin_text(health->drives[i].reason)));
         return drives;
 }
@@ -248,11 +249,12 @@ static int ask_verify(struct srv_admin *admin)
 
 static json_t *report_json(const struct eng_verify_report *report)
 {
-        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report->running, "objects",
+        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report->running, "objects",
                          srv_admin_number(report->objects), "bytes", srv_admin_number(report->bytes), "shards", srv_admin_number(report->shards),
                          "damaged_shards", srv_admin_number(report->damaged_shards), "repaired_shards",
                          srv_admin_number(report->repaired_shards), "missing_shards", srv_admin_number(report->missing_shards),
-                         "unreadable_objects", srv_admin_number(report->unreadable_objects), "started_ms",
+                         "unreadable_objects", srv_admin_number(report->unreadable_objects), "differing_names",
+                         srv_admin_number(report->differing_names), "repaired_names", srv_admin_number(report->repaired_names), "started_ms",
                          json_integer(report->started_ms), "ended_ms", json_integer(report->ended_ms), "drives",
                          srv_admin_digests(report->digest));
 }
@@ -285,17 +287,47 @@ static struct admin_answer post_verify(struct admin_request *request)
 
 /* ---- scrub ---------------------------------------------------------------------------------------- */
 
+static json_t *drive_scrub_json(const struct eng_drive_info *drive)
+{
+        const struct eng_scrub_progress *p = &drive->scrub;
+
+        return json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "id", drive->id, "path", drive->path, "running",
+                         p->running, "late", p->late, "bytes", srv_admin_number(p->bytes), "total_bytes",
+                         srv_admin_number(p->total), "started_ms", (json_int_t)p->started_ms, "last_ended_ms",
+                         (json_int_t)p->last_ended_ms, "last_bytes", srv_admin_number(p->last_bytes), "last_damaged_shards",
+                         srv_admin_number(p->last_damaged), "damaged_shards", srv_admin_number(p->damaged),
+                         "unrepaired_shards", srv_admin_number(p->unrepaired));
+}
+
+/* Of drives that are in use: the others are not read. */
+static json_t *drive_scrubs_json(const struct eng_health *health)
+{
+        json_t *list = json_array();
+        unsigned i;
+
+        for (i = 0; i < health->drive_count; i++)
+                if (health->drives[i].state == ENG_DRIVE_IN)
+                        json_array_append_new(list, drive_scrub_json(&health->drives[i]));
+        return list;
+}
+
 static struct admin_answer get_scrub(struct admin_request *request)
 {
         struct eng_verify_report *reports = malloc(2 * sizeof(*reports));
+        struct eng_health *health = malloc(sizeof(*health));
         struct admin_answer answer;
 
-        if (reports == NULL)
+        if (reports == NULL || health == NULL) {
+                free(reports);
+                free(health);
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
+        }
         eng_scrub_read(request->admin->source.store, &reports[0], &reports[1]);
-        answer = srv_admin_json(
-                200, json_pack("{s:o, s:o}", "now", report_json(&reports[0]), "last", report_json(&reports[1])));
+        eng_health_read(request->admin->source.store, health);
+        answer = srv_admin_json(200, json_pack("{s:o, s:o, s:o}", "now", report_json(&reports[0]), "last", report_json(&reports[1]),
+                                               "data", drive_scrubs_json(health)));
         free(reports);
+        free(health);
         return answer;
 }
 
@@ -327,6 +359,7 @@ static const struct route {
         {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives},
         {"/admin/v1/heal", srv_admin_get_heal, NULL},
         {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start},
+        {"/admin/v1/support", srv_admin_get_support, NULL},
 };
 
 static const struct route *find_route(struct s3_str path)

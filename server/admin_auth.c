@@ -4,11 +4,22 @@
  * Called on the admin thread when the whole request is there. The signature is AWS Signature Version 4 in headers,
  * service "s3", the same that the S3 side takes, so that every client library can make it. Presigned URLs are
  * refused: nothing here should be handed around. The body must hash to what was signed.
+ *
+ * A call that somebody overheard must be of no use to him. It names the listener it is meant for (Host), so it does nothing at another one. It carries a random
+ * x-millrace-nonce that is signed, so no two calls have one signature, and a signature is taken once: those answered are remembered for as long as their date is
+ * taken, and a call dated before this process began, which another one may have answered, is refused. So is one dated further ahead than clocks differ: until the
+ * date has come, a restart would let it in once more.
  */
 #include "server/admin_private.h"
 
+#include <netdb.h>
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#define NONCE_LEAST 16u
+#define AHEAD_MS    10000 /* clocks of clients may be ahead by so much */
 
 static bool refuse(enum s3_auth_reason reason, const char **code, const char **message)
 {
@@ -30,8 +41,6 @@ static bool body_matches(const struct admin_request *request, const struct s3_au
 {
         uint8_t hash[S3_SHA256_LEN];
 
-        if (auth->payload == S3_PAYLOAD_UNSIGNED)
-                return true;
         if (auth->payload != S3_PAYLOAD_SHA256)
                 return false;
         if (EVP_Digest(request->body != NULL ? request->body : "", request->body_len, hash, NULL, EVP_sha256(), NULL) !=
@@ -39,6 +48,124 @@ static bool body_matches(const struct admin_request *request, const struct s3_au
                 return false;
         return s3_equal_secret(hash, auth->payload_sha256, sizeof(hash));
 }
+
+/* ---- the host ------------------------------------------------------------------------------------- */
+
+static bool is_host(struct s3_str host, const char *name, bool v6, const char *port)
+{
+        char text[320];
+
+        snprintf(text, sizeof(text), v6 ? "[%s]:%s" : "%s:%s", name, port);
+        return s3_str_eq_nocase(host, s3_str_of(text));
+}
+
+/* A name that was set stands for every port, unless it has one. */
+static bool is_listed(struct s3_str host, const struct srv_list *hosts)
+{
+        unsigned i;
+
+        for (i = 0; i < hosts->count; i++) {
+                struct s3_str name = s3_str_of(hosts->item[i]);
+
+                if (s3_str_eq_nocase(host, name))
+                        return true;
+                if (host.len > name.len && host.data[name.len] == ':' &&
+                    s3_str_eq_nocase((struct s3_str){host.data, name.len}, name))
+                        return true;
+        }
+        return false;
+}
+
+/* The address that the connection came to, however many the listener has; localhost, which a port mapping may stand behind. */
+static bool names_this_listener(const struct admin_request *request, struct s3_str host)
+{
+        char address[NI_MAXHOST], port[NI_MAXSERV], *plain = address;
+        struct sockaddr_storage local;
+        socklen_t len = sizeof(local);
+
+        if (is_listed(host, request->admin->hosts))
+                return true;
+        if (getsockname(request->fd, (struct sockaddr *)&local, &len) != 0 ||
+            getnameinfo((struct sockaddr *)&local, len, address, sizeof(address), port, sizeof(port),
+                        NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+                return false;
+        if (strncmp(address, "::ffff:", 7) == 0)
+                plain += 7;
+        return is_host(host, plain, strchr(plain, ':') != NULL, port) || is_host(host, "localhost", false, port) ||
+               is_host(host, "127.0.0.1", false, port) || is_host(host, "::1", true, port);
+}
+
+/* ---- once ------------------------------------------------------------------------------------------- */
+
+static bool is_signed(const struct s3_auth *auth, const char *name)
+{
+        const char *at = auth->signed_headers;
+        size_t len;
+
+        for (; *at != '\0'; at += len + (at[len] == ';')) {
+                len = strcspn(at, ";");
+                if (len == strlen(name) && memcmp(at, name, len) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static bool has_nonce(const struct s3_request *request, const struct s3_auth *auth)
+{
+        struct s3_str nonce = s3_str_trim(s3_request_header(request, ADMIN_NONCE));
+
+        return nonce.data != NULL && nonce.len >= NONCE_LEAST && is_signed(auth, ADMIN_NONCE);
+}
+
+/* Remembers it; false: it was there, or there is no room (*full). */
+static bool is_first(struct srv_admin *admin, const struct s3_auth *auth, int64_t now_ms, bool *full)
+{
+        struct admin_seen *bucket, *room = NULL;
+        char signature[S3_SIGNATURE_LEN];
+        unsigned i, at = 0;
+
+        for (i = 0; i < S3_SIGNATURE_LEN; i++) /* hex digits, of either case */
+                signature[i] = (char)(auth->signature[i] | 0x20);
+        for (i = 0; i < 6; i++)
+                at = at * 16 + (unsigned)(signature[i] <= '9' ? signature[i] - '0' : signature[i] - 'a' + 10);
+        bucket = admin->seen[at % ADMIN_SEEN_BUCKETS];
+        *full = false;
+        for (i = 0; i < ADMIN_SEEN_DEPTH; i++) {
+                if (bucket[i].until_ms < now_ms)
+                        room = &bucket[i];
+                else if (memcmp(bucket[i].signature, signature, S3_SIGNATURE_LEN) == 0)
+                        return false;
+        }
+        *full = room == NULL;
+        if (room == NULL)
+                return false;
+        room->until_ms = auth->time_ms + S3_SKEW_MS + 1000;
+        memcpy(room->signature, signature, S3_SIGNATURE_LEN);
+        return true;
+}
+
+/* The signature is good: is the call meant for us, and now? */
+static bool is_meant(struct admin_request *request, const struct s3_request *parts, const struct s3_auth *auth,
+                     const char **code, const char **message)
+{
+        int64_t started_ms = request->admin->source.started_ms;
+        bool full;
+
+        if (!names_this_listener(request, s3_str_trim(s3_request_header(parts, "host"))))
+                return deny("The Host of this call is not this listener: see the setting admin_host.", code, message);
+        if (!has_nonce(parts, auth))
+                return deny("This call needs the header x-millrace-nonce, of 16 random characters or more, signed.", code,
+                            message);
+        if (auth->time_ms < started_ms - started_ms % 1000)
+                return deny("This call is dated before the daemon started: send it again, or set the clock.", code, message);
+        if (auth->time_ms > lp_wall_ms() + AHEAD_MS)
+                return deny("This call is dated more than ten seconds ahead of the daemon: set the clock.", code, message);
+        if (is_first(request->admin, auth, lp_wall_ms(), &full))
+                return true;
+        return deny(full ? "Too many admin calls." : "This call was answered before: it is taken once.", code, message);
+}
+
+/* ---- who -------------------------------------------------------------------------------------------- */
 
 static void signing_key(struct srv_admin *admin, const struct s3_auth *auth, bool *known, struct s3_signing_key *key)
 {
@@ -49,7 +176,7 @@ static void signing_key(struct srv_admin *admin, const struct s3_auth *auth, boo
         pthread_mutex_unlock(&admin->lock);
 }
 
-bool srv_admin_authorised(const struct admin_request *request, const char **code, const char **message)
+bool srv_admin_authorised(struct admin_request *request, const char **code, const char **message)
 {
         struct s3_request signed_parts = {
                 .method = s3_str_of(request->method),
@@ -82,5 +209,5 @@ bool srv_admin_authorised(const struct admin_request *request, const char **code
                 return refuse(reason, code, message);
         if (!body_matches(request, &auth))
                 return deny("The body is not the one that was signed.", code, message);
-        return true;
+        return is_meant(request, &signed_parts, &auth, code, message);
 }

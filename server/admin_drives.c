@@ -58,9 +58,9 @@ static bool take_number(const struct parameters *p, const char *name, uint64_t *
 
 static json_t *drive_json(const struct eng_drive_info *drive, unsigned slot)
 {
-        return json_pack("{s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:o, s:o, s:o}", "slot", (int)slot, "path", srv_admin_text(drive->path),
+        return json_pack("{s:i, s:o, s:s, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:o}", "slot", (int)slot, "path", srv_admin_text(drive->path),
                          "id", drive->id, "state", srv_drive_state_name(drive->state), "filling", drive->filling, "adding",
-                         drive->adding, "leaving", drive->leaving, "reason",
+                         drive->adding, "leaving", drive->leaving, "unreliable", drive->unreliable, "reason",
                          srv_admin_text(drive->reason), "total_bytes", srv_admin_number(drive->total_bytes), "free_bytes",
                          srv_admin_number(drive->free_bytes));
 }
@@ -341,12 +341,13 @@ json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX])
 
 static json_t *heal_json(const struct eng_heal_report *r)
 {
-        return json_pack("{s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "running", r->running,
+        return json_pack("{s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "running", r->running,
                          "surveyed", r->surveyed, "level", (int)r->level, "looked_at", srv_admin_number(r->looked_at),
                          "below", srv_admin_number(r->below), "todo_objects", srv_admin_number(r->todo_objects),
                          "todo_bytes", srv_admin_number(r->todo_bytes), "done_objects", srv_admin_number(r->done_objects),
                          "done_bytes", srv_admin_number(r->done_bytes), "failed_objects",
                          srv_admin_number(r->failed_objects), "waiting_parts", srv_admin_number(r->waiting_parts),
+                         "differing_names", srv_admin_number(r->differing_names), "repaired_names", srv_admin_number(r->repaired_names),
                          "started_ms", (json_int_t)r->started_ms, "ended_ms", (json_int_t)r->ended_ms, "drives",
                          srv_admin_digests(r->digest));
 }

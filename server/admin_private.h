@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <bsd/sys/queue.h>
 
 #define ADMIN_BODY_MAX    (64u << 10)
 #define ADMIN_HEADERS_MAX 64u
@@ -32,8 +33,32 @@ struct admin_verify_call {
         int rv;
 };
 
+/*
+ * Signatures of calls that were answered, until their date is too old to be taken again: a signature is random, so its first bytes choose the bucket. owner: the admin
+ * thread
+ */
+#define ADMIN_SEEN_BUCKETS 4096u
+#define ADMIN_SEEN_DEPTH   16u
+struct admin_seen {
+        int64_t until_ms; /* free from then on */
+        char signature[S3_SIGNATURE_LEN];
+};
+
+/* One connection. owner: the admin thread */
+struct admin_conn {
+        TAILQ_ENTRY(admin_conn) entry;
+        int fd;
+        bool cut; /* it has left the list */
+};
+
 struct srv_admin {
+        TAILQ_HEAD(, admin_conn) conns; /* the oldest first. owner: the admin thread */
+        unsigned conn_count;
+        const struct srv_list *hosts;                           /* names of this listener, beside its addresses */
+        const struct srv_settings *settings;
+        struct admin_seen (*seen)[ADMIN_SEEN_DEPTH];            /* ADMIN_SEEN_BUCKETS of them */
         struct srv_figures_source source;
+        struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
         struct MHD_Daemon *daemon;
         _Atomic bool draining;
@@ -52,6 +77,7 @@ struct admin_request {
         struct s3_header headers[ADMIN_HEADERS_MAX];
         size_t header_count;
         bool too_many_headers;
+        int fd; /* its connection's, to ask for the address it came to */
         bool started; /* the first call of MHD's handler has been */
         char *body;   /* ADMIN_BODY_MAX bytes once some came */
         size_t body_len, discarded;
@@ -86,9 +112,17 @@ struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 
+/* ---- admin_support.c ---- */
+
+struct admin_answer srv_admin_get_support(struct admin_request *request);
+
 /* ---- admin_auth.c ---- */
 
-/* S3_AUTH_OK and S3_OK: signed with root credentials, in headers, body included. Else why not, *code for the answer. */
-bool srv_admin_authorised(const struct admin_request *request, const char **code, const char **message);
+#define ADMIN_NONCE "x-millrace-nonce"
+
+/*
+ * Signed with root credentials, in headers, for this listener (Host), body and x-millrace-nonce included, and for the first time. Else why not, *code for the answer.
+ */
+bool srv_admin_authorised(struct admin_request *request, const char **code, const char **message);
 
 #endif

@@ -21,7 +21,7 @@ struct srv_credentials {
  * not lose them), and shown on standard error, this once. Main thread; blocking.
  *
  * 0; -ENOENT: there are none; -EINVAL: malformed; -EPERM: a file that others can read; -EEXIST: drives have different
- * ones; others of files. *error has one line that names the file or variable.
+ * ones; -ENOKEY: they are sealed with a key that is not there; others of files. *error has one line that names the file or variable.
  */
 int srv_credentials_load(const struct srv_settings *settings, bool may_generate, struct srv_credentials *out,
                          struct srv_error *error);
@@ -29,7 +29,14 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
 /* The first of these ways alone. 1: they are there; 0: neither of them is; -EINVAL. */
 int srv_credentials_from_environment(struct srv_credentials *out, struct srv_error *error);
 
-/* One file. -ENOENT if it is not there. */
+/* For who administers the machine. Prints the credentials in force as two lines that a shell can take (export NAME='...'). */
+int srv_credentials_show(const struct srv_settings *settings, FILE *out, struct srv_error *error);
+/* New credentials in place of those on the drives, also where these can't be opened. A daemon takes them on SIGHUP. */
+int srv_credentials_rotate(const struct srv_settings *settings, struct srv_error *error);
+/* A new key, and the credentials sealed with it; the former key stays in the file, behind it. */
+int srv_credentials_rotate_key(const struct srv_settings *settings, struct srv_error *error);
+
+/* One file in plain text. -ENOENT if it is not there. */
 int srv_credentials_read(const char *path, struct srv_credentials *out, struct srv_error *error);
 /* Replaces the file in one step, mode 0600, on stable storage when it returns. */
 int srv_credentials_write(const char *path, const struct srv_credentials *credentials, struct srv_error *error);

@@ -7,6 +7,7 @@
  */
 #include "server/daemon.h"
 
+#include "server/descriptors.h"
 #include "server/log.h"
 #include "server/tls.h"
 
@@ -61,6 +62,7 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .drives = (const char *const *)s->drive.item,
                 .drive_count = s->drive.count,
                 .format = s->format,
+                .upgrade = s->upgrade,
                 .ec_k = s->ec.k,
                 .ec_m = s->ec.m,
                 .loops = d->loops.loops,
@@ -70,11 +72,14 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .cache_bytes = s->cache,
                 .log_file_bytes = s->log_file_size & ~4095ull, /* whole blocks */
                 .segment_bytes = s->segment_size & ~4095ull,
+                .open_files = srv_descriptors_files(s, d->loops.count),
                 .tail_bytes = s->tail_size,
                 .full_reserve_bytes = s->full_reserve,
+                .drive_wait_ms = s->drive_wait,
                 .heal_rate = s->heal_rate,
                 .scrub_rate = s->scrub_rate,
                 .scrub_interval_ms = s->scrub_interval,
+                .scrub_period_ms = s->scrub_period,
                 .reclaim_rate = s->reclaim_rate,
                 .faults = *s->test_faults != '\0' ? s->test_faults : NULL,
         };
@@ -82,6 +87,8 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
 
         era_md5_limit((unsigned)s->test_md5_lanes);
         rv = eng_store_open(&options, &d->store, &why);
+        if (rv == 0 && *eng_store_unused(d->store) != '\0')
+                srv_log(SRV_LOG_WARNING, "folders that are not used: %s", eng_store_unused(d->store));
         return rv == 0 ? 0 : srv_fail(error, rv, "%s", *why.text != '\0' ? why.text : strerror(-rv));
 }
 
@@ -131,17 +138,25 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
                 .loop_count = d->loops.count,
                 .region = s->region,
                 .domains = s->domain,
+                .presign_v2 = s->presign_v2,
+                .tls_priorities = s->tls_priorities,
                 .rdma = d->rdma,
-                .limits = {.connections = (unsigned)((s->max_connections + d->loops.count - 1) / d->loops.count),
+                .proxies = &d->proxies,
+                .limits = {.connections = (srv_descriptors_connections(s, d->loops.count, d->few_connections) + d->loops.count - 1) / d->loops.count,
+                           .guests = (unsigned)s->max_unsigned_connections,
                            .idle_ms = s->idle_timeout,
                            .request_ms = s->request_timeout,
                            .min_rate = s->min_rate,
-                           .upload_memory = s->upload_memory},
+                           .upload_memory = s->upload_memory,
+                           .answer_memory = s->answer_memory},
                 .access = d->access_log != NULL ? srv_access_log_callback : NULL,
                 .access_arg = d->access_log,
         };
         int rv;
 
+        rv = srv_networks(&s->proxy, "proxy", &d->proxies, error);
+        if (rv != 0)
+                return rv;
         rv = gw_new(&options, &d->gateway);
         if (rv == 0)
                 rv = srv_gateway_credentials_set(d->gateway, &d->credentials);
@@ -180,6 +195,10 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                            .started_ms = d->started_ms},
                 .region = d->settings->region,
                 .fd = d->admin_listener.fds[0],
+                .hosts = &d->settings->admin_host,
+                .tls = d->settings->admin_tls ? d->gateway : NULL,
+                .tls_priorities = d->settings->tls_priorities,
+                .settings = d->settings,
         };
         int rv;
 
@@ -227,9 +246,10 @@ static int open_all(struct srv_daemon *d, struct srv_error *error)
 
 /*
  * Whatever of it is open. The gateway's requests point into the store, so it goes first, once what the loops were doing for
- * them has ended; what a loop may still hold (messages, operations on buffers) is freed after the loops.
+ * them has ended; what a loop may still hold (messages, operations on buffers) is freed after the loops. False: a thread may still use all
+ * that is left; the process is to end at once.
  */
-static void close_all(struct srv_daemon *d)
+static bool close_all(struct srv_daemon *d)
 {
         if (d->admin != NULL)
                 srv_admin_stop(d->admin);
@@ -240,8 +260,11 @@ static void close_all(struct srv_daemon *d)
         if (d->gateway != NULL)
                 gw_free(d->gateway);
         srv_loops_drain(&d->loops); /* transfers that requests were still in have let go of what they read */
-        if (d->store != NULL)
-                eng_store_close(d->store);
+        if (d->store != NULL && !eng_store_close(d->store)) {
+                srv_log(SRV_LOG_WARNING, "a drive is still being opened: it is not waited for");
+                srv_access_log_close(d->access_log);
+                return false;
+        }
         rdx_server_free(d->rdma);
         srv_loops_free(&d->loops);
         srv_admin_free(d->admin);
@@ -252,6 +275,7 @@ static void close_all(struct srv_daemon *d)
         explicit_bzero(&d->credentials, sizeof(d->credentials));
         if (d->signal_fd >= 0)
                 close(d->signal_fd);
+        return true;
 }
 
 enum srv_exit srv_daemon_run(const struct srv_settings *settings)
@@ -266,6 +290,7 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
         else
                 status = srv_serve(&daemon);
-        close_all(&daemon);
+        if (!close_all(&daemon))
+                _exit((int)status);
         return status;
 }

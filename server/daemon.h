@@ -7,6 +7,7 @@
 #include "server/access_log.h"
 #include "server/admin.h"
 #include "server/credentials.h"
+#include "server/descriptors.h"
 #include "server/listeners.h"
 #include "server/loops.h"
 #include "server/fabric.h"
@@ -21,7 +22,9 @@ struct srv_daemon {
         struct eng_store *store;
         struct srv_credentials credentials;
         struct srv_access_log *access_log; /* NULL: none */
+        char few_connections[SRV_DESCRIPTORS_WARNING]; /* to be told when it serves; or "" */
         struct rdx_server *rdma; /* NULL: none */
+        struct gw_networks proxies;
         struct gw_targets targets, plain_targets; /* that tokens may name on the two listeners */
         struct gw_gateway *gateway;
         struct srv_admin *admin;

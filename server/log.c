@@ -1,45 +1,109 @@
 /*
- * log.c - one line on standard error for each message.
+ * log.c - one line on standard error for each message, and the last of them in memory.
  *
  * Called by the main thread, the admin listener's thread and the writer of the access log, never by loops. One
  * write(2) a line keeps lines of several threads whole. Nothing is buffered, so that the last line before an exit is
- * always there.
+ * always there. What is kept for support bundles is bounded (I9): 256 lines of 1 KiB.
  */
 #include "server/log.h"
 
+#include "loop.h"
+
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#define LINE_MAX_BYTES 1024u
+
 static enum srv_log_level shown = SRV_LOG_INFO; /* set before threads start, read by all */
+
+/* owner: lock */
+static struct {
+        pthread_mutex_t lock;
+        uint64_t count; /* ever kept */
+        struct {
+                int64_t time_ms;
+                char line[LINE_MAX_BYTES];
+        } slot[SRV_LOG_KEPT];
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void srv_log_set_level(enum srv_log_level level)
 {
         shown = level;
 }
 
-void srv_log(enum srv_log_level level, const char *format, ...)
+/* "millraced: TEXT\n"; its length, 0 if there is nothing to say. */
+static size_t format_message(char line[LINE_MAX_BYTES], const char *format, va_list args)
 {
         static const char prefix[] = "millraced: ";
-        char line[1024];
         size_t len = sizeof(prefix) - 1, i;
-        va_list args;
-        int rv;
 
-        if (level > shown)
-                return;
         memcpy(line, prefix, len);
-        va_start(args, format);
-        rv = vsnprintf(line + len, sizeof(line) - len - 1, format, args);
-        va_end(args);
-        if (rv < 0)
-                return;
+        if (vsnprintf(line + len, LINE_MAX_BYTES - len - 1, format, args) < 0)
+                return 0;
         len += strlen(line + len);
         for (i = 0; i < len; i++)
                 if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
                         line[i] = '?';
         line[len++] = '\n';
+        return len;
+}
+
+static void keep(const char *line, size_t len)
+{
+        uint64_t at;
+
+        pthread_mutex_lock(&kept.lock);
+        at = kept.count++ % SRV_LOG_KEPT;
+        kept.slot[at].time_ms = lp_wall_ms();
+        memcpy(kept.slot[at].line, line, len - 1); /* without the newline */
+        kept.slot[at].line[len - 1] = '\0';
+        pthread_mutex_unlock(&kept.lock);
+}
+
+static void show(const char *line, size_t len)
+{
         if (write(STDERR_FILENO, line, len) < 0)
                 return; /* nowhere left to say it */
+}
+
+void srv_log(enum srv_log_level level, const char *format, ...)
+{
+        char line[LINE_MAX_BYTES];
+        va_list args;
+        size_t len;
+
+        va_start(args, format);
+        len = format_message(line, format, args);
+        va_end(args);
+        if (len == 0)
+                return;
+        keep(line, len);
+        if (level <= shown)
+                show(line, len);
+}
+
+void srv_log_secret(const char *format, ...)
+{
+        char line[LINE_MAX_BYTES];
+        va_list args;
+        size_t len;
+
+        va_start(args, format);
+        len = format_message(line, format, args);
+        va_end(args);
+        show(line, len);
+        explicit_bzero(line, sizeof(line));
+}
+
+void srv_log_kept(void (*each)(void *arg, int64_t time_ms, const char *line), void *arg)
+{
+        uint64_t i;
+
+        pthread_mutex_lock(&kept.lock);
+        for (i = kept.count > SRV_LOG_KEPT ? kept.count - SRV_LOG_KEPT : 0; i < kept.count; i++)
+                each(arg, kept.slot[i % SRV_LOG_KEPT].time_ms, kept.slot[i % SRV_LOG_KEPT].line);
+        pthread_mutex_unlock(&kept.lock);
 }

@@ -4,6 +4,8 @@
 #ifndef MILLRACE_SERVER_LOG_H
 #define MILLRACE_SERVER_LOG_H
 
+#include <stdint.h>
+
 enum srv_log_level {
         SRV_LOG_ALWAYS = -1, /* shown whatever the level is */
         SRV_LOG_ERROR,
@@ -19,5 +21,15 @@ void srv_log_set_level(enum srv_log_level level);
  * Control characters are shown as '?', so that one message is one line whatever a path contains.
  */
 void srv_log(enum srv_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same for a secret that must be seen once: it is shown whatever the level is, and not kept. */
+void srv_log_secret(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define SRV_LOG_KEPT 256u
+
+/*
+ * Calls `each` with the last SRV_LOG_KEPT messages, the oldest first, those too that the level did not show. Any thread but a
+ * loop; `each` must not log. time_ms: since 1970.
+ */
+void srv_log_kept(void (*each)(void *arg, int64_t time_ms, const char *line), void *arg);
 
 #endif

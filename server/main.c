@@ -23,6 +23,23 @@ static int print(enum srv_action action)
         return fflush(stdout) == 0 ? 0 : SRV_EXIT_FAILED;
 }
 
+/* What an operator asks for of credentials and keys: nothing is served. */
+static int administer(enum srv_action action, const struct srv_settings *settings)
+{
+        struct srv_error error = {""};
+        int rv;
+
+        if (action == SRV_SHOW_CREDENTIALS)
+                rv = srv_credentials_show(settings, stdout, &error);
+        else if (action == SRV_ROTATE_CREDENTIALS)
+                rv = srv_credentials_rotate(settings, &error);
+        else
+                rv = srv_credentials_rotate_key(settings, &error);
+        if (rv != 0)
+                srv_log(SRV_LOG_ERROR, "%s", error.text);
+        return rv != 0 ? SRV_EXIT_NOT_STARTED : fflush(stdout) == 0 ? 0 : SRV_EXIT_FAILED;
+}
+
 int main(int argc, char *argv[])
 {
         struct srv_settings settings;
@@ -34,6 +51,8 @@ int main(int argc, char *argv[])
             srv_settings_load(&settings, argc, (const char *const *)argv, &action, &error) != 0) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;
+        } else if (action >= SRV_SHOW_CREDENTIALS) {
+                status = administer(action, &settings);
         } else if (action != SRV_RUN) {
                 status = print(action);
         } else {

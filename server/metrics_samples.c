@@ -247,6 +247,18 @@ void srv_write_drive_u64(const struct metric *metric, const struct srv_figures *
         }
 }
 
+void srv_write_drive_bool(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i;
+        bool value;
+
+        for (i = 0; i < figures->health.drive_count; i++) {
+                memcpy(&value, (const char *)&figures->health.drives[i] + metric->offset, sizeof(value));
+                write_drive_labels(metric, &figures->health.drives[i], out);
+                fprintf(out, "} %d\n", value);
+        }
+}
+
 void srv_write_drive_state(const struct metric *metric, const struct srv_figures *figures, FILE *out)
 {
         unsigned i, state;

@@ -46,6 +46,7 @@ void srv_write_loop_shares(const struct metric *metric, const struct srv_figures
 
 /* For each drive; the offset is in struct eng_drive_info. */
 void srv_write_drive_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out);
+void srv_write_drive_bool(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_drive_state(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_drives(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_losses_left(const struct metric *metric, const struct srv_figures *figures, FILE *out);

@@ -18,7 +18,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +31,10 @@
 struct watch {
         struct eng_health *health;
         enum eng_drive_state said[ENG_DRIVES_MAX];
+        bool unreliable[ENG_DRIVES_MAX];
+        uint64_t unknown[ENG_DRIVES_MAX];
+        bool scrub_late[ENG_DRIVES_MAX];
+        uint64_t rotten[ENG_DRIVES_MAX]; /* shards that the scrub found damaged */
         bool ready, was_ready, writable;
         char reason[200];
         int64_t started_ms;
@@ -118,12 +121,70 @@ static void say_drive_changes(struct watch *w)
         }
 }
 
+/* A drive that is in use and loses what it holds: the operator is to replace it before it goes altogether. */
+static void say_unreliable_drives(struct watch *w)
+{
+        const struct eng_drive_info *drive;
+        unsigned i;
+
+        for (i = 0; i < w->health->drive_count && i < ENG_DRIVES_MAX; i++) {
+                drive = &w->health->drives[i];
+                if (drive->unreliable && !w->unreliable[i])
+                        srv_log(SRV_LOG_ERROR,
+                                "drive %s (%s) is unreliable: many places of it could not be read (%llu errors). It is "
+                                "read last: replace or remove it",
+                                drive->path, drive->id, (unsigned long long)drive->read_errors);
+                w->unreliable[i] = drive->unreliable;
+        }
+}
+
+/* Names that nobody can repair, and that keep orphans from being discarded. */
+static void say_unknown_owners(struct watch *w)
+{
+        const struct eng_drive_info *drive;
+        unsigned i;
+
+        for (i = 0; i < w->health->drive_count && i < ENG_DRIVES_MAX; i++) {
+                drive = &w->health->drives[i];
+                if (drive->unknown_owners > w->unknown[i])
+                        srv_log(SRV_LOG_ERROR,
+                                "drive %s (%s) has %llu names whose records do not say which shards they have: no shards "
+                                "are discarded as unused until they have been overwritten or deleted",
+                                drive->path, drive->id, (unsigned long long)drive->unknown_owners);
+                w->unknown[i] = drive->unknown_owners;
+        }
+}
+
+static void say_scrub(struct watch *w)
+{
+        const struct eng_drive_info *drive;
+        unsigned i;
+
+        for (i = 0; i < w->health->drive_count && i < ENG_DRIVES_MAX; i++) {
+                drive = &w->health->drives[i];
+                if (drive->scrub.damaged > w->rotten[i])
+                        srv_log(SRV_LOG_WARNING, "drive %s (%s): the scrub has found %llu damaged shards since it was opened", drive->path,
+                                drive->id, (unsigned long long)drive->scrub.damaged);
+                if (drive->scrub.late && !w->scrub_late[i])
+                        srv_log(SRV_LOG_WARNING,
+                                "drive %s (%s): the scrub takes longer than scrub_period: %llu of %llu bytes so far. Raise "
+                                "scrub_rate, or the period",
+                                drive->path, drive->id, (unsigned long long)drive->scrub.bytes,
+                                (unsigned long long)drive->scrub.total);
+                w->rotten[i] = drive->scrub.damaged;
+                w->scrub_late[i] = drive->scrub.late;
+        }
+}
+
 /* Drives are compared with "in use" from the moment the store is ready; before that they are still being looked at. */
 static void watch_health(struct srv_daemon *d, struct watch *w)
 {
         eng_health_read(d->store, w->health);
         if (w->health->ready || w->was_ready)
                 say_drive_changes(w);
+        say_unreliable_drives(w);
+        say_unknown_owners(w);
+        say_scrub(w);
         say_ready_changes(w);
 }
 
@@ -187,20 +248,13 @@ static void drain(struct srv_daemon *d)
 
 static void say_addresses(const struct srv_daemon *d)
 {
+        if (d->few_connections[0] != '\0')
+                srv_log(SRV_LOG_WARNING, "%s", d->few_connections);
         srv_log(SRV_LOG_INFO, "listening on %s%s", d->listener.text, *d->settings->tls_cert != '\0' ? " (TLS)" : "");
         if (d->plain_listener.count > 0)
                 srv_log(SRV_LOG_INFO, "listening on %s", d->plain_listener.text);
-        srv_log(SRV_LOG_INFO, "admin on %s", d->admin_listener.text);
+        srv_log(SRV_LOG_INFO, "admin on %s%s", d->admin_listener.text, d->settings->admin_tls ? " (TLS)" : "");
         srv_rdma_say(d->settings, d->rdma);
-}
-
-static void say_limits(const struct srv_daemon *d)
-{
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < d->settings->max_connections)
-                srv_log(SRV_LOG_WARNING, "the limit of open files (%llu) is below max_connections (%llu)",
-                        (unsigned long long)limit.rlim_cur, (unsigned long long)d->settings->max_connections);
 }
 
 enum srv_exit srv_serve(struct srv_daemon *d)
@@ -213,7 +267,6 @@ enum srv_exit srv_serve(struct srv_daemon *d)
         if (watch.health == NULL)
                 return SRV_EXIT_FAILED;
         say_addresses(d);
-        say_limits(d);
         while (signo != SIGTERM && signo != SIGINT && failed == 0) {
                 watch_health(d, &watch);
                 signo = wait_signal(d->signal_fd, watch.ready ? SERVING_POLL_MS : STARTING_POLL_MS);

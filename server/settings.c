@@ -8,6 +8,8 @@
 
 #include "server/ini_file.h"
 
+#include "gateway.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -222,6 +224,7 @@ void srv_settings_free(struct srv_settings *settings)
 
 int srv_settings_check(const struct srv_settings *settings, struct srv_error *error)
 {
+        struct gw_networks networks;
         struct srv_address address;
         const char *why = "";
         unsigned i;
@@ -237,12 +240,18 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
         for (i = 0; i < settings->rdma_listen.count; i++)
                 if (srv_parse_address(settings->rdma_listen.item[i], &address, &why) != 0)
                         return srv_fail(error, -EINVAL, "rdma_listen: '%.200s' %s", settings->rdma_listen.item[i], why);
+        if (srv_networks(&settings->proxy, "proxy", &networks, error) != 0)
+                return -EINVAL;
         if (srv_token_check(settings, error) != 0)
                 return -EINVAL;
         if ((*settings->tls_cert != '\0') != (*settings->tls_key != '\0'))
                 return srv_fail(error, -EINVAL, "%s: given without %s",
                                 *settings->tls_cert != '\0' ? "tls_cert" : "tls_key",
                                 *settings->tls_cert != '\0' ? "tls_key" : "tls_cert");
+        if (settings->admin_tls && *settings->tls_cert == '\0')
+                return srv_fail(error, -EINVAL, "admin_tls: given without tls_cert");
+        if (gw_tls_check_priorities(settings->tls_priorities, &why) != 0)
+                return srv_fail(error, -EINVAL, "tls_priorities: is not a priority string of GnuTLS, from '%.200s' on", why);
         return 0;
 }
 
@@ -289,6 +298,9 @@ static const struct {
         {"--print-settings-markdown", SRV_PRINT_SETTINGS_MARKDOWN},
         {"--print-settings-man", SRV_PRINT_SETTINGS_MAN},
         {"--print-metrics-markdown", SRV_PRINT_METRICS_MARKDOWN},
+        {"--show-credentials", SRV_SHOW_CREDENTIALS},
+        {"--rotate-credentials", SRV_ROTATE_CREDENTIALS},
+        {"--rotate-key", SRV_ROTATE_KEY},
 };
 
 static bool take_action(struct command_line *line, const char *option)
@@ -380,7 +392,7 @@ int srv_settings_load(struct srv_settings *settings, int argc, const char *const
         if (rv != 0)
                 return rv;
         *action = line.action;
-        if (line.action != SRV_RUN)
+        if (line.action != SRV_RUN && line.action < SRV_SHOW_CREDENTIALS)
                 return 0;
         if (line.config != NULL) {
                 rv = srv_settings_read_file(settings, line.config, error);

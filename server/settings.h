@@ -16,6 +16,7 @@
 #define SRV_VALUE_MAX 4096u /* bytes of one value */
 #define SRV_RDMA_LISTEN_MAX 8u
 
+struct gw_networks;
 struct gw_targets;
 
 struct srv_error {
@@ -52,6 +53,9 @@ struct srv_ec {
         X(format, BOOL, "no", 0, 0, NULL,                                                                              \
           "Make a new store of the given folders if all of them are empty. Otherwise nothing is formatted, so it may " \
           "stay on the command line of a container.")                                                                  \
+        X(upgrade, BOOL, "no", 0, 0, NULL,                                                                             \
+          "Take over a store of an older layout, for good: builds that know only the older one refuse it afterwards. " \
+          "Without it such a store is refused, and nothing is touched.")                                               \
         X(ec, EC, "", 0, 0, "K+M",                                                                                     \
           "Erasure code of a new store: K shards of data and M of parity. Used when formatting. Default by number of " \
           "drives: 1: none; 2: 1+1; 3: 2+1; 4-5: 2+2; 6-7: 4+2; 8-11: 6+2; 12 or more: 8+3.")                          \
@@ -61,48 +65,86 @@ struct srv_ec {
         X(plain_listen, ADDRESS, "", 0, 0, "ADDR:PORT",                                                                \
           "A second S3 listener that always speaks plain HTTP, for instance on a trusted network beside TLS.")         \
         X(admin, ADDRESS, "127.0.0.1:9001", 0, 0, "ADDR:PORT",                                                         \
-          "Address of the admin listener: health, metrics and signed admin calls. Plain HTTP: keep it on a trusted "   \
-          "network.")                                                                                                  \
+          "Address of the admin listener: health, metrics and signed admin calls. Plain HTTP unless admin_tls is yes: " \
+          "keep it on a trusted network.")                                                                             \
         X(tls_cert, STRING, "", 0, 0, "FILE",                                                                          \
           "Certificate in PEM, followed by its chain. With tls_key. Read again on SIGHUP.")                            \
         X(tls_key, STRING, "", 0, 0, "FILE", "Private key of tls_cert in PEM. Read again on SIGHUP.")                  \
+        X(tls_priorities, STRING, GW_TLS_PRIORITIES, 1, 1024, "LIST",                                                  \
+          "Versions, key exchanges, ciphers and signatures that TLS may agree on, as a priority string of GnuTLS. The " \
+          "default is TLS 1.2 and 1.3 with forward secrecy and authenticated encryption, and nothing else.")           \
+        X(admin_host, LIST, "", 0, 0, "HOST[:PORT]",                                                                   \
+          "Name under which the admin listener is reached where it is neither localhost nor the address that the "     \
+          "connection came to, for instance behind a port mapping or a proxy: signed admin calls for other hosts are " \
+          "refused. Once for each.")                                                                                   \
+        X(admin_tls, BOOL, "no", 0, 0, NULL, "TLS on the admin listener, too, with tls_cert and tls_key.")             \
         X(root_credentials, STRING, "", 0, 0, "FILE",                                                                  \
           "File with the root credentials (access_key = ..., secret_key = ...), mode 0600. Read again on SIGHUP. "     \
-          "Default: the file CREDENTIALS on each drive. MILLRACE_ROOT_ACCESS_KEY and MILLRACE_ROOT_SECRET_KEY in the " \
+          "Default: the file CREDENTIALS on each drive, sealed with the key in key_file. MILLRACE_ROOT_ACCESS_KEY and " \
+          "MILLRACE_ROOT_SECRET_KEY in the "                                                                           \
           "environment come before any file.")                                                                         \
+        X(key_file, STRING, "", 0, 0, "FILE",                                                                          \
+          "File with the key that seals the credentials on the drives, mode 0600, made when it is needed. It must not lie on a " \
+          "drive; without it they are lost, so back it up. Default: /etc/millrace/key for root, and where it exists or " \
+          "can be made, else millrace/key in $XDG_CONFIG_HOME or ~/.config. MILLRACE_KEY in the environment (64 hex " \
+          "digits) comes before any file.")                                                                            \
         X(region, STRING, "us-east-1", 1, 64, "NAME", "Region that requests must be signed for.")                      \
         X(domain, STRING, "", 0, 0, "LIST",                                                                            \
           "Comma-separated domains under which BUCKET.DOMAIN addresses a bucket (virtual-host style).")                \
+        X(presign_v2, BOOL, "no", 0, 0, NULL,                                                                          \
+          "Take URLs presigned with Signature Version 2 (AWSAccessKeyId, Expires, Signature), too, that expire within "  \
+          "seven days. AWS has ended that version: sign with version 4 where a client can.")                             \
         X(loops, INT, "0", 1, 256, "N", "Event loops, one thread each. 0: one for each processor.")                    \
         X(memory, SIZE, "0", 32ll << 20, 1ll << 42, "SIZE",                                                            \
           "Memory for transfers of large objects, all loops together. 0: 128 MiB, or 32 MiB a loop where that is "      \
           "more.")                                                                                                     \
         X(cache, SIZE, "32MiB", 0, 1ll << 42, "SIZE", "Memory for the read cache of small objects.")                   \
-        X(upload_memory, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                  \
+        X(upload_memory, SIZE, "256MiB", 1ll << 20, 1ll << 40, "SIZE",                                                 \
           "Memory that small uploads and XML bodies may hold, all loops together.")                                    \
+        X(answer_memory, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                  \
+          "Memory that answers may hold until clients have read them (pages of listings, objects up to 1 MiB), all "   \
+          "loops together. What does not fit is answered with 503 SlowDown.")                                          \
         X(log_file_size, SIZE, "64MiB", 4ll << 20, 4ll << 30, "SIZE", "Size of one file of a drive's log.")            \
-        X(segment_size, SIZE, "256MiB", 4ll << 20, 64ll << 30, "SIZE", "Size of one data segment of a drive.")         \
+        X(segment_size, SIZE, "0", 4ll << 20, 64ll << 30, "SIZE",                                                      \
+          "Size of one data segment of a drive. 0: by the size of its file system: 256 MiB up to 4 TiB, then as much "  \
+          "as keeps a drive at 16,384 segments, up to 4 GiB.")                                                         \
         X(tail_size, SIZE, "32MiB", 1ll << 20, 16ll << 30, "SIZE",                                                     \
           "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait.")    \
         X(full_reserve, SIZE, "0", 1ll << 20, 1ll << 44, "SIZE",                                                       \
-          "PUTs are refused when a file system has less than this free. 0: 1 GiB or 5 %, whichever is smaller.")       \
+          "PUTs are refused when a file system has less than this free. 0: 1 GiB or 5 %, whichever is smaller; at "    \
+          "least two segments where they are larger than 512 MiB.")                                                    \
+        X(drive_wait, DURATION, "15s", 1000, 86400000, "TIME",                                                         \
+          "How long a start waits for drives that it can do without: then it serves with those that are there. The "   \
+          "others come in when they have been opened.")                                                                \
         X(heal_rate, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                      \
-          "Bytes a second written to give objects the shards back that they lack.")                                    \
-        X(scrub_rate, SIZE, "16MiB", 0, 1ll << 40, "SIZE",                                                             \
-          "Bytes a second read to find damage before it is needed, and to repair it. 0: no scrub.")                    \
+          "Bytes a second of upkeep while clients use the store: shards written that objects lack, and 512 for each "  \
+          "name compared. 8 times as much when they have not for half a second, a quarter while one waits for "    \
+          "buffers.")                                                                                                  \
+        X(scrub_period, DURATION, "30d", 0, 31536000000ll, "TIME",                                                     \
+          "Time in which all data of each drive is read once, to find damage before it is needed, and to repair it. "  \
+          "The rate follows from it, and from what a drive holds. 0: drives are not read through.")                    \
+        X(scrub_rate, SIZE, "64MiB", 0, 1ll << 40, "SIZE",                                                             \
+          "The most bytes a second that the scrub reads from each drive, so also when it catches up. 0: no scrub.")    \
         X(scrub_interval, DURATION, "14d", 60000, 31536000000ll, "TIME",                                               \
-          "From the start of one scrub to the start of the next, if it is over by then.")                              \
+          "From the start of one walk of the scrub through all names to the start of the next, if it is over by then. " \
+          "It compares the copies of names, reads small objects, and asks drives for the shards they should hold.")    \
         X(reclaim_rate, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                   \
           "Bytes a second that each drive reads and writes to move what lives out of mostly dead files, while "        \
           "requests are served; four times that while none are, and more as the file system fills.")                   \
         X(max_connections, INT, "20000", 16, 1000000, "N",                                                             \
           "Connections that may be open at once, all loops together.")                                                 \
+        X(max_unsigned_connections, INT, "0", 1, 1000000, "N",                                                         \
+          "Connections without any valid signature yet that one address (of IPv6: one network of 64 bits) may have open. " \
+          "The oldest of them is closed for the next. 0: a quarter of max_connections, at least 16.")                  \
+        X(proxy, LIST, "", 0, 0, "NETWORK",                                                                            \
+          "Address or network (10.1.0.0/16, 2001:db8::/48) of proxies, whose connections max_unsigned_connections does " \
+          "not count. Once for each, or a list with commas.")                                                          \
         X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME",                                                       \
           "A connection on which no byte moves is closed after "                                                       \
           "this.")                                                                                                     \
         X(request_timeout, DURATION, "30s", 1000, 3600000, "TIME", "Time a client has to send the head of a request.") \
         X(min_rate, SIZE, "16KiB", 1, 1ll << 40, "SIZE",                                                               \
-          "Bytes a second that an upload must keep up while others wait for memory.")                                  \
+          "Bytes a second that uploads and downloads must keep up while others wait for memory.")                      \
         X(drain_timeout, DURATION, "30s", 0, 86400000, "TIME",                                                         \
           "How long SIGTERM waits for requests that are being served.")                                                \
         X(access_log, STRING, "", 0, 0, "FILE",                                                                        \
@@ -188,7 +230,10 @@ enum srv_action {
         SRV_PRINT_SAMPLE_CONFIG,
         SRV_PRINT_SETTINGS_MARKDOWN,
         SRV_PRINT_SETTINGS_MAN,
-        SRV_PRINT_METRICS_MARKDOWN
+        SRV_PRINT_METRICS_MARKDOWN,
+        SRV_SHOW_CREDENTIALS, /* from here on with settings */
+        SRV_ROTATE_CREDENTIALS,
+        SRV_ROTATE_KEY
 };
 
 /* ---- settings.c ---------------------------------------------------------------------------------- */
@@ -215,7 +260,7 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
 int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error);
 
 /*
- * The file that the command line names, then the command line. *action other than SRV_RUN: settings are not to be
+ * The file that the command line names, then the command line. *action from SRV_HELP to before SRV_SHOW_CREDENTIALS: settings are not to be
  * used. 0, -EINVAL, -ENOMEM, or of the file.
  */
 int srv_settings_load(struct srv_settings *settings, int argc, const char *const argv[], enum srv_action *action,
@@ -243,6 +288,17 @@ int srv_token_gids(const struct srv_list *list, const char *name, struct gw_targ
 int srv_token_key(const char *text, uint64_t *out, struct srv_error *error);
 /* Of all settings of tokens: they are good, and what they need is there. */
 int srv_token_check(const struct srv_settings *settings, struct srv_error *error);
+
+/* ---- settings_network.c -------------------------------------------------------------------------- */
+
+/* Of the setting proxy. 0 or -EINVAL. */
+int srv_networks(const struct srv_list *list, const char *name, struct gw_networks *out, struct srv_error *error);
+
+/* ---- settings_show.c ----------------------------------------------------------------------------- */
+
+/* The value that is in force, as a file would have it, in memory of the caller's; a secret is "*". NULL: no memory. */
+char *srv_setting_show(const struct srv_settings *settings, enum srv_setting_id id);
+const char *srv_source_name(enum srv_source source);
 
 /* ---- settings_print.c ---------------------------------------------------------------------------- */
 

@@ -103,6 +103,9 @@ void srv_print_help(FILE *out)
         fprintf(out,
                 "  --config FILE\n"
                 "        Read settings from FILE. Every option above is a setting there, with _ for -.\n"
+                "  --show-credentials    print the root credentials for a shell: eval \"$(millraced --show-credentials --drive DIR)\"\n"
+                "  --rotate-credentials  make new ones, for all drives named; a running daemon takes them on SIGHUP\n"
+                "  --rotate-key          make a new key in key_file, and seal the credentials with it\n"
                 "  --version\n"
                 "  --help\n\n"
                 "Exit status: 0 after SIGTERM or SIGINT, 1 when it failed while it ran, 2 when it could not start.\n");
@@ -136,6 +139,10 @@ void srv_print_sample_config(FILE *out)
                         fprintf(out, "#%s = /srv/millrace/1\n#%s = /srv/millrace/2\n", info->name, info->name);
                 else if (info->type == SRV_LIST && strcmp(info->argument, "GID") == 0)
                         fprintf(out, "#%s = 192.0.2.10\n#%s = 2001:db8::10\n", info->name, info->name);
+                else if (info->type == SRV_LIST && strcmp(info->argument, "NETWORK") == 0)
+                        fprintf(out, "#%s = 192.0.2.10\n#%s = 2001:db8::/48\n", info->name, info->name);
+                else if (info->type == SRV_LIST && strcmp(info->argument, "HOST[:PORT]") == 0)
+                        fprintf(out, "#%s = store.example.org\n#%s = 192.0.2.1:9001\n", info->name, info->name);
                 else if (info->type == SRV_LIST)
                         fprintf(out, "#%s = 192.0.2.1:9010\n#%s = 192.0.2.2:9010\n", info->name, info->name);
                 else

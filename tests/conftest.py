@@ -30,6 +30,8 @@ UNTIL = float(os.environ.get("MILLRACE_UNTIL", "inf"))  # seconds since 1970: a 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: left out of the sanitizer runs")
+    config.addinivalue_line("markers", "client: of libmillrace in Python and what is built on it, which is the release build's whatever the daemon is: left out, too")
+    config.addinivalue_line("markers", "only_where(condition, needs): does not exist where the condition is false")
     config.addinivalue_line("markers", "smoke: the few tests of the TSan run")
     config.addinivalue_line("markers", "daemon: tests of the daemon itself, not runnable against a foreign endpoint")
     if not config.getoption("--timeout", None):
@@ -41,6 +43,10 @@ def pytest_report_header(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    elsewhere = [item for item in items if any(not mark.args[0] for mark in item.iter_markers("only_where"))]
+    if elsewhere:
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
     for item in items:
         if FOREIGN and item.get_closest_marker("daemon"):
             item.add_marker(pytest.mark.skip(reason="tests millraced itself"))

@@ -5,12 +5,13 @@
 #
 # Stages, in the order they run when none is named:
 #   layers        houses include only what they may; tests of the project's own scripts
-#   unit          unit tests, release build              integration   pytest against the release daemon
+#   unit          unit tests, release build              integration   pytest against the release daemon, stores of older builds too
+#                 (those of the sanitizer builds keep their files in /dev/shm where there is room: they wait for fewer flushes)
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
 #   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
 #   asan          unit and a fast part of integration, ASan and UBSan
-#   tidy          cppcheck and clang-tidy                tsan          unit tests and a smoke test, TSan
+#   tsan          unit tests and a smoke test, TSan      tidy          cppcheck and clang-tidy, beside the others from the unit tests on
 #   fuzz          each fuzz target for a few seconds
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
 # BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.
@@ -31,7 +32,9 @@ PYTHON=build/venv/bin/python
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
 COUNTS=$WORK/counts
 STARTED=$SECONDS
-trap 'rm -rf "$WORK"' EXIT
+guest= tidying= # processes of the stages rdma and tidy: empty before they were begun
+in_memory= # folder of tests in memory
+trap 'for pid in $guest $tidying; do case $pid in [0-9]*) kill "$pid" ;; esac; done; rm -rf "$WORK" $in_memory' EXIT
 : >"$COUNTS"
 
 # With the room that is left: a disk that fills up fails tests in ways that look like anything else.
@@ -70,11 +73,30 @@ wrap_for() {
         fi
 }
 
+# folder_for BUILD: sets $folder, where unit tests keep their files. Flushes to a disk are waited for in the release build's; for the others they are in memory,
+# if that has room.
+folder_for() {
+        local room memory
+        room=$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)
+        memory=$(awk '$1 == "MemAvailable:" {print $2}' /proc/meminfo)
+        folder=${TMPDIR:-/tmp}
+        if [ "$1" != release ] && [ "${room:-0}" -ge 4000000 ] && [ "${memory:-0}" -ge 6000000 ]; then
+                : "${in_memory:=$(mktemp -d /dev/shm/millrace-check.XXXXXX)}"
+                # before Linux 6.6 it takes no direct I/O, and tests of that would have to be skipped
+                if dd if=/dev/zero of="$in_memory/direct" bs=4096 count=1 oflag=direct 2>/dev/null; then
+                        folder=$in_memory
+                fi
+        fi
+}
+
 unit() {
-        local kind=$1
+        local kind=$1 folder
         time_for 180 "unit ($kind)" || return
         build "$kind" unit-bin || return
-        python3 tools/unit.py --jobs "$JOBS" --timeout 600 --seconds "$(left)" --counts "$COUNTS" --name "unit ($kind)" \
+        tidy_begin
+        folder_for "$kind"
+        # most of them wait for flushes and for each other's threads
+        TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" --counts "$COUNTS" --name "unit ($kind)" \
                 --wrap "$(wrap_for "$kind")" "$BUILD_ROOT/$kind/unit"
 }
 
@@ -137,7 +159,9 @@ python_package() {
 }
 stage_integration() {
         python_package || return
-        pytests release integration $((JOBS + 1)) tests/integration
+        build release programs bench-bin fake-rdma || return
+        rdma_begin
+        pytests release integration $((JOBS + 1)) tests/integration tests/formats
 }
 stage_crash() {
         CRASH_SECONDS=$CRASH_SECONDS pytests release crash 0 tests/crash
@@ -146,18 +170,29 @@ stage_power() {
         build release power-bin || return
         POWER_POINTS=$POWER_POINTS pytests release power 0 tests/power
 }
-# Real verbs in a guest: what can't boot, or does not come to its end, has failed.
-stage_rdma() {
-        local xml=$WORK/rdma.xml log=$WORK/rdma.log rc counts failed
+# Real verbs in a guest: what can't boot, or does not come to its end, has failed. The guest waits much and keeps one core busy at most, so it
+# begins beside the stage before its own, when nothing is built any more that it reads.
+rdma_begin() {
+        if ! $with_rdma || [ -n "$guest" ]; then
+                return
+        fi
+        guest=skipped
         time_for 600 rdma || return
         if $deps && ! tools/deps.sh --qemu; then
                 failed_one "rdma: deps"
                 return
         fi
         build release programs wheel rdma-bin || return
-        rm -f "$xml"
-        MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py --junit "$xml" >"$log" 2>&1
+        MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py --seconds 1000 --junit "$WORK/rdma.xml" >"$WORK/rdma.log" 2>&1 &
+        guest=$!
+}
+stage_rdma() {
+        local xml=$WORK/rdma.xml log=$WORK/rdma.log rc counts failed
+        rdma_begin
+        [ "$guest" != skipped ] || return
+        wait "$guest"
         rc=$?
+        guest=skipped
         if ! counts=$(/usr/bin/python3 tools/junit_counts.py "$xml"); then
                 tail -100 "$log"
                 failed_one "rdma: the guest left no report"
@@ -173,16 +208,32 @@ stage_rdma() {
 stage_asan() {
         unit asan
         python_package || return
-        pytests asan integration $((JOBS + 1)) tests/integration -m "not slow"
+        pytests asan integration $((JOBS + 1)) tests/integration -m "not slow and not client"
 }
 stage_tsan() {
         unit tsan
         python_package || return
         pytests tsan smoke 0 tests/integration -m "smoke"
 }
-stage_tidy() {
+# The analysers need nothing but processors, and unit tests mostly wait: they begin beside those, and take what everything else leaves.
+tidy_begin() {
+        if ! $with_tidy || [ -n "$tidying" ]; then
+                return
+        fi
+        tidying=skipped
         time_for 600 tidy || return
-        if python3 tools/tidy.py; then passed_one tidy; else failed_one tidy; fi
+        nice -n 19 python3 tools/tidy.py >"$WORK/tidy.log" 2>&1 &
+        tidying=$!
+}
+stage_tidy() {
+        local rc
+        tidy_begin
+        [ "$tidying" != skipped ] || return
+        wait "$tidying"
+        rc=$?
+        tidying=skipped
+        cat "$WORK/tidy.log"
+        if [ $rc -eq 0 ]; then passed_one tidy; else failed_one tidy; fi
 }
 stage_fuzz() {
         local out=$WORK/fuzz.out
@@ -222,12 +273,15 @@ for arg in "$@"; do
         *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
         esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash power rdma sim asan tidy tsan fuzz)
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash power rdma sim asan tsan tidy fuzz)
 
 if $deps; then
         say deps
         tools/deps.sh || { echo "deps failed"; exit 1; }
 fi
+with_rdma=false with_tidy=false
+case " ${stages[*]} " in *" rdma "*) with_rdma=true ;; esac
+case " ${stages[*]} " in *" tidy "*) with_tidy=true ;; esac
 for stage in "${stages[@]}"; do
         say "$stage"
         "stage_$stage"

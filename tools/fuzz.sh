@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds each fuzz target of tests/fuzz with clang's libFuzzer, ASan and UBSan, and runs it for some seconds from its seed corpus
-# (tests/fuzz/corpus/NAME, where there is one).
+# (tests/fuzz/corpus/NAME, where there is one) and what tests/fuzz/make_corpus.py takes from the stores of tests/formats.
 #
 #   tools/fuzz.sh [SECONDS [TARGET ...]]        10 s each, all targets
 # Prints 'fuzz ok NAME' or 'fuzz FAIL NAME' a target; exit status 1 if one failed. What it found stays in BUILD_ROOT/fuzz/found.
@@ -30,6 +30,8 @@ if ! make -s -k -j"${JOBS:-$(nproc)}" BUILD=fuzz O="$out" CC=clang-14 \
         exit 1
 fi
 
+rm -rf "$out/stores"
+python3 tests/fuzz/make_corpus.py "$out/stores" || exit 1
 failed=0
 for name in "$@"; do
         program=$out/fuzz/fuzz_$name
@@ -38,6 +40,9 @@ for name in "$@"; do
         seeds=""
         if [ -d "tests/fuzz/corpus/$name" ]; then
                 seeds=tests/fuzz/corpus/$name
+        fi
+        if [ -d "$out/stores/$name" ]; then
+                seeds="$seeds $out/stores/$name"
         fi
         if clang-14 -pthread -fsanitize=fuzzer,$sanitize -o "$program" "$out/obj/tests/fuzz/fuzz_$name.o" \
                 -Wl,--start-group $libs -Wl,--end-group $ldlibs &&

@@ -26,18 +26,19 @@ static bool newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t
         struct fmt_value value;
         bool newer = false;
 
+        /* The record counts now, and cannot wait for a page; whoever copied it has looked at the name just before. */
         if (l->frozen != NULL) {
                 entry = eng_tail_find(l->frozen, mut->name, mut->name_len);
                 if (entry != NULL)
                         return entry->seq > seq;
         }
-        if (eng_index_read_begin(l->reader) != 0)
-                return false;
-        if (eng_index_get(l->reader, mut->name, mut->name_len, &found) == 0) {
+        l->pages.open = true;
+        if (eng_index_read_begin(l->reader) == 0 && eng_index_get(l->reader, mut->name, mut->name_len, &found) == 0) {
                 memcpy(&value, found.value, sizeof(value));
                 newer = value.seq > seq;
         }
         eng_index_read_end(l->reader);
+        l->pages.open = false;
         return newer;
 }
 
@@ -88,7 +89,7 @@ static void count_tombstone(struct eng_local *l, const struct eng_append *append
         if (file == NULL)
                 return;
         file->tombstones++;
-        file->dirty = true;
+        eng_log_file_touch(&l->files, file);
 }
 
 static int apply_mutation(struct eng_local *l, const struct eng_append *append, const struct eng_mut *mut, bool late)
@@ -115,10 +116,6 @@ static int apply(struct eng_local *l, const struct eng_append *append, bool late
         size_t pos = 0;
         int rv;
 
-        if (append->rec.type == FMT_RECORD_FENCE) {
-                count_tombstone(l, append);
-                return 0;
-        }
         while ((rv = eng_rec_next(body->data, append->rec.body_len, append->rec.inline_len, &pos, &mut)) == 1) {
                 rv = apply_mutation(l, append, &mut, late);
                 if (rv != 0)
@@ -285,8 +282,6 @@ static int check_append(const struct eng_op *op)
                 return body != NULL && eng_rec_check_copy(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
         case FMT_RECORD_VOID:
                 return len == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_FENCE:
-                return op->append.inline_len == 0 ? 0 : -EINVAL;
         }
         return -EINVAL;
 }
@@ -296,7 +291,7 @@ static bool have_already(struct eng_local *l, const struct eng_op *op)
 {
         const struct eng_log_pg *pg;
 
-        if (op->append.type != FMT_RECORD_PG && op->append.type != FMT_RECORD_FENCE)
+        if (op->append.type != FMT_RECORD_PG)
                 return false;
         pg = eng_pgs_find(&l->pgs, op->append.pg);
         return pg != NULL &&

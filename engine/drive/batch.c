@@ -39,7 +39,7 @@ static int snapshot_pgs(struct eng_local *l, struct eng_batch *batch)
                 row->pg = pg->pg;
                 row->seq = pg->applied;
                 row->committed = pg->committed;
-                row->epoch = pg->epoch;
+                row->epoch = pg->applied_epoch;
         }
         return 0;
 }
@@ -49,12 +49,10 @@ static int snapshot_logs(struct eng_local *l, struct eng_batch *batch)
         const struct eng_log_file *file;
         struct fmt_index_log *row;
 
-        batch->logs = calloc(l->files.count + 1, sizeof(*batch->logs));
+        batch->logs = calloc(l->files.dirty_count + 1, sizeof(*batch->logs));
         if (batch->logs == NULL)
                 return -ENOMEM;
-        TAILQ_FOREACH (file, &l->files.list, order) {
-                if (!file->dirty)
-                        continue;
+        TAILQ_FOREACH (file, &l->files.dirty, dirty_link) {
                 row = &batch->logs[batch->log_count++];
                 row->file = file->number;
                 row->tombstones = file->tombstones;
@@ -63,25 +61,21 @@ static int snapshot_logs(struct eng_local *l, struct eng_batch *batch)
         return 0;
 }
 
-/* Segments of which more is written than the index knows. */
+/* Segments of which more is written than the index knows, or that were sealed. */
 static int snapshot_segments(struct eng_local *l, struct eng_batch *batch)
 {
         struct eng_segment *segment = NULL;
-        struct eng_segments_info info;
         struct fmt_index_segment *row;
-        uint64_t floor;
 
-        eng_segments_info(l->segments, &info);
-        batch->segments = calloc(info.segments + 1, sizeof(*batch->segments));
+        batch->segments = calloc(eng_segments_stale(l->segments) + 1, sizeof(*batch->segments));
         if (batch->segments == NULL)
                 return -ENOMEM;
-        while ((segment = eng_segments_each(l->segments, segment)) != NULL) {
-                floor = eng_write_floor(l, segment);
-                if (floor <= segment->indexed_to || batch->segment_count == info.segments)
-                        continue;
-                row = &batch->segments[batch->segment_count++];
+        while ((segment = eng_segments_each_stale(l->segments, segment)) != NULL) {
+                row = &batch->segments[batch->segment_count];
                 eng_segment_row(segment, row);
-                row->indexed_to = floor;
+                row->indexed_to = eng_write_floor(l, segment);
+                if (row->indexed_to > segment->indexed_to || (row->sealed && !segment->row_sealed))
+                        batch->segment_count++;
         }
         return 0;
 }
@@ -110,6 +104,8 @@ static int snapshot(struct eng_local *l, struct eng_batch *batch)
                 rv = snapshot_segments(l, batch);
         if (rv == 0)
                 rv = snapshot_epochs(l, batch);
+        if (rv == 0)
+                rv = eng_rot_snapshot(l, &batch->scrub);
         return rv;
 }
 
@@ -117,13 +113,13 @@ static int snapshot(struct eng_local *l, struct eng_batch *batch)
 static void mark_clean(struct eng_local *l, struct eng_batch *batch)
 {
         struct eng_log_pg *pg = NULL;
-        struct eng_log_file *file;
 
         while ((pg = eng_pgs_next(&l->pgs, pg)) != NULL)
                 pg->dirty = false;
-        TAILQ_FOREACH (file, &l->files.list, order)
-                file->dirty = false;
+        eng_log_files_clean(&l->files);
         l->epochs.dirty = false;
+        if (batch->scrub != NULL)
+                eng_rot_kept(l);
         batch->logs_gone = l->logs_gone;
         batch->log_gone_count = l->log_gone_count;
         l->logs_gone = NULL;
@@ -147,28 +143,30 @@ void eng_batch_free(struct eng_batch *batch)
         free(batch->rows);
         eng_buf_unref(batch->epoch);
         eng_buf_unref(batch->history);
+        eng_buf_unref(batch->scrub);
         eng_buf_list_clear(&batch->dead);
         memset(batch, 0, sizeof(*batch));
         batch->job = job; /* its message may be on the way */
 }
 
-static bool anything_new(struct eng_local *l)
+static bool anything_new(struct eng_local *l, bool running)
 {
         struct fmt_index_covered covered;
 
-        if (!eng_tail_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty)
+        if (!eng_tail_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty ||
+            eng_rot_due(l, running))
                 return true;
         eng_append_covered(l, &covered);
         return memcmp(&covered, &l->covered, sizeof(covered)) != 0;
 }
 
 /* 1: frozen; 0: nothing to do; -ENOMEM. */
-static int freeze(struct eng_local *l)
+static int freeze(struct eng_local *l, bool running)
 {
         struct eng_tail *fresh;
         int rv;
 
-        if (!anything_new(l))
+        if (!anything_new(l, running) && (l->owners_complete || !running))
                 return 0;
         fresh = eng_tail_new();
         if (fresh == NULL)
@@ -183,6 +181,7 @@ static int freeze(struct eng_local *l)
         l->frozen = l->active;
         l->active = fresh;
         l->batch.tail = l->frozen;
+        l->batch.owners_complete = l->owners_complete;
         l->batches_begun++;
         return 1;
 }
@@ -192,20 +191,15 @@ static int freeze(struct eng_local *l)
 static void take_rows(struct eng_local *l, const struct eng_batch *batch)
 {
         struct eng_log_file *file;
-        uint64_t live = 0;
         unsigned i;
 
-        TAILQ_FOREACH (file, &l->files.list, order)
-                file->live_names = file->live_bytes = 0;
         for (i = 0; i < batch->row_count; i++) {
                 file = eng_log_files_find(&l->files, batch->rows[i].file);
                 if (file == NULL)
                         continue;
-                file->live_names = batch->rows[i].live_names;
-                file->live_bytes = batch->rows[i].live_bytes;
-                live += file->live_bytes;
+                eng_log_file_set_live(&l->files, file, batch->rows[i].live_names, batch->rows[i].live_bytes);
         }
-        atomic_store_explicit(&l->figures.log_live_bytes, live, memory_order_relaxed);
+        atomic_store_explicit(&l->figures.log_live_bytes, l->files.live_bytes, memory_order_relaxed);
 }
 
 static void take_segments(struct eng_local *l, const struct eng_batch *batch)
@@ -216,7 +210,7 @@ static void take_segments(struct eng_local *l, const struct eng_batch *batch)
         for (i = 0; i < batch->segment_count; i++) {
                 segment = eng_segment_find(l->segments, batch->segments[i].segment);
                 if (segment != NULL)
-                        eng_segment_set_indexed(segment, batch->segments[i].indexed_to);
+                        eng_segment_set_indexed(l->segments, segment, &batch->segments[i]);
         }
         for (i = 0; i < batch->gone.count; i++) {
                 segment = eng_segment_find(l->segments, batch->gone.items[i].segment);
@@ -239,23 +233,14 @@ static void tell_superseded(struct eng_local *l, const struct eng_buf_list *list
                 l->options.superseded(l->options.arg, &l->drive, list->items, list->count);
 }
 
-static void count_index(struct eng_local *l)
-{
-        struct eng_index_info info;
-
-        if (eng_index_read_begin(l->reader) != 0)
-                return;
-        if (eng_index_info(l->reader, &info) == 0)
-                atomic_store_explicit(&l->figures.index_bytes, info.used_bytes, memory_order_relaxed);
-        eng_index_read_end(l->reader);
-}
-
 /* The batch is durable. running: the loop is, so the store can be told. */
 static void thaw(struct eng_local *l, bool running)
 {
         struct eng_tail *frozen = l->frozen;
 
         l->covered = l->batch.covered;
+        l->owners_complete = l->batch.owners_complete;
+        atomic_store_explicit(&l->figures.unknown_owners, l->batch.unknown_owners, memory_order_relaxed);
         l->batches_ended++;
         l->frozen = NULL;
         take_rows(l, &l->batch);
@@ -268,8 +253,9 @@ static void thaw(struct eng_local *l, bool running)
                 keep_for_later(l, &frozen->dead);
         }
         eng_tail_free(frozen);
+        if (l->batch.index_bytes != 0)
+                atomic_store_explicit(&l->figures.index_bytes, l->batch.index_bytes, memory_order_relaxed);
         eng_batch_free(&l->batch);
-        count_index(l);
         atomic_store_explicit(&l->figures.tail_bytes, l->active->bytes, memory_order_relaxed);
 }
 
@@ -290,6 +276,7 @@ static void give(struct eng_local *l)
 static void batch_done(struct eng_job *job)
 {
         struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, batch.job));
+        bool more_owners;
         int rv;
 
         if (!eng_local_release(l) || eng_local_failed(l))
@@ -306,13 +293,18 @@ static void batch_done(struct eng_job *job)
                 return; /* nothing was written; eng_batch_tick() tries again */
         if (rv != 0) {
                 eng_local_index_error(l, rv);
-                eng_local_fail(l, rv, "writing the index");
+                /* The log has what the damaged index does not: the drive serves from memory till the store can do without it, or that is full
+                 * although clients' changes were kept away. */
+                if (rv != -EBADMSG || eng_log_tail_full(l))
+                        eng_local_fail(l, rv, "writing the index");
+                eng_log_kick(l); /* what waited for room waits for none any more */
                 return;
         }
+        more_owners = !l->batch.owners_complete && l->batch.owners_moved;
         thaw(l, true);
         eng_file_free_dead(l);
         eng_reclaim_settled(l);
-        if (eng_batch_due(l) || l->reclaim.state == ENG_RECLAIM_SETTLE)
+        if (eng_batch_due(l) || l->reclaim.state == ENG_RECLAIM_SETTLE || more_owners)
                 eng_batch_start(l);
         eng_log_kick(l);
 }
@@ -321,7 +313,7 @@ void eng_batch_start(struct eng_local *l)
 {
         if (l->frozen != NULL || l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
                 return;
-        if (freeze(l) == 1)
+        if (freeze(l, true) == 1)
                 give(l);
 }
 
@@ -337,7 +329,7 @@ void eng_batch_tick(struct eng_local *l)
 
 int eng_batch_now(struct eng_local *l)
 {
-        int rv = l->frozen != NULL ? 1 : freeze(l); /* one that met a full disk is tried again */
+        int rv = l->frozen != NULL ? 1 : freeze(l, false); /* one that met a full disk is tried again */
 
         if (rv <= 0)
                 return rv;

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OWNERS_NAMES 20000u /* names whose owners are made in one transaction */
+
 /* ---- lists ----------------------------------------------------------------------------------------- */
 
 static int add_dead(struct eng_batch *batch, const uint8_t *value, size_t len)
@@ -196,6 +198,8 @@ static int write_meta(struct eng_index_txn *txn, struct eng_batch *batch)
                 rv = eng_index_meta_put(txn, ENG_INDEX_EPOCH, batch->epoch->data, batch->epoch->len);
         if (rv == 0 && batch->history != NULL)
                 rv = eng_index_meta_put(txn, ENG_INDEX_HISTORY, batch->history->data, batch->history->len);
+        if (rv == 0 && batch->scrub != NULL)
+                rv = eng_index_meta_put(txn, ENG_INDEX_SCRUB, batch->scrub->data, batch->scrub->len);
         if (rv == 0)
                 rv = eng_index_meta_put(txn, ENG_INDEX_COVERED, &batch->covered, sizeof(batch->covered));
         return rv;
@@ -222,19 +226,23 @@ static int keep_row(void *arg, const struct fmt_index_log *row)
 /*
  * LMDB uses pages again that a transaction freed once another one has been committed after it. Names in no order touch most pages of an index, so
  * without a small transaction between two batches there would be room for three of each page, not for two. The batch is durable already: that
- * there is no room or memory for this one is no harm.
+ * there is no room or memory for this one is no harm. In an index of layout 1 it makes some of the owners.
  */
-static int let_pages_go(struct eng_index *index, const struct eng_batch *batch)
+static int let_pages_go(struct eng_index *index, struct eng_batch *batch)
 {
         struct eng_index_txn *txn;
-        int rv = eng_index_write_begin(index, &txn);
+        int rv = eng_index_write_begin(index, &txn), made = batch->owners_complete;
 
         if (rv == 0) {
                 rv = eng_index_meta_put(txn, ENG_INDEX_COVERED, &batch->covered, sizeof(batch->covered));
-                if (rv == 0)
+                if (rv == 0 && !made)
+                        rv = made = eng_index_owners_make(txn, OWNERS_NAMES);
+                if (rv >= 0)
                         rv = eng_index_write_commit(txn);
                 else
                         eng_index_write_abort(txn);
+                batch->owners_moved = rv == 0 && !batch->owners_complete;
+                batch->owners_complete = rv == 0 && made == 1;
         }
         return rv == -EIO || rv == -EBADMSG ? rv : 0; /* I8 */
 }
@@ -258,11 +266,17 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
         if (rv == 0)
                 rv = write_meta(txn, batch);
         if (rv == 0)
-                rv = eng_index_each_log(txn, keep_row, batch);
+                rv = eng_index_each_changed_log(txn, keep_row, batch);
+        if (rv == 0)
+                rv = eng_index_unknown_owners(txn, &batch->unknown_owners);
         if (rv != 0) {
                 eng_index_write_abort(txn);
                 return rv;
         }
         rv = eng_index_write_commit(txn);
-        return rv == 0 ? let_pages_go(index, batch) : rv;
+        if (rv == 0)
+                rv = let_pages_go(index, batch);
+        if (rv == 0 && eng_index_used(index, &batch->index_bytes) != 0)
+                batch->index_bytes = 0;
+        return rv;
 }

@@ -188,3 +188,8 @@ int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
         }
         return *len <= cap ? 0 : -ENOBUFS;
 }
+
+bool eng_local_log_lost(struct eng_drive *drive)
+{
+        return eng_local_of(drive)->log_lost;
+}

@@ -52,7 +52,7 @@ static void look_done(struct eng_job *job)
         if (rv == -ESTALE) {
                 atomic_store(&l->vanished, true);
                 eng_local_fail(l, 0, "the folder was moved away or replaced");
-        } else if (rv != 0) {
+        } else if (rv != 0 && !eng_io_again(rv)) {
                 eng_local_fail(l, rv, "looking at the folder");
         }
         if (eng_space_free(l->space) >= l->reserve_bytes + 2 * ENG_LOG_BYTES_MIN)
@@ -123,76 +123,134 @@ static int forget_logs(struct eng_local *l)
         return rv;
 }
 
+static int forget_segments(struct eng_local *l)
+{
+        const struct eng_segment_job *reap = l->file.reap;
+        unsigned i;
+        int rv = 0;
+
+        l->file.reap_again = 0;
+        for (i = 0; i < l->file.reap_count && rv == 0; i++) {
+                if (reap[i].result == -EBADMSG) /* not the file that the index means: it stays, and so does its row */
+                        continue;
+                if (eng_io_again(reap[i].result))
+                        l->file.reap[l->file.reap_again++] = reap[i];
+                else if (reap[i].result != 0)
+                        rv = reap[i].result;
+                else
+                        rv = note_gone(&l->segments_gone, &l->segment_gone_count, &l->segment_gone_size,
+                                       eng_segment_job_id(&reap[i]));
+        }
+        return rv;
+}
+
 static void free_done(struct eng_job *job)
 {
         struct eng_local *l = LOCAL_OF(job, free_job);
-        unsigned i;
         int rv;
 
         if (!eng_local_release(l))
                 return;
         rv = forget_logs(l);
-        for (i = 0; i < l->file.reap_count && rv == 0; i++) {
-                rv = l->file.reap[i].result;
-                if (rv == 0)
-                        rv = note_gone(&l->segments_gone, &l->segment_gone_count, &l->segment_gone_size,
-                                       eng_segment_job_id(&l->file.reap[i]));
-        }
+        if (rv == 0)
+                rv = forget_segments(l);
         if (rv != 0)
                 eng_local_fail(l, rv, "freeing files");
         else
                 eng_count(&l->figures.reclaim_freed, l->file.free_bytes);
 }
 
+/* All gaps are told, or those that could not be are told another time. */
+static void freed_end(struct eng_local *l)
+{
+        struct eng_log_file *file;
+
+        TAILQ_FOREACH (file, &l->files.list, order) {
+                if (l->file.freed_short && !file->freed)
+                        file->freeing = false;
+                file->freed = file->freeing;
+        }
+}
+
 static void freed_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
-        struct eng_log_file *file;
 
-        TAILQ_FOREACH (file, &l->files.list, order)
-                file->freed = file->freeing;
-        l->file.freed_in_flight = false;
         eng_append_free(append);
+        if (--l->file.freed_in_flight > 0)
+                return;
+        freed_end(l);
         eng_file_free_dead(l);
 }
 
-/*
- * The numbers missing between the oldest file and the current one, those being freed among them. Each FREED record holds them all, so
- * only the newest one counts, and when the file that holds it is freed itself, that is said by a newer one.
- */
-static struct eng_buf *list_gaps(const struct eng_local *l)
+/* The gap behind *after, the number of a file that stays: *after is the file behind it then. False: there is none. */
+static bool next_gap(const struct eng_log_file **after, struct fmt_freed *gap)
 {
-        struct eng_buf *body = eng_buf_new((l->files.count + 1) * sizeof(struct fmt_freed));
-        const struct eng_log_file *file;
+        const struct eng_log_file *file = *after;
+        uint64_t last = file->number;
+
+        while ((file = TAILQ_NEXT(file, order)) != NULL) {
+                if (file->freeing)
+                        continue;
+                *gap = (struct fmt_freed){.first = last + 1, .last = file->number - 1};
+                last = file->number;
+                *after = file;
+                if (gap->first <= gap->last)
+                        return true;
+        }
+        return false;
+}
+
+static const struct eng_log_file *first_that_stays(const struct eng_local *l)
+{
+        const struct eng_log_file *file = TAILQ_FIRST(&l->files.list);
+
+        while (file != NULL && file->freeing)
+                file = TAILQ_NEXT(file, order);
+        return file;
+}
+
+/* The next gaps, as many as one record may hold. NULL: no memory. */
+static struct eng_buf *list_gaps(const struct eng_local *l, const struct eng_log_file **after)
+{
+        unsigned most = l->file.freed_most != 0 ? l->file.freed_most : FMT_BODY_MAX / sizeof(struct fmt_freed);
+        unsigned size = l->files.count < most ? l->files.count + 1 : most;
+        struct eng_buf *body = eng_buf_new(size * sizeof(struct fmt_freed));
         struct fmt_freed gap;
-        uint64_t last = 0;
+        unsigned i;
 
         if (body == NULL)
                 return NULL;
         body->len = 0;
-        TAILQ_FOREACH (file, &l->files.list, order) {
-                if (file->freeing)
-                        continue;
-                if (last != 0 && file->number > last + 1) {
-                        gap.first = last + 1;
-                        gap.last = file->number - 1;
-                        memcpy(body->data + body->len, &gap, sizeof(gap));
-                        body->len += sizeof(gap);
-                }
-                last = file->number;
+        for (i = 0; i < size && next_gap(after, &gap); i++) {
+                memcpy(body->data + body->len, &gap, sizeof(gap));
+                body->len += sizeof(gap);
         }
         return body;
 }
 
+/*
+ * The numbers missing between the oldest file and the current one, those being freed among them. All of them are told each time, in as many records as
+ * that takes, so when a file that holds such a record is freed itself, what it said stands in newer ones. Files go when the last record is durable.
+ */
 static void write_freed(struct eng_local *l)
 {
-        struct eng_buf *body = list_gaps(l);
-        int rv = body == NULL ? -ENOMEM : body->len > FMT_BODY_MAX ? -ENOSPC : 0;
+        const struct eng_log_file *at = first_that_stays(l);
+        struct eng_buf *body;
+        bool more = at != NULL;
 
-        l->file.freed_in_flight = true; /* what goes wrong here costs space until the next start */
-        if (rv == 0)
-                eng_append_own(l, FMT_RECORD_FREED, body, 0, freed_durable);
-        eng_buf_unref(body);
+        l->file.freed_short = false;
+        while (more && !l->file.freed_short) {
+                body = list_gaps(l, &at);
+                more = body != NULL && body->len > 0;
+                if (body == NULL || (more && eng_append_own(l, FMT_RECORD_FREED, body, 0, freed_durable) != 0))
+                        l->file.freed_short = true;
+                else if (more)
+                        l->file.freed_in_flight++;
+                eng_buf_unref(body);
+        }
+        if (l->file.freed_in_flight == 0)
+                freed_end(l);
 }
 
 /* ---- marks of groups ------------------------------------------------------------------------------- */
@@ -258,7 +316,10 @@ int eng_file_take_marks(struct eng_local *l, const uint8_t *body, size_t len)
                 pg = eng_pgs_get(&l->pgs, mark.pg);
                 if (pg == NULL)
                         return -ENOMEM;
-                eng_pgs_mark(pg, mark.seq, mark.epoch);
+                if (l->damage.there) /* a record that waited may have been among what is lost: that it is not here does not say that it was applied */
+                        eng_pgs_see(pg, mark.seq, mark.epoch);
+                else
+                        eng_pgs_mark(pg, mark.seq, mark.epoch);
         }
         return 0;
 }
@@ -296,7 +357,7 @@ static void pick_logs(struct eng_local *l)
                                 l->file.logs[l->file.log_count++] = file;
                                 continue;
                         }
-                        if (!l->file.freed_in_flight && !file->freeing)
+                        if (l->file.freed_in_flight == 0 && !file->freeing)
                                 file->freeing = marked = true;
                 }
                 oldest = false;
@@ -304,6 +365,8 @@ static void pick_logs(struct eng_local *l)
         if (marked)
                 write_freed(l);
 }
+
+static void trim_next(struct eng_local *l);
 
 static void trim_run(struct eng_job *job)
 {
@@ -314,8 +377,16 @@ static void trim_done(struct eng_job *job)
 {
         struct eng_local *l = LOCAL_OF(job, trim_job);
 
-        if (eng_local_release(l))
-                eng_segment_trim_end(l->segments, &l->file.trim);
+        if (!eng_local_release(l))
+                return;
+        eng_segment_trim_end(l->segments, &l->file.trim);
+        trim_next(l); /* each has a descriptor for writing until then */
+}
+
+static void trim_next(struct eng_local *l)
+{
+        if (!eng_local_failed(l) && l->file.trim_job.state == ENG_JOB_IDLE && eng_segment_trim_begin(l->segments, &l->file.trim))
+                eng_local_give(l, &l->file_worker, &l->file.trim_job, trim_run, trim_done);
 }
 
 /* What the files picked take. */
@@ -334,11 +405,12 @@ void eng_file_free_dead(struct eng_local *l)
 {
         if (eng_local_failed(l))
                 return;
-        if (l->file.trim_job.state == ENG_JOB_IDLE && eng_segment_trim_begin(l->segments, &l->file.trim))
-                eng_local_give(l, &l->file_worker, &l->file.trim_job, trim_run, trim_done);
+        trim_next(l);
         if (l->file.free_job.state != ENG_JOB_IDLE)
                 return;
-        l->file.log_count = l->file.reap_count = 0;
+        l->file.log_count = 0;
+        l->file.reap_count = l->file.reap_again; /* there was no descriptor to look at them */
+        l->file.reap_again = 0;
         pick_logs(l);
         while (l->file.reap_count < ENG_FREE_AT_ONCE &&
                eng_segment_reap_begin(l->segments, &l->file.reap[l->file.reap_count]))
@@ -368,7 +440,11 @@ static void make_done(struct eng_job *job)
         eng_space_drop(l->space, l->file.make_bytes);
         l->file.make_bytes = 0;
         rv = eng_segment_prepare_end(l->segments, &l->file.segment);
-        if (rv != 0 && rv != -ENOSPC && rv != -EDQUOT) {
+        if (eng_io_again(rv)) {
+                eng_reclaim_room(l, -ENOSPC); /* it comes again; WRITEs wait for the next tick */
+                return;
+        }
+        if (rv != 0 && !eng_io_full(rv)) {
                 eng_local_fail(l, rv, "making a segment");
                 return;
         }

@@ -6,11 +6,14 @@
  *   text    = filter { ";" filter }              each filter wraps the ones before it: the last is the outermost
  *   filter  = kind [ ":" setting { "," setting } ]
  *   kind    = fail       the op answers -EIO, and so does every op after it
+ *           | again      the op is answered -EAGAIN
  *           | delay      the op is passed on after ms
  *           | corrupt    answers -EBADMSG (read, lookup, record, scan)
  *           | drop       answers -EIO after ms (10,000), and so does every op from then on; the drive below never sees it
  *           | duplicate  the op is submitted a second time after it was answered; the second answer counts, an error of either too
  *           | serialise  op and answer are turned into bytes and back
+ *           | open       the drive takes ms to be opened; its operations are not touched
+ *           | pages      pages of the index are not in memory before they were read; with ms, all such reads but the first `after` take that long
  *   setting = op=append|commit|lookup|scan|write|sync|read|discard|tail|record    which ops it looks at; else all (corrupt: all four)
  *           | after=N    the first N of them pass untouched (0)
  *           | every=N    from then on each Nth is hit (1)
@@ -25,8 +28,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/drive/identity.h"
+#include "engine/drive/local.h"
 
 #define TEXT_MAX    1024u
 #define DROP_MS     10000u
@@ -34,11 +39,12 @@
 #define ALL_KINDS   ((1u << ENG_OP_KINDS) - 1)
 #define CORRUPTIBLE (1u << ENG_OP_READ | 1u << ENG_OP_LOOKUP | 1u << ENG_OP_RECORD | 1u << ENG_OP_SCAN)
 
-enum filter_kind { FAIL, DELAY, CORRUPT, DROP, DUPLICATE, SERIALISE, FILTER_KINDS };
+enum filter_kind { FAIL, AGAIN, DELAY, CORRUPT, DROP, DUPLICATE, SERIALISE, OPEN, PAGES, FILTER_KINDS };
 
 static const char *const kind_names[FILTER_KINDS] = {
-        [FAIL] = "fail", [DELAY] = "delay",         [CORRUPT] = "corrupt",
-        [DROP] = "drop", [DUPLICATE] = "duplicate", [SERIALISE] = "serialise",
+        [FAIL] = "fail", [AGAIN] = "again",         [DELAY] = "delay",         [CORRUPT] = "corrupt",
+        [DROP] = "drop", [DUPLICATE] = "duplicate", [SERIALISE] = "serialise", [OPEN] = "open",
+        [PAGES] = "pages",
 };
 struct eng_filter {
         struct eng_drive drive; /* first */
@@ -152,6 +158,9 @@ static void hit(struct eng_filter_op *of)
                 atomic_store(&filter->dead, true);
                 answer_later(of, -EIO);
                 return;
+        case AGAIN:
+                answer_later(of, -EAGAIN);
+                return;
         case DELAY:
                 wait_and(of, delay_over);
                 return;
@@ -171,6 +180,8 @@ static void hit(struct eng_filter_op *of)
                 else
                         answer_later(of, -EAGAIN);
                 return;
+        case OPEN:
+        case PAGES:
         case FILTER_KINDS:
                 break;
         }
@@ -289,8 +300,26 @@ static int parse_filter(struct eng_filter *filter, char *text)
         return rv;
 }
 
+/* On the thread that opens the drive. */
+static void take_time(uint64_t ms)
+{
+        struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * MS)};
+
+        while (nanosleep(&left, &left) != 0 && errno == EINTR)
+                ;
+}
+
+/* Not operations of the drive but the drive itself. */
+static void touch_drive(const struct eng_filter *filter, struct eng_drive *inner)
+{
+        if (filter->kind == OPEN)
+                take_time(filter->ms);
+        else if (inner->ops == &eng_local_ops)
+                eng_pages_pretend_soon(inner, filter->after, filter->ms);
+}
+
 /* Puts one filter on top of *top, unless it is meant for another drive. */
-static int add_filter(struct eng_drive **top, char *text, struct eng_error *error)
+static int add_filter(struct eng_drive **top, struct eng_drive *inner, char *text, struct eng_error *error)
 {
         char shown[64];
         struct eng_filter *filter = calloc(1, sizeof(*filter));
@@ -306,9 +335,17 @@ static int add_filter(struct eng_drive **top, char *text, struct eng_error *erro
                 free(filter);
                 return 0;
         }
+        if (filter->kind == OPEN || filter->kind == PAGES) {
+                touch_drive(filter, inner);
+                free(filter);
+                return 0;
+        }
         filter->drive.ops = &filter_ops;
         filter->drive.slot = (*top)->slot;
         filter->drive.owner = (*top)->owner;
+        filter->drive.exhausted = (*top)->exhausted;
+        filter->drive.unreliable = (*top)->unreliable;
+        filter->drive.stalled = (*top)->stalled;
         filter->inner = *top;
         *top = &filter->drive;
         return 0;
@@ -327,7 +364,7 @@ int eng_filter_stack(struct eng_drive *inner, const char *text, struct eng_drive
                 return eng_error_set(error, -EINVAL, "test_faults is longer than %u bytes", TEXT_MAX - 1);
         memcpy(copy, text, strlen(text) + 1);
         for (one = strtok_r(copy, ";", &save); one != NULL && rv == 0; one = strtok_r(NULL, ";", &save))
-                rv = add_filter(&top, one, error);
+                rv = add_filter(&top, inner, one, error);
         while (rv != 0 && top != inner) { /* inner stays the caller's */
                 struct eng_filter *filter = (struct eng_filter *)top;
 

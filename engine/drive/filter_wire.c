@@ -52,6 +52,12 @@ void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
         case ENG_OP_IDS:
                 to->ids = from->ids;
                 break;
+        case ENG_OP_OWNED:
+                to->owned = from->owned;
+                break;
+        case ENG_OP_SCRUB:
+                to->scrub = from->scrub;
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_KINDS:
                 break;
@@ -75,6 +81,7 @@ void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from)
                 break;
         case ENG_OP_READ:
                 to->read.crc = from->read.crc;
+                to->read.slot = from->read.slot;
                 break;
         case ENG_OP_TAIL:
                 to->tail = from->tail;
@@ -84,6 +91,13 @@ void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from)
                 break;
         case ENG_OP_IDS:
                 to->ids = from->ids;
+                break;
+        case ENG_OP_OWNED:
+                to->owned.mark = from->owned.mark;
+                to->owned.bits = from->owned.bits;
+                break;
+        case ENG_OP_SCRUB:
+                to->scrub = from->scrub;
                 break;
         default:
                 break;
@@ -104,6 +118,8 @@ void eng_filter_drop_answer(struct eng_op *op)
                 eng_buf_unref(op->tail.entries);
         if (op->kind == ENG_OP_IDS)
                 eng_buf_unref(op->ids.ids);
+        if (op->kind == ENG_OP_OWNED)
+                eng_buf_unref(op->owned.bits);
 }
 
 /* ---- writing and reading bytes --------------------------------------------------------------------- */
@@ -237,6 +253,7 @@ static void put_scan(struct wire *wire, const struct eng_op *op)
         put_number(wire, op->scan.delimiter != NULL);
         put_string(wire, op->scan.delimiter, op->scan.delimiter_len);
         put_number(wire, op->scan.max);
+        put_number(wire, op->scan.most);
         put_string(wire, op->scan.pgs, words * sizeof(*op->scan.pgs));
 }
 
@@ -259,6 +276,7 @@ static void get_scan(struct wire *wire, struct eng_op *op, const struct eng_op *
         op->scan.delimiter = given ? bytes : NULL;
         op->scan.delimiter_len = (uint16_t)len;
         op->scan.max = (uint32_t)get_number(wire);
+        op->scan.most = (uint32_t)get_number(wire);
         bytes = get_string(wire, &len);
         op->scan.pg_words = (uint32_t)(len / sizeof(*op->scan.pgs));
         op->scan.pgs = above->scan.pgs;
@@ -292,6 +310,7 @@ static void put_request(struct wire *wire, const struct eng_op *op)
                 put(wire, op->write.object_id, FMT_ID);
                 put_number(wire, op->write.stripe);
                 put_number(wire, op->write.shard | (uint64_t)op->write.k << 8 | (uint64_t)op->write.m << 16);
+                put_number(wire, op->write.key_hash);
                 put_string(wire, op->write.payload, op->write.payload_len);
                 break;
         case ENG_OP_READ:
@@ -314,6 +333,16 @@ static void put_request(struct wire *wire, const struct eng_op *op)
         case ENG_OP_IDS:
                 put(wire, op->ids.after, FMT_ID);
                 put_number(wire, op->ids.max);
+                break;
+        case ENG_OP_OWNED:
+                put_number(wire, op->owned.mark);
+                put_string(wire, op->owned.ids, op->owned.count * FMT_ID);
+                break;
+        case ENG_OP_SCRUB:
+                put(wire, &op->scrub.state, sizeof(op->scrub.state));
+                put_number(wire, op->scrub.what);
+                put_number(wire, op->scrub.most);
+                put_number(wire, op->scrub.yield);
                 break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
@@ -344,6 +373,7 @@ static void get_write(struct wire *wire, struct eng_filter_op *of)
         op->write.shard = (uint8_t)shard;
         op->write.k = (uint8_t)(shard >> 8);
         op->write.m = (uint8_t)(shard >> 16);
+        op->write.key_hash = get_number(wire);
         payload = get_string(wire, &len);
         op->write.payload_len = (uint32_t)len;
         op->write.slot = of->slot = new_slot(wire);
@@ -406,6 +436,18 @@ static void get_request(struct wire *wire, struct eng_filter_op *of)
         case ENG_OP_IDS:
                 memcpy(op->ids.after, get(wire, FMT_ID), FMT_ID);
                 op->ids.max = (uint32_t)get_number(wire);
+                break;
+        case ENG_OP_OWNED:
+                op->owned.mark = get_number(wire);
+                op->owned.ids = (const uint8_t(*)[FMT_ID])get_string(wire, &len);
+                op->owned.count = (uint32_t)(len / FMT_ID);
+                break;
+        case ENG_OP_SCRUB:
+                memcpy(&op->scrub.state, get(wire, sizeof(op->scrub.state)), sizeof(op->scrub.state));
+                op->scrub.what = (enum eng_scrub_what)get_number(wire);
+                op->scrub.most = (uint32_t)get_number(wire);
+                op->scrub.yield = get_number(wire) != 0;
+                op->scrub.slot = of->slot = new_slot(wire);
                 break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
@@ -476,6 +518,19 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
                 put_buf(wire, op->ids.ids);
                 put_number(wire, op->ids.count);
                 break;
+        case ENG_OP_OWNED:
+                put_number(wire, op->owned.mark);
+                put_buf(wire, op->owned.bits);
+                break;
+        case ENG_OP_SCRUB:
+                put(wire, &op->scrub.state, sizeof(op->scrub.state));
+                put(wire, op->scrub.object_id, FMT_ID);
+                put_number(wire, op->scrub.stripe);
+                put_number(wire, op->scrub.shard);
+                put_number(wire, op->scrub.key_hash);
+                put_number(wire, op->scrub.remembered);
+                put_number(wire, (uint64_t)op->scrub.ended | (uint64_t)op->scrub.damaged << 1);
+                break;
         case ENG_OP_READ:
                 put(wire, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
                 put_number(wire, op->read.crc);
@@ -483,6 +538,21 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
         default:
                 break;
         }
+}
+
+static void get_scrub(struct wire *wire, struct eng_op *op)
+{
+        uint64_t flags;
+
+        memcpy(&op->scrub.state, get(wire, sizeof(op->scrub.state)), sizeof(op->scrub.state));
+        memcpy(op->scrub.object_id, get(wire, FMT_ID), FMT_ID);
+        op->scrub.stripe = (uint32_t)get_number(wire);
+        op->scrub.shard = (uint8_t)get_number(wire);
+        op->scrub.key_hash = get_number(wire);
+        op->scrub.remembered = (uint32_t)get_number(wire);
+        flags = get_number(wire);
+        op->scrub.ended = (flags & 1) != 0;
+        op->scrub.damaged = (flags & 2) != 0;
 }
 
 static void get_answer(struct wire *wire, struct eng_op *op)
@@ -514,6 +584,13 @@ static void get_answer(struct wire *wire, struct eng_op *op)
         case ENG_OP_IDS:
                 op->ids.ids = get_buf(wire);
                 op->ids.count = (uint32_t)get_number(wire);
+                break;
+        case ENG_OP_OWNED:
+                op->owned.mark = get_number(wire);
+                op->owned.bits = get_buf(wire);
+                break;
+        case ENG_OP_SCRUB:
+                get_scrub(wire, op);
                 break;
         case ENG_OP_READ:
                 memcpy((uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, get(wire, op->read.len),

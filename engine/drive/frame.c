@@ -48,6 +48,8 @@ void eng_frame_fill(struct fmt_frame *frame, const struct eng_frame_what *what, 
         frame->m = what->m;
         frame->payload_len = what->payload_len;
         frame->epoch = what->epoch;
+        frame->key_hash = what->key_hash;
+        frame->flags = what->key_hash != 0 ? FMT_FRAME_KEYED : 0;
         for (uint32_t at = 0; at < what->payload_len; at += FMT_CRC_BLOCK)
                 frame->block_crc[at / FMT_CRC_BLOCK] = era_crc32c(0, payload + at, block_bytes(what->payload_len, at));
 }
@@ -70,6 +72,11 @@ int eng_frame_check(const struct fmt_frame *frame, const struct eng_frame_where 
         if (memcmp(frame->drive_id, where->drive_id, FMT_ID) != 0 || !length_is_right(frame->payload_len))
                 return -EBADMSG;
         return header_crc(frame) == frame->header_crc ? 0 : -EBADMSG;
+}
+
+uint64_t eng_frame_key(const struct fmt_frame *frame)
+{
+        return (frame->flags & FMT_FRAME_KEYED) != 0 ? frame->key_hash : 0;
 }
 
 bool eng_frame_is(const struct fmt_frame *frame, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,

@@ -17,6 +17,7 @@ struct eng_frame_what {
         uint8_t shard, k, m;
         uint32_t payload_len; /* 1..FMT_UNIT_MAX, multiple of 4 KiB */
         uint32_t epoch;
+        uint64_t key_hash;    /* 0: not known */
 };
 
 /* Where a frame stands. */
@@ -35,6 +36,8 @@ void eng_frame_place(struct fmt_frame *frame, const struct eng_frame_where *wher
 
 /* Checks 4 KiB read from a drive: magic, CRC, limits of its fields, and that it stands where it says. -EBADMSG. */
 int eng_frame_check(const struct fmt_frame *frame, const struct eng_frame_where *where);
+/* Hash of the key whose bytes these are, after eng_frame_check. 0: not known (frames of layout 1). */
+uint64_t eng_frame_key(const struct fmt_frame *frame);
 /*
  * After eng_frame_check: is it the shard that was looked for, of the length expected? (epoch, k and m are not
  * compared.)

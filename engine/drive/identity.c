@@ -87,6 +87,8 @@ size_t eng_identity_print(const struct eng_identity *identity, char *text, size_
         print_hex(drive, identity->drive_id);
         n = snprintf(text, cap, "millrace drive\nlayout %u\nstore %s\ndrive %s\nslot %u\ncreated_ms %lld\n",
                      identity->layout, store, drive, identity->slot, (long long)identity->created_ms);
+        if (identity->layout > 1)
+                n += snprintf(text + n, cap - (size_t)n, "features %llx\n", (unsigned long long)identity->features);
         n += snprintf(text + n, cap - (size_t)n, "crc32c %08x\n", era_crc32c(0, text, (size_t)n));
         return (size_t)n;
 }
@@ -110,7 +112,9 @@ static int check_crc_line(const char *text, size_t len)
 int eng_identity_parse(const char *text, size_t len, struct eng_identity *out)
 {
         char copy[FORMAT_MAX + 1], store[64], drive[64];
+        unsigned long long features = 0;
         long long created;
+        const char *at;
 
         if (len > FORMAT_MAX || check_crc_line(text, len) != 0)
                 return -EBADMSG;
@@ -124,7 +128,13 @@ int eng_identity_parse(const char *text, size_t len, struct eng_identity *out)
         if (sscanf(copy, "millrace drive\nlayout %u\nstore %63s\ndrive %63s\nslot %u\ncreated_ms %lld\n", &out->layout,
                    store, drive, &out->slot, &created) != 5)
                 return -EBADMSG;
+        at = strstr(copy, "\nfeatures ");
+        if (out->layout > 1 && (at == NULL || sscanf(at, "\nfeatures %llx\n", &features) != 1))
+                return -EBADMSG;
+        if ((features & ~(unsigned long long)FMT_FEATURES) != 0)
+                return -EPROTONOSUPPORT;
         out->created_ms = created;
+        out->features = features;
         if (out->layout == 0 || out->slot >= ENG_DRIVES_MAX || parse_hex(store, out->store_id) != 0)
                 return -EBADMSG;
         return parse_hex(drive, out->drive_id);
@@ -227,8 +237,10 @@ static int read_format(int fd, const char *path, struct eng_identity *identity, 
                 return eng_error_set(error, -errno, "%s/FORMAT cannot be read: %s", path, strerror(errno));
         rv = eng_identity_parse(text, (size_t)n, identity);
         if (rv == -EPROTONOSUPPORT)
-                return eng_error_set(error, rv, "%s was written by a newer version (layout %u, known here: %u)", path,
-                                     identity->layout, FMT_LAYOUT_VERSION);
+                return eng_error_set(error, rv,
+                                     "%s was written by a newer version (layout %u, or features that are not known "
+                                     "here; known: layouts up to %u)",
+                                     path, identity->layout, FMT_LAYOUT_VERSION);
         if (rv != 0)
                 return eng_error_set(error, rv, "%s/FORMAT is damaged", path);
         return 0;
@@ -399,6 +411,22 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
         if (rv == 0)
                 rv = eng_folder_prepare(path, identity, epoch_body, epoch_len, error);
         return rv != 0 ? rv : eng_folder_finish(path, error);
+}
+
+int eng_folder_upgrade(int dir_fd, const char *path, const struct eng_identity *identity, struct eng_error *error)
+{
+        struct eng_identity own = *identity;
+        char text[FORMAT_MAX];
+        int rv;
+
+        own.layout = FMT_LAYOUT_VERSION;
+        own.features = 0;
+        rv = write_file(dir_fd, FORMAT_NEW_NAME, text, eng_identity_print(&own, text, sizeof(text)));
+        if (rv == 0)
+                rv = renameat(dir_fd, FORMAT_NEW_NAME, dir_fd, FORMAT_NAME) == 0 ? 0 : -errno;
+        if (rv == 0)
+                rv = fsync(dir_fd) == 0 ? 0 : -errno;
+        return rv == 0 ? 0 : eng_error_set(error, rv, "%s/FORMAT cannot be written anew: %s", path, strerror(-rv));
 }
 
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error)

@@ -14,6 +14,12 @@
 /* Takes DRIVE/LOCK; the lock lives as long as the descriptor. -EBUSY: another process (or another open of this one) has it. */
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error);
 
+/*
+ * Writes FORMAT anew, beside it and then by rename, with today's layout and no features; the rest as in identity. The caller holds the lock. A crash
+ * leaves the old one or the new one.
+ */
+int eng_folder_upgrade(int dir_fd, const char *path, const struct eng_identity *identity, struct eng_error *error);
+
 /* FORMAT as text and back. parse: -EBADMSG, -EPROTONOSUPPORT. */
 size_t eng_identity_print(const struct eng_identity *identity, char *text, size_t cap);
 int eng_identity_parse(const char *text, size_t len, struct eng_identity *out);

@@ -3,7 +3,8 @@
  *
  * Called by the local drive: opening and removing on the thread that opens the drive, readers on its owner loop, write
  * transactions on its background thread. Keeps I4 (what does not look like this drive's whole index is refused, so that
- * it is rebuilt) and never opens LMDB with MDB_NOSYNC: a commit that returned 0 is on stable storage.
+ * it is rebuilt) and never opens LMDB with MDB_NOSYNC: a commit that returned 0 is on stable storage. LMDB is ours
+ * (third_party/lmdb): its pages carry checksums, looked at whenever a page is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 
 #include "ec.h"
 #include "engine/drive/index_priv.h"
+#include "engine/drive/resident.h"
 
 #define INDEX_DATA_FILE      "data.mdb"
 #define INDEX_LOCK_FILE      "lock.mdb"
@@ -47,6 +49,8 @@ int index_error(int mdb_rv)
                 return -EIO;
         case MDB_READERS_FULL:
                 return -EMFILE;
+        case MDB_ABSENT:
+                return ENG_INDEX_ABSENT;
         default:
                 /*
                  * PAGE_NOTFOUND, CORRUPTED, INVALID, VERSION_MISMATCH, CURSOR_FULL, INCOMPATIBLE, BAD_...: none comes
@@ -94,6 +98,8 @@ static void index_free(struct eng_index *index)
                 mdb_txn_abort(index->opening);
         if (index->env != NULL)
                 mdb_env_close(index->env);
+        if (index->read_fd >= 0)
+                close(index->read_fd);
         if (index->dir_fd >= 0)
                 close(index->dir_fd);
         pthread_mutex_destroy(&index->writing);
@@ -113,6 +119,7 @@ static int index_new(const struct eng_index_options *options, struct eng_index *
                 return -ENOMEM;
         memcpy(index->drive_id, options->drive_id, FMT_ID);
         pthread_mutex_init(&index->writing, NULL);
+        index->read_fd = -1;
         index->dir_fd = open(options->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (index->dir_fd < 0) {
                 rv = -errno;
@@ -132,6 +139,8 @@ static int index_env_open(struct eng_index *index, const struct eng_index_option
         if (rv == 0)
                 rv = mdb_env_set_assert(index->env, index_asserted);
         if (rv == 0)
+                rv = mdb_env_set_checksum(index->env, era_crc32c);
+        if (rv == 0)
                 rv = mdb_env_set_maxdbs(index->env, INDEX_DB_COUNT);
         if (rv == 0)
                 rv = mdb_env_set_maxreaders(index->env, INDEX_READERS);
@@ -142,15 +151,29 @@ static int index_env_open(struct eng_index *index, const struct eng_index_option
         return index_error(rv);
 }
 
+/* Pages are read one by one, in no order. */
+static int index_open_reads(struct eng_index *index)
+{
+        index->read_fd = openat(index->dir_fd, INDEX_DATA_FILE, O_RDONLY | O_CLOEXEC);
+        if (index->read_fd < 0)
+                return -errno;
+        (void)posix_fadvise(index->read_fd, 0, 0, POSIX_FADV_RANDOM);
+        return 0;
+}
+
 /* The length data.mdb needs to hold every page that may be in use. */
-static uint64_t index_used_bytes(struct eng_index *index)
+static int index_used_bytes(struct eng_index *index, uint64_t *bytes)
 {
         MDB_envinfo info;
         MDB_stat stat;
+        int rv;
 
-        mdb_env_info(index->env, &info);
-        mdb_env_stat(index->env, &stat);
-        return ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
+        rv = index_error(mdb_env_info(index->env, &info));
+        if (rv == 0)
+                rv = index_error(mdb_env_stat(index->env, &stat));
+        if (rv == 0)
+                *bytes = ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
+        return rv;
 }
 
 /*
@@ -160,10 +183,13 @@ static uint64_t index_used_bytes(struct eng_index *index)
  */
 static int index_length(struct eng_index *index, bool pad)
 {
-        uint64_t need = index_used_bytes(index);
+        uint64_t need;
         struct stat st;
-        int fd;
+        int fd, rv;
 
+        rv = index_used_bytes(index, &need);
+        if (rv != 0)
+                return rv;
         if (mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
                 return -EIO;
         if ((uint64_t)st.st_size >= need)
@@ -176,10 +202,20 @@ static int index_length(struct eng_index *index, bool pad)
 /* Opens the databases (makes them in a write transaction) and keeps their handles. */
 static int index_open_dbs(struct eng_index *index, unsigned flags)
 {
+        unsigned kind;
         int rv = 0;
 
-        for (unsigned i = 0; i < INDEX_DB_COUNT && rv == 0; i++)
+        for (unsigned i = 0; i < INDEX_DB_COUNT && rv == 0; i++) {
                 rv = mdb_dbi_open(index->opening, index_db_names[i], flags, &index->dbi[i]);
+                if (rv == MDB_NOTFOUND && i == INDEX_OWNERS) { /* of layout 1: index_add_owners() makes it */
+                        index->no_owners = true;
+                        return 0;
+                }
+                if (rv == 0)
+                        rv = mdb_dbi_flags(index->opening, index->dbi[i], &kind);
+                if (rv == 0 && kind != 0)
+                        rv = MDB_INCOMPATIBLE; /* not as we make them */
+        }
         return index_error(rv);
 }
 
@@ -195,7 +231,7 @@ static int index_check_identity(struct eng_index *index)
                 return -EBADMSG;
         if (rv != 0)
                 return rv;
-        if (identity.layout != FMT_LAYOUT_VERSION || memcmp(identity.drive_id, index->drive_id, FMT_ID) != 0)
+        if (identity.layout != FMT_INDEX_LAYOUT || memcmp(identity.drive_id, index->drive_id, FMT_ID) != 0)
                 return -ESTALE;
         return 0;
 }
@@ -224,6 +260,31 @@ static int index_recognise(struct eng_index *index)
         if (rv == 0)
                 rv = index_check_identity(index);
         return rv != 0 ? rv : index_keep_dbs(index);
+}
+
+/* A full file system has no room for it: everything else goes on, and the next opening tries again. */
+static int index_add_owners(struct eng_index *index)
+{
+        int rv;
+
+        rv = index_error(mdb_txn_begin(index->env, NULL, 0, &index->opening));
+        if (rv == 0)
+                rv = index_error(mdb_dbi_open(index->opening, index_db_names[INDEX_OWNERS], MDB_CREATE,
+                                              &index->dbi[INDEX_OWNERS]));
+        if (rv == 0)
+                rv = index_keep_dbs(index);
+        if (index->opening != NULL)
+                mdb_txn_abort(index->opening);
+        index->opening = NULL;
+        if (rv == 0)
+                rv = index_length(index, true);
+        index->no_owners = rv != 0;
+        return rv == -ENOSPC || rv == -EFBIG ? 0 : rv;
+}
+
+static int index_add_owners_guarded(struct eng_index *index)
+{
+        ENG_GUARDED(&index->broken, index_add_owners(index));
 }
 
 static int index_recognise_guarded(struct eng_index *index)
@@ -261,6 +322,10 @@ int eng_index_open(const struct eng_index_options *options, struct eng_index **o
                 rv = index_env_open_guarded(index, options);
         if (rv == 0)
                 rv = index_recognise_guarded(index);
+        if (rv == 0 && index->no_owners)
+                rv = index_add_owners_guarded(index);
+        if (rv == 0)
+                rv = index_open_reads(index);
         if (rv != 0) {
                 index_free(index);
                 return rv;
@@ -274,7 +339,7 @@ int eng_index_open(const struct eng_index_options *options, struct eng_index **o
 static int index_make(struct eng_index *index)
 {
         struct eng_index_txn txn = {.index = index, .write = true};
-        struct fmt_index_identity identity = {.layout = FMT_LAYOUT_VERSION, .next_piece = 1};
+        struct fmt_index_identity identity = {.layout = FMT_INDEX_LAYOUT, .next_piece = 1};
         int rv;
 
         memcpy(identity.drive_id, index->drive_id, FMT_ID);
@@ -284,6 +349,8 @@ static int index_make(struct eng_index *index)
         txn.mdb = index->opening;
         if (rv == 0)
                 rv = index_meta_write(&txn, INDEX_META_IDENTITY, &identity, sizeof(identity));
+        if (rv == 0)
+                rv = index_owners_begin(&txn);
         if (rv == 0)
                 rv = index_keep_dbs(index);
         return rv != 0 ? rv : index_length(index, true);
@@ -312,6 +379,8 @@ int eng_index_create(const struct eng_index_options *options, struct eng_index *
                 rv = index_make_guarded(index);
         if (rv == 0)
                 rv = index_sync_folder(index->dir_fd);
+        if (rv == 0)
+                rv = index_open_reads(index);
         if (rv != 0)
                 goto err;
         *out = index;
@@ -358,6 +427,26 @@ int eng_index_condemn(struct eng_index *index)
         rv = fsync(fd) == 0 ? 0 : -errno;
         close(fd);
         return rv != 0 ? rv : index_sync_folder(index->dir_fd);
+}
+
+bool eng_index_unreadable(const struct eng_index *index)
+{
+        return atomic_load(&index->broken) == -EIO;
+}
+
+void eng_index_lost(struct eng_index *index)
+{
+        atomic_store(&index->broken, -EIO);
+}
+
+int eng_index_fd(const struct eng_index *index)
+{
+        return index->read_fd;
+}
+
+int eng_index_used(struct eng_index *index, uint64_t *bytes)
+{
+        ENG_GUARDED(&index->broken, index_used_bytes(index, bytes));
 }
 
 int eng_index_grow(struct eng_index *index)
@@ -418,6 +507,32 @@ int eng_index_read_begin(struct eng_index_txn *txn)
         int rv = read_begin_guarded(txn);
 
         txn->begun = rv == 0;
+        return rv;
+}
+
+/* LMDB's own handle is made when a reader is begun for the first time. */
+static int reader_ask(struct eng_index_txn *txn, MDB_present_func *ask, void *arg)
+{
+        MDB_stat stat;
+        int rv = index_error(mdb_env_stat(txn->index->env, &stat));
+
+        if (rv == 0 && stat.ms_psize != ENG_PAGE_BYTES)
+                rv = -EBADMSG;
+        return rv != 0 ? rv : index_error(mdb_txn_set_present(txn->mdb, ask, arg));
+}
+
+static int reader_ask_guarded(struct eng_index_txn *txn, MDB_present_func *ask, void *arg)
+{
+        ENG_GUARDED(&txn->index->broken, reader_ask(txn, ask, arg));
+}
+
+int eng_index_reader_ask(struct eng_index_txn *txn, int (*ask)(void *arg, const void *at, size_t page, size_t count), void *arg)
+{
+        int rv = eng_index_read_begin(txn);
+
+        if (rv == 0)
+                rv = reader_ask_guarded(txn, ask, arg);
+        eng_index_read_end(txn);
         return rv;
 }
 
@@ -493,15 +608,16 @@ static int commit_failed(struct eng_index *index, int rv)
 {
         static const uint8_t probe[64 << 10];
         struct stat st;
+        uint64_t used;
         ssize_t n;
         int fd;
 
-        if ((rv != -EIO && rv != -ENOSPC) || mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
+        if ((rv != -EIO && rv != -ENOSPC) || index_used_bytes(index, &used) != 0 || mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
                 return rv;
         n = pwrite(fd, probe, sizeof(probe), st.st_size);
         if (n >= 0 ? n < (ssize_t)sizeof(probe) : errno == ENOSPC || errno == EDQUOT)
                 rv = -ENOSPC;
-        if (ftruncate(fd, (off_t)index_used_bytes(index)) != 0)
+        if (ftruncate(fd, (off_t)used) != 0)
                 rv = -EIO;
         return rv;
 }
@@ -544,13 +660,14 @@ static int index_info(struct eng_index_txn *txn, struct eng_index_info *out)
         int rv;
 
         mdb_env_info(txn->index->env, &info);
-        rv = index_error(mdb_stat(txn->mdb, txn->index->dbi[INDEX_NAMES], &names));
+        rv = index_used_bytes(txn->index, &out->used_bytes);
+        if (rv == 0)
+                rv = index_error(mdb_stat(txn->mdb, txn->index->dbi[INDEX_NAMES], &names));
         if (rv == 0)
                 rv = index_error(mdb_stat(txn->mdb, txn->index->dbi[INDEX_TAILS], &tails));
         if (rv != 0)
                 return rv;
         out->map_bytes = info.me_mapsize;
-        out->used_bytes = index_used_bytes(txn->index);
         out->keys = names.ms_entries + tails.ms_entries;
         return 0;
 }

@@ -15,17 +15,21 @@
  *   -EFBIG    the map is full: abort, end all readers, eng_index_grow(), repeat the transaction
  *   -E2BIG    the transaction has grown too large: abort, make it smaller
  *   -ENOMEM
+ *   ENG_INDEX_ABSENT  a page that is needed is not in memory: only from a reader that was told to ask (eng_index_reader_ask)
  * What LMDB could not survive (SIGBUS, an assertion of its own, a wild pointer) is caught, and the index answers that
  * error from then on. After any error but -ENOENT and -EINVAL a write transaction can only be aborted.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_INDEX_H
 #define MILLRACE_ENGINE_DRIVE_INDEX_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "engine/format.h"
+
+#define ENG_INDEX_ABSENT (-EINPROGRESS)
 
 struct eng_index;
 struct eng_index_txn; /* a reader or a write transaction; every reading function takes either */
@@ -55,6 +59,14 @@ int eng_index_remove(const char *path);
 void eng_index_close(struct eng_index *index);
 /* Leaves a durable mark: the next eng_index_open() answers -EBADMSG. Any thread; what is open stays usable. */
 int eng_index_condemn(struct eng_index *index);
+/* A page of it could not be read (not: written). Any thread. */
+bool eng_index_unreadable(const struct eng_index *index);
+/* Somebody else has found that a page of it cannot be read: every call answers -EIO from now on. Any thread. */
+void eng_index_lost(struct eng_index *index);
+/* Of its file, for reading pages into memory. Any thread; closed with the index. */
+int eng_index_fd(const struct eng_index *index);
+/* Bytes of its file that are in use. Of the thread that writes. */
+int eng_index_used(struct eng_index *index, uint64_t *bytes);
 /* Doubles the map. No transaction is open anywhere in the process (readers are ended, not necessarily freed). */
 int eng_index_grow(struct eng_index *index);
 
@@ -66,6 +78,12 @@ int eng_index_grow(struct eng_index *index);
  */
 int eng_index_reader_new(struct eng_index *index, struct eng_index_txn **out);
 void eng_index_reader_free(struct eng_index_txn *txn); /* ends it if need be; NULL is allowed */
+/*
+ * From now on the reader touches no page of the map before ask() has answered 0 for it: `count` pages from number `page` on, which stand at `at`. What else ask()
+ * answers, MDB_ABSENT (ENG_INDEX_ABSENT here) or MDB_CORRUPTED, ends the call, begin included; the reader is to be ended, and begun again later.
+ * Blocking, while it is not begun.
+ */
+int eng_index_reader_ask(struct eng_index_txn *txn, int (*ask)(void *arg, const void *at, size_t page, size_t count), void *arg);
 int eng_index_read_begin(struct eng_index_txn *txn);
 void eng_index_read_end(struct eng_index_txn *txn); /* harmless when not begun */
 
@@ -129,6 +147,7 @@ struct eng_place {
         uint32_t payload_len;
         uint32_t stripe;
         uint8_t shard;
+        uint64_t key_hash; /* of the frame; 0: not known */
 };
 /* Bytes a frame takes in its segment. */
 static inline uint64_t eng_place_bytes(const struct eng_place *place)
@@ -139,8 +158,8 @@ static inline uint64_t eng_place_bytes(const struct eng_place *place)
 /* -ENOENT. */
 int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
                         struct eng_place *out);
-/* The first object id greater than `after` that has places. -ENOENT: there is none. */
-int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID]);
+/* The first object id greater than `after` that has places, and the key's hash of one of them (0: not known). -ENOENT: there is none. */
+int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID], uint64_t *key_hash);
 /*
  * Write transactions. Sets the place of (object id, place->stripe, place->shard). 0: new; 1: there was one, copied to
  * *old (old may be NULL) and replaced; the same place again changes nothing. live_frames and live_bytes of the rows of
@@ -155,6 +174,17 @@ typedef void (*eng_index_place_gone)(void *arg, const struct eng_place *place);
 int eng_index_place_discard(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], eng_index_place_gone gone,
                             void *arg);
 
+/* ---- owners: which names have parts of an object id ------------------------------------------------- */
+
+/* 1: a name has a part of this id, or it is not known of some name what it has; 0: none has. Only to be believed while the owners are complete. -EAGAIN: there are none in this index. */
+int eng_index_owned(struct eng_index_txn *txn, const uint8_t id[FMT_ID]);
+/* Names whose parts cannot be decoded. While there is one every id is owned. */
+int eng_index_unknown_owners(struct eng_index_txn *txn, uint64_t *count);
+/* 1 or 0. Those of an index of layout 1 are not until eng_index_owners_make() has said so. */
+int eng_index_owners_complete(struct eng_index_txn *txn);
+/* Write transaction: makes those of the next so many names. 1: they are complete, or cannot be made before the next opening; 0: call again. */
+int eng_index_owners_make(struct eng_index_txn *txn, unsigned names);
+
 /* ---- rows: segments, log files, placement groups ---------------------------------------------------- */
 
 /* Each returns nonzero to stop, which the walk returns. It must not use txn. Rows come in ascending order. */
@@ -164,6 +194,8 @@ typedef int (*eng_index_pg_fn)(void *arg, const struct fmt_index_pg *row);
 int eng_index_each_segment(struct eng_index_txn *txn, eng_index_segment_fn each, void *arg);
 int eng_index_each_log(struct eng_index_txn *txn, eng_index_log_fn each, void *arg);
 int eng_index_each_pg(struct eng_index_txn *txn, eng_index_pg_fn each, void *arg);
+/* Write transaction: only the rows whose live counts it has changed. */
+int eng_index_each_changed_log(struct eng_index_txn *txn, eng_index_log_fn each, void *arg);
 
 /*
  * Write transactions. put of a segment or log row keeps the counts that follow places and names (live_*) as they are in
@@ -181,6 +213,10 @@ enum eng_index_meta {
         ENG_INDEX_COVERED = 1, /* fmt_index_covered: log position up to which this index holds everything */
         ENG_INDEX_EPOCH,       /* body of the newest EPOCH record */
         ENG_INDEX_HISTORY,     /* ids of epochs before it; bytes of the drive's own */
+        ENG_INDEX_DAMAGE,      /* the log had damage when this index was built from it (damage.c) */
+        ENG_INDEX_OWNERS = 5,  /* how far owners are made: index_owners.c's own, as the next */
+        ENG_INDEX_UNKNOWN_OWNERS,
+        ENG_INDEX_SCRUB = 7,   /* fmt_drive_scrub and fmt_rot (rot.c) */
         ENG_INDEX_META_KINDS
 };
 #define ENG_INDEX_META_MAX (64u << 10)
@@ -189,6 +225,8 @@ enum eng_index_meta {
  * set).
  */
 int eng_index_meta_get(struct eng_index_txn *txn, enum eng_index_meta kind, void *out, size_t cap, size_t *len);
+/* ENG_INDEX_COVERED. -ENOENT: the index is new; -EBADMSG: the row is too short. */
+int eng_index_covered(struct eng_index_txn *txn, struct fmt_index_covered *out);
 /* -EINVAL: longer than ENG_INDEX_META_MAX. */
 int eng_index_meta_put(struct eng_index_txn *txn, enum eng_index_meta kind, const void *bytes, size_t len);
 

@@ -128,14 +128,16 @@ static int count_name(struct eng_index_txn *txn, const struct fmt_value *head, s
         return index_count(txn, INDEX_LOGS, head->log_file, sign, sign * bytes);
 }
 
-/* The value that is about to go. Damaged: its counts cannot be known and stay. */
+/* The name is about to go. Damaged: its counts and owners cannot be known and stay. */
 static int count_gone(struct eng_index_txn *txn, const uint8_t *name, size_t len, const MDB_val *data)
 {
         struct fmt_value head;
+        int rv;
 
         if (index_value_check(name, len, data, &head) != 0)
                 return 0;
-        return count_name(txn, &head, len, data->mv_size, -1);
+        rv = count_name(txn, &head, len, data->mv_size, -1);
+        return rv != 0 ? rv : index_owners_change(txn, name, len, data, NULL, 0);
 }
 
 static int names_put(struct eng_index_txn *txn, const uint8_t *name, size_t len, const uint8_t *value, size_t value_len)
@@ -145,6 +147,7 @@ static int names_put(struct eng_index_txn *txn, const uint8_t *name, size_t len,
         MDB_val mkey, data;
         unsigned level;
         uint32_t crc;
+        bool had;
         int rv;
 
         rv = index_name_check(name, len);
@@ -156,9 +159,13 @@ static int names_put(struct eng_index_txn *txn, const uint8_t *name, size_t len,
         if (rv != 0)
                 return rv == -ENOENT ? -EBADMSG : rv;
         rv = index_level_get(txn, level, &key, &data);
-        if (rv == 0)
-                rv = count_gone(txn, name, len, &data);
         if (rv != 0 && rv != -ENOENT)
+                return rv;
+        had = rv == 0 && index_value_check(name, len, &data, &head) == 0;
+        rv = had ? count_name(txn, &head, len, data.mv_size, -1) : 0; /* damaged: its counts and owners cannot be known, and stay */
+        if (rv == 0)
+                rv = index_owners_change(txn, name, len, had ? &data : NULL, value, value_len);
+        if (rv != 0)
                 return rv;
         memcpy(&head, value, sizeof(head));
         rv = count_name(txn, &head, len, value_len, 1);

@@ -6,8 +6,8 @@
  * name is short and costs one descent. A piece is removed with the last name under it, so nothing empty is left for
  * scans to step over.
  *
- * What LMDB hands out is copied and checked before it is answered. LMDB's pages have no checksum, so the cursor also
- * insists that names ascend: a page that leads backwards ends in -EBADMSG, not in an endless scan.
+ * What LMDB hands out is copied and checked before it is answered. Pages of an older build have no checksum, so the cursor
+ * also insists that names ascend: a page that leads backwards ends in -EBADMSG, not in an endless scan.
  */
 #include <errno.h>
 #include <stdlib.h>

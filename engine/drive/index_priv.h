@@ -18,7 +18,8 @@
 
 #define INDEX_DBS(X)                                                                                                   \
         X(NAMES, "names")                                                                                              \
-        X(TAILS, "tails") X(PLACES, "places") X(SEGMENTS, "segments") X(LOGS, "logs") X(PGS, "pgs") X(META, "meta")
+        X(TAILS, "tails") X(PLACES, "places") X(SEGMENTS, "segments") X(LOGS, "logs") X(PGS, "pgs") X(META, "meta")    \
+        X(OWNERS, "owners") /* the last: an index of layout 1 has none */
 enum index_db {
 #define INDEX_DB_ENUM(id, name) INDEX_##id,
         INDEX_DBS(INDEX_DB_ENUM)
@@ -34,8 +35,9 @@ enum index_db {
 struct eng_index {
         MDB_env *env;
         MDB_dbi dbi[INDEX_DB_COUNT];
+        bool no_owners;   /* an index of layout 1 on a full file system: there was no room to add that database */
         MDB_txn *opening; /* while opening and making; here, so that a caught fault does not lose it */
-        int dir_fd;
+        int dir_fd, read_fd; /* read_fd: data.mdb, for reading pages that are not in memory */
         uint8_t drive_id[FMT_ID];
         pthread_mutex_t
                 writing; /* held while a write transaction is open; LMDB's own is let go before we look at the file */
@@ -78,7 +80,8 @@ struct eng_index_txn {
         MDB_cursor *walk;    /* of one step over places or rows; here, so that a caught fault does not lose it */
         MDB_cursor *edit[2]; /* write: on names, on tails; sorted changes stay on one page */
         uint64_t next_piece; /* write: 0: not read yet */
-        struct index_counts counts;
+        struct index_counts counts; /* of all rows that it changed; those with nothing left to add are saved */
+        bool counts_open;           /* some have something to add */
 };
 
 /* index.c */
@@ -154,6 +157,11 @@ int index_counts_save(struct eng_index_txn *txn); /* before commit and before ro
 void index_counts_drop(struct eng_index_txn *txn);
 int index_meta_read(struct eng_index_txn *txn, unsigned kind, void *out, size_t cap, size_t *len);
 int index_meta_write(struct eng_index_txn *txn, unsigned kind, const void *bytes, size_t len);
+
+/* index_owners.c. old: what the name had (LMDB's memory), or NULL; value: what it gets, or NULL. */
+int index_owners_change(struct eng_index_txn *txn, const uint8_t *name, size_t name_len, const MDB_val *old,
+                        const uint8_t *value, size_t value_len);
+int index_owners_begin(struct eng_index_txn *txn); /* of a new index: there is nothing to be made */
 
 /* Notes the first error of a change, so that commit refuses; passes it on. */
 static inline int index_changed(struct eng_index_txn *txn, int rv)

@@ -90,21 +90,18 @@ int index_count(struct eng_index_txn *txn, enum index_db db, uint64_t id, int64_
         }
         count->items += items;
         count->bytes += bytes;
+        txn->counts_open = true;
         return 0;
-}
-
-static void count_drop(struct eng_index_txn *txn, struct index_count *count)
-{
-        RB_REMOVE(index_counts, &txn->counts, count);
-        free(count);
 }
 
 void index_counts_drop(struct eng_index_txn *txn)
 {
         struct index_count *count;
 
-        while ((count = RB_ROOT(&txn->counts)) != NULL)
-                count_drop(txn, count);
+        while ((count = RB_ROOT(&txn->counts)) != NULL) {
+                RB_REMOVE(index_counts, &txn->counts, count);
+                free(count);
+        }
 }
 
 static int count_add(uint64_t *value, int64_t delta)
@@ -161,15 +158,19 @@ static int count_save_log(struct eng_index_txn *txn, const struct index_count *c
 int index_counts_save(struct eng_index_txn *txn)
 {
         struct index_count *count;
-        int rv = 0;
+        int rv;
 
-        while ((count = RB_MIN(index_counts, &txn->counts)) != NULL) {
-                if (count->items != 0 || count->bytes != 0)
-                        rv = count->db == INDEX_SEGMENTS ? count_save_segment(txn, count) : count_save_log(txn, count);
+        if (!txn->counts_open)
+                return 0;
+        RB_FOREACH (count, index_counts, &txn->counts) {
+                if (count->items == 0 && count->bytes == 0)
+                        continue;
+                rv = count->db == INDEX_SEGMENTS ? count_save_segment(txn, count) : count_save_log(txn, count);
                 if (rv != 0)
                         return rv;
-                count_drop(txn, count);
+                count->items = count->bytes = 0;
         }
+        txn->counts_open = false;
         return 0;
 }
 
@@ -184,6 +185,21 @@ static void place_key(uint8_t key[PLACE_KEY], const uint8_t object_id[FMT_ID], u
         key[FMT_ID + sizeof(be)] = shard;
 }
 
+/* Rows of layout 1 have no hash of the key. */
+static int place_row_check(const void *key, const MDB_val *data, struct fmt_index_place *row)
+{
+        memset(row, 0, sizeof(*row));
+        return row_check(key, PLACE_KEY, data, row, data->mv_size == FMT_INDEX_PLACE1 ? FMT_INDEX_PLACE1 : sizeof(*row));
+}
+
+static int place_row_get(struct eng_index_txn *txn, const uint8_t key[PLACE_KEY], struct fmt_index_place *row)
+{
+        MDB_val data;
+        int rv = db_get(txn, INDEX_PLACES, key, PLACE_KEY, &data);
+
+        return rv != 0 ? rv : place_row_check(key, &data, row);
+}
+
 static void place_of(const uint8_t key[PLACE_KEY], const struct fmt_index_place *row, struct eng_place *out)
 {
         uint32_t be;
@@ -194,6 +210,7 @@ static void place_of(const uint8_t key[PLACE_KEY], const struct fmt_index_place 
         out->payload_len = row->payload_len;
         out->stripe = be32toh(be);
         out->shard = key[FMT_ID + sizeof(be)];
+        out->key_hash = row->key_hash;
 }
 
 static int place_get(struct eng_index_txn *txn, const uint8_t *object_id, uint32_t stripe, uint8_t shard,
@@ -204,7 +221,7 @@ static int place_get(struct eng_index_txn *txn, const uint8_t *object_id, uint32
         int rv;
 
         place_key(key, object_id, stripe, shard);
-        rv = row_get(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
+        rv = place_row_get(txn, key, &row);
         if (rv == 0)
                 place_of(key, &row, out);
         return rv;
@@ -216,8 +233,9 @@ int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_I
         ENG_GUARDED(&txn->index->broken, place_get(txn, object_id, stripe, shard, out));
 }
 
-static int place_next(struct eng_index_txn *txn, const uint8_t *after, uint8_t *out)
+static int place_next(struct eng_index_txn *txn, const uint8_t *after, uint8_t *out, uint64_t *key_hash)
 {
+        struct fmt_index_place row;
         uint8_t key[PLACE_KEY];
         MDB_val mkey = {.mv_size = sizeof(key), .mv_data = key}, data;
         int rv;
@@ -231,15 +249,17 @@ static int place_next(struct eng_index_txn *txn, const uint8_t *after, uint8_t *
                 rv = index_error(mdb_cursor_get(txn->walk, &mkey, &data, MDB_NEXT));
         if (rv == 0 && (mkey.mv_size != PLACE_KEY || memcmp(mkey.mv_data, after, FMT_ID) <= 0))
                 rv = -EBADMSG;
-        if (rv == 0)
+        if (rv == 0) {
                 memcpy(out, mkey.mv_data, FMT_ID);
+                *key_hash = place_row_check(mkey.mv_data, &data, &row) == 0 ? row.key_hash : 0;
+        }
         index_walk_close(txn);
         return rv;
 }
 
-int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID])
+int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID], uint64_t *key_hash)
 {
-        ENG_GUARDED(&txn->index->broken, place_next(txn, after, out));
+        ENG_GUARDED(&txn->index->broken, place_next(txn, after, out, key_hash));
 }
 
 static int place_count(struct eng_index_txn *txn, const struct eng_place *place, int sign)
@@ -257,7 +277,7 @@ static int place_put(struct eng_index_txn *txn, const uint8_t *object_id, const 
         int rv;
 
         place_key(key, object_id, place->stripe, place->shard);
-        rv = row_get(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
+        rv = place_row_get(txn, key, &row);
         had = rv == 0;
         if (had) {
                 place_of(key, &row, &before);
@@ -268,7 +288,10 @@ static int place_put(struct eng_index_txn *txn, const uint8_t *object_id, const 
         if (rv == 0)
                 rv = place_count(txn, place, 1);
         row = (struct fmt_index_place){
-                .payload_len = place->payload_len, .segment = place->segment, .offset = place->offset};
+                .payload_len = place->payload_len,
+                .segment = place->segment,
+                .offset = place->offset,
+                .key_hash = place->key_hash};
         if (rv == 0)
                 rv = row_put(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
         if (rv != 0)
@@ -312,7 +335,7 @@ static int discard_step(struct eng_index_txn *txn, const uint8_t *object_id, str
         if (rv != 0)
                 goto out;
         memcpy(key, mkey.mv_data, sizeof(key));
-        damaged = row_check(key, sizeof(key), &data, &row, sizeof(row)) != 0;
+        damaged = place_row_check(key, &data, &row) != 0;
         if (!damaged) {
                 place_of(key, &row, out);
                 rv = place_count(txn, out, -1);
@@ -411,6 +434,37 @@ int eng_index_each_log(struct eng_index_txn *txn, eng_index_log_fn each, void *a
                         rv = each(arg, &row);
         } while (rv == 0 && number++ != UINT64_MAX);
         return rv == -ENOENT ? 0 : rv;
+}
+
+static int log_row(struct eng_index_txn *txn, uint64_t file, struct fmt_index_log *row)
+{
+        uint64_t key = htobe64(file);
+        int rv = index_counts_save(txn);
+
+        return rv != 0 ? rv : row_get(txn, INDEX_LOGS, &key, sizeof(key), row, sizeof(*row));
+}
+
+static int log_row_guarded(struct eng_index_txn *txn, uint64_t file, struct fmt_index_log *row)
+{
+        ENG_GUARDED(&txn->index->broken, log_row(txn, file, row));
+}
+
+int eng_index_each_changed_log(struct eng_index_txn *txn, eng_index_log_fn each, void *arg)
+{
+        struct index_count *count;
+        struct fmt_index_log row;
+        int rv = 0;
+
+        RB_FOREACH (count, index_counts, &txn->counts) {
+                if (count->db != INDEX_LOGS)
+                        continue;
+                rv = log_row_guarded(txn, count->id, &row);
+                if (rv == 0)
+                        rv = each(arg, &row);
+                if (rv != 0 && rv != -ENOENT) /* a row that went meanwhile has nothing to say */
+                        return rv;
+        }
+        return 0;
 }
 
 int eng_index_each_pg(struct eng_index_txn *txn, eng_index_pg_fn each, void *arg)
@@ -571,6 +625,14 @@ int index_meta_write(struct eng_index_txn *txn, unsigned kind, const void *bytes
 int eng_index_meta_get(struct eng_index_txn *txn, enum eng_index_meta kind, void *out, size_t cap, size_t *len)
 {
         ENG_GUARDED(&txn->index->broken, index_meta_read(txn, kind, out, cap, len));
+}
+
+int eng_index_covered(struct eng_index_txn *txn, struct fmt_index_covered *out)
+{
+        size_t len = 0;
+        int rv = eng_index_meta_get(txn, ENG_INDEX_COVERED, out, sizeof(*out), &len);
+
+        return rv == 0 && len != sizeof(*out) ? -EBADMSG : rv;
 }
 
 static int meta_put_guarded(struct eng_index_txn *txn, enum eng_index_meta kind, const void *bytes, size_t len)

@@ -22,6 +22,7 @@ static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *
         [ENG_OP_SCAN] = eng_scan_op,     [ENG_OP_WRITE] = eng_write_op,     [ENG_OP_SYNC] = eng_sync_op,
         [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
         [ENG_OP_RECORD] = eng_record_op, [ENG_OP_HELD] = eng_held_op,     [ENG_OP_IDS] = eng_ids_op,
+        [ENG_OP_OWNED] = eng_owned_op,   [ENG_OP_SCRUB] = eng_scrub_op,
 };
 
 static void deliver(struct lp_msg *msg)
@@ -108,8 +109,12 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
                 snprintf(l->reason, sizeof(l->reason), "%s", what);
         eng_count(&l->figures.errors, 1);
         atomic_store_explicit(&l->failed, true, memory_order_release);
-        eng_log_fail_queue(l, -EIO);
+        eng_log_fail(l);
         eng_write_fail(l);
+        eng_read_fail(l);
+        eng_fds_fail(l, -EIO);
+        eng_pages_fail(l);
+        eng_flights_fail(l);
         if (!l->opened)
                 return; /* the opening thread answers for it, and owns everything yet */
         l->fail_msg.run = tell_failed;
@@ -138,13 +143,34 @@ bool eng_local_check_watches(struct eng_local *l)
         return true;
 }
 
+static void condemn_run(struct eng_job *job)
+{
+        eng_index_condemn(((struct eng_local *)((char *)job - offsetof(struct eng_local, condemn_job)))->index);
+}
+
+static void condemn_done(struct eng_job *job)
+{
+        eng_local_release((struct eng_local *)((char *)job - offsetof(struct eng_local, condemn_job)));
+}
+
+/* Writes to a drive that may be about to hang: not on the loop. If even that fails, the damage will be met again. */
+static void condemn(struct eng_local *l)
+{
+        if (l->opened && l->file_worker.started)
+                eng_local_give(l, &l->file_worker, &l->condemn_job, condemn_run, condemn_done);
+        else
+                eng_index_condemn(l->index);
+}
+
 void eng_local_index_error(struct eng_local *l, int rv)
 {
         if (rv != -EBADMSG && rv != -EIO)
                 return;
         if (!l->index_condemned)
-                eng_index_condemn(l->index); /* if even that fails, the damage will be met again */
+                condemn(l);
         l->index_condemned = true;
+        if (rv == -EBADMSG || eng_index_unreadable(l->index))
+                atomic_store(&l->index_damaged, true);
         if (rv == -EIO)
                 eng_local_fail(l, rv, "reading the index");
 }
@@ -227,8 +253,11 @@ static void free_state(struct eng_local *l)
         eng_buf_list_clear(&l->dead);
         eng_buf_unref(l->epochs.newest);
         eng_cache_free(l->cache);
+        eng_fds_free(l);
         eng_read_free(l);
         eng_rec_read_free(l);
+        eng_pages_close(l);
+        eng_rot_free(l);
         eng_index_reader_free(l->reader);
         eng_index_close(l->index);
         eng_segments_close(l->segments);
@@ -267,6 +296,7 @@ bool eng_local_let_go(struct eng_drive *drive)
                 return false;
         eng_worker_stop(&l->index_worker); /* idle: a job under way would be a hold */
         eng_worker_stop(&l->file_worker);
+        eng_fds_stop(l);
         eng_reclaim_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
         free_state(l);
@@ -275,7 +305,14 @@ bool eng_local_let_go(struct eng_drive *drive)
 
 bool eng_local_vanished(struct eng_drive *drive)
 {
-        return atomic_load(&eng_local_of(drive)->vanished);
+        struct eng_local *l = eng_local_of(drive);
+
+        return atomic_load(&l->vanished) || atomic_load(&l->index_damaged);
+}
+
+bool eng_local_index_damaged(struct eng_drive *drive)
+{
+        return atomic_load(&eng_local_of(drive)->index_damaged);
 }
 
 static void local_close(struct eng_drive *drive)
@@ -284,6 +321,7 @@ static void local_close(struct eng_drive *drive)
 
         eng_worker_stop(&l->index_worker);
         eng_worker_stop(&l->file_worker);
+        eng_fds_stop(l);
         eng_reclaim_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
         cover_log(l);
@@ -332,5 +370,9 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         out->data_live_bytes = figure(&l->figures.data_live_bytes);
         out->reclaim_copied = figure(&l->figures.reclaim_copied);
         out->reclaim_freed = figure(&l->figures.reclaim_freed);
+        out->index_reads = figure(&l->figures.index_reads);
         out->reclaim_damaged = figure(&l->figures.reclaim_damaged);
+        out->read_errors = figure(&l->figures.read_errors);
+        out->unknown_owners = figure(&l->figures.unknown_owners);
+        out->unreliable = atomic_load_explicit(&l->unreliable, memory_order_relaxed);
 }

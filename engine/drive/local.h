@@ -6,7 +6,9 @@
  *                                                  +-> scan.c     SCAN
  *                                                  +-> write.c    WRITE SYNC DISCARD
  *                                                  +-> read.c     READ                       -> on the home loop
- *                                                  +-> holds.c    HELD IDS
+ *                                                  +-> holds.c    HELD IDS OWNED
+ *   fds.c: the descriptors that lookup.c and read.c read by
+ *   what these need of the index and is not in memory: pages.c, then the same again
  *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)   reclaim (reclaim*.c)
  *
  * All state belongs to the owner loop, unless a comment says otherwise. There are no locks: the workers touch only the job they hold.
@@ -22,9 +24,11 @@
 
 #include "engine/drive.h"
 #include "engine/drive/cache.h"
+#include "engine/drive/fds.h"
 #include "engine/drive/index.h"
 #include "engine/drive/logfile.h"
 #include "engine/drive/marks.h"
+#include "engine/drive/pages.h"
 #include "engine/drive/pgs.h"
 #include "engine/drive/rec.h"
 #include "engine/drive/segment.h"
@@ -40,6 +44,11 @@
 #define ENG_WRITES_MAX          4096u  /* WRITEs under way or waiting for a segment */
 #define ENG_FREEZE_NAMES        32768u /* the active generation is frozen at so many names ... */
 #define ENG_FREEZE_BYTES_SHARE  4u     /* ... or this share of tail_bytes, or after a tick */
+/*
+ * The same of one whose damaged index takes nothing any more. From the first on it is stalled: no client's change of its groups is begun, since what it
+ * holds goes to no disk before another drive is back and the store can do without this one.
+ */
+#define ENG_ROT_TAILS           4u
 #define ENG_FULL_TAILS          8u /* times tail_bytes of memory while a drive is opened whose index has no room to grow */
 #define ENG_TICK_NS             1000000000ull
 #define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a read, write or flush that takes longer fails the drive */
@@ -48,6 +57,8 @@
 #define ENG_UNIT_MEMORY         (4ull << 20)         /* of memory for one mark: a unit on each of four drives */
 #define ENG_RECORD_MEMORY       (64ull << 10)        /* some blocks on each of four drives, and as much again for what else fills memory */
 #define ENG_DEAD_REPLAYED_MAX   65536u               /* superseded values remembered from a replay */
+#define ENG_READ_ERROR_BUDGET   32u                  /* places that cannot be read: as many in one window make a drive unreliable */
+#define ENG_READ_ERROR_WINDOW_NS (3600 * 1000000000ull)
 
 struct eng_local;
 
@@ -58,10 +69,72 @@ struct eng_watch {
 };
 TAILQ_HEAD(eng_watch_list, eng_watch);
 
+/* An I/O on the home loop of its op (flight.c). owner: the loop, but for what give_up does */
+struct eng_flight {
+        struct lp_loop *owner, *home;
+        void (*give_up)(struct eng_flight *flight); /* home: the drive has failed; answers the op if that was not done */
+        void (*gone)(struct eng_flight *flight);    /* owner: frees it */
+        bool asked, ended;
+        struct lp_msg msg;
+        TAILQ_ENTRY(eng_flight) link;
+};
+TAILQ_HEAD(eng_flight_list, eng_flight);
+
+void eng_flight_begin(struct eng_local *l, struct eng_flight *flight, struct lp_loop *home,
+                      void (*give_up)(struct eng_flight *flight), void (*gone)(struct eng_flight *flight));
+/* The I/O is back on the owner loop; the drive is open. */
+void eng_flight_leave(struct eng_local *l, struct eng_flight *flight);
+/* Nothing of the flight is used any more; the drive may be gone. */
+void eng_flight_end(struct eng_flight *flight);
+/* The drive has failed: all ops in flight are answered. */
+void eng_flights_fail(struct eng_local *l);
+
 #include "engine/drive/reclaim.h" /* has an eng_watch */
 
 void eng_watch_begin(struct eng_local *l, struct eng_watch *watch);
 void eng_watch_end(struct eng_local *l, struct eng_watch *watch);
+
+/* ---- fds.c ----------------------------------------------------------------------------------------- */
+
+/* A file that is being opened. Owner: the loop, while job is IDLE; else the worker. */
+struct eng_fd_opening {
+        enum eng_fd_kind kind;
+        int dir_fd;
+        char name[ENG_LOGFILE_NAME_MAX];
+        uint8_t drive_id[FMT_ID];
+        uint64_t number;
+        uint64_t generation; /* a log's: 0: not known; also a result */
+        bool look;           /* at its header, and its length */
+        /* results */
+        int read_fd, direct_fd;
+        uint32_t direct_block;
+        uint64_t bytes;
+        int looked; /* 0; what is wrong with its header */
+        int result;
+};
+
+struct eng_fds {
+        struct eng_worker worker;
+        struct eng_job job;
+        struct eng_fd_opening opening;
+        struct eng_fd *now; /* what is being opened; NULL: nothing */
+        bool taken;         /* what the worker opened is closed already */
+        struct eng_watch watch;
+        struct eng_fd_list idle;  /* open, used by nobody; first the one that was used longest ago */
+        struct eng_fd_list queue; /* to be opened */
+        unsigned open, most;      /* files */
+};
+
+void eng_fds_init(struct eng_local *l, unsigned most); /* 0: the default */
+int eng_fds_start(struct eng_local *l);
+void eng_fds_stop(struct eng_local *l);
+/* Nobody reads any more: who still waits is told -ECANCELED. */
+void eng_fds_free(struct eng_local *l);
+/* Answers all who wait. */
+void eng_fds_fail(struct eng_local *l, int rv);
+/* 0: the descriptors are good until eng_fd_put(). 1: want->have() says so later, or why not. The caller has the file pinned until then. */
+int eng_fd_get(struct eng_local *l, struct eng_fd *fd, struct eng_want *want);
+void eng_fd_put(struct eng_local *l, struct eng_fd *fd);
 
 /* ---- log.c ----------------------------------------------------------------------------------------- */
 
@@ -79,6 +152,11 @@ struct eng_log {
         uint8_t *buffer; /* FMT_BLOCK for a file's header, then ENG_BATCH_BYTES; the kernel's while writing (I7) */
         struct lp_io io;
         uint32_t write_len;
+        bool write_header;     /* a file's header goes with it */
+        uint32_t crc_before;   /* of the chain, without that batch */
+        bool header_due;       /* of the current file: the write that was to bring it met a full file system */
+        unsigned short_writes; /* one after the other */
+        uint64_t retry_at;     /* lp_now() scale: not before; the last write met a full file system */
         uint64_t write_began; /* lp_clock() */
         struct eng_watch watch;
         struct eng_log_file *current;
@@ -99,10 +177,15 @@ void eng_log_free(struct eng_local *l);
 void eng_log_append(struct eng_local *l, struct eng_append *append);
 /* Starts a batch if none is in flight, something waits, and the tail and the files have room. */
 void eng_log_kick(struct eng_local *l);
+/* What waits for the index has as much memory as it may: nothing is appended till a batch is written. */
+bool eng_log_tail_full(const struct eng_local *l);
 /* The record is durable and taken in, as is all before it: an index batch from now on may say that it covers it. */
 void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec);
-/* Answers everything that waits with rv. -ENOSPC: records of the drive's own go on waiting. */
+/* Answers everything that waits with rv. -ENOSPC: only what may not use the reserve; the rest waits for room, for a record that others have must not
+ * be refused here. */
 void eng_log_fail_queue(struct eng_local *l, int rv);
+/* The drive has failed: answers what waits, and what is being written. */
+void eng_log_fail(struct eng_local *l);
 
 /* ---- epochs (epoch.c) ------------------------------------------------------------------------------ */
 
@@ -141,12 +224,16 @@ struct eng_batch {
         struct fmt_index_segment *segments;
         uint64_t *logs_gone, *segments_gone;
         unsigned pg_count, log_count, segment_count, log_gone_count, segment_gone_count;
-        struct eng_buf *epoch, *history; /* NULL: as they are */
+        struct eng_buf *epoch, *history, *scrub; /* NULL: as they are */
+        bool owners_complete;       /* also a result: of the index */
         /* results */
+        bool owners_moved;          /* some were made: it is worth going on at once */
+        uint64_t unknown_owners;    /* names whose parts cannot be decoded */
         int result;
+        uint64_t index_bytes;       /* in use; 0: not known */
         struct eng_buf_list dead;   /* values with shards that died by it */
         struct eng_place_list gone; /* frames that died by it */
-        struct fmt_index_log *rows; /* all rows of log files as they are now */
+        struct fmt_index_log *rows; /* of the log files whose counts it changed, as they are now */
         unsigned row_count, row_size;
 };
 /* Freezes the active generation and hands it to the index worker, if that is free and there is something new. */
@@ -171,13 +258,16 @@ struct eng_file_work {
         struct eng_log_file *logs[ENG_FREE_AT_ONCE];
         unsigned log_count;
         uint64_t free_bytes;  /* of the files in logs and reap */
-        bool freed_in_flight; /* a FREED record is on its way */
+        unsigned freed_in_flight; /* FREED records on their way */
+        bool freed_short;         /* for one of them there was no memory */
+        unsigned freed_most;      /* gaps in one record; 0: as many as fit. For tests */
         bool marks_in_flight; /* a MARKS record is */
         uint64_t marks_from,
                 marks_file; /* a MARKS record knows all records of the files before this: the one on its way; the last, 0: none */
         int free_result;
         struct eng_segment_job reap[ENG_FREE_AT_ONCE];
         unsigned reap_count;
+        unsigned reap_again; /* the first of them are to be tried again */
         struct eng_job make_job; /* next segment */
         uint64_t make_bytes;     /* claimed for it */
         struct eng_segment_job segment;
@@ -220,6 +310,19 @@ void eng_write_fail(struct eng_local *l);
 bool eng_write_refuse(struct eng_local *l);
 void eng_write_drop_waiting(struct eng_local *l);
 
+/* ---- read.c ---------------------------------------------------------------------------------------- */
+
+/* A drive that hangs keeps the slots of reads in flight until they are back, so one drive may have only a share of a loop's slots in flight. */
+#define ENG_READ_SHARE     3u /* parts of what a loop has for reads */
+#define ENG_READS_LEAST    4u
+#define ENG_READ_LOOPS_MAX 256u
+
+TAILQ_HEAD(eng_read_list, eng_reading);
+struct eng_reads {
+        unsigned flying[ENG_READ_LOOPS_MAX]; /* by the number of the home loop, modulo */
+        struct eng_read_list waiting;
+};
+
 /* ---- recread.c ------------------------------------------------------------------------------------- */
 
 struct eng_rec_reading;
@@ -227,6 +330,48 @@ struct eng_rec_reading;
 struct eng_rec_spares {
         struct eng_rec_reading *first;
         unsigned count;
+};
+
+/* ---- unreliable.c ---------------------------------------------------------------------------------- */
+
+/* The places that could not be read last, in a ring. */
+struct eng_unreadable {
+        struct {
+                uint64_t file, position, at; /* at: lp_now() scale; 0: free */
+        } seen[ENG_READ_ERROR_BUDGET];
+        unsigned next;
+};
+#define ENG_UNREADABLE_LOG (1ull << 63) /* in `file`: it is a log file's number, not a segment's */
+
+/* ---- rot.c ----------------------------------------------------------------------------------------- */
+
+#define ENG_ROT_MAX     ENG_SCRUB_REMEMBERED
+#define ENG_ROT_GAPS    512u                  /* of these */
+#define ENG_ROT_KEEP_NS (60 * 1000000000ull)  /* between two times that the index is told */
+
+/* What the scrub knows: how far it is, and what is damaged. */
+struct eng_rot {
+        struct fmt_drive_scrub state;
+        struct fmt_rot *items; /* ENG_ROT_MAX; NULL: never any */
+        unsigned count, shards, gaps;
+        unsigned looked;   /* the next one to be looked at: does it still count? */
+        unsigned ousted;   /* the next one that makes room */
+        bool dirty, urgent; /* the index does not know; and is to be told at once */
+        uint64_t kept_at;  /* lp_now() scale */
+        bool scrubbing;    /* a SCRUB is under way */
+};
+
+/* Places of the log that could not be read back (damage.c). owner: the opening thread; constant afterwards */
+#define ENG_DAMAGE_GROUPS 16u
+#define ENG_DAMAGE_TEXT   160u
+struct eng_log_damage {
+        bool there;            /* what the drive says may lack what those places held, until its names were compared with others' */
+        unsigned places;       /* met by this replay */
+        uint64_t file, position; /* of the first */
+        uint32_t groups[ENG_DAMAGE_GROUPS];
+        unsigned group_count;
+        bool any_group; /* what was there is not known, or is more than groups can hold */
+        char text[ENG_DAMAGE_TEXT];
 };
 
 /* ---- the drive ------------------------------------------------------------------------------------- */
@@ -244,10 +389,14 @@ struct eng_local {
 
         /* any thread */
         atomic_bool failed, vanished;
+        atomic_bool exhausted;  /* records wait for room in the log, and there is none */
+        atomic_bool unreliable; /* many places cannot be read: others are asked first */
+        atomic_bool index_damaged; /* and condemned: the next opening builds it anew */
+        atomic_bool stalled;       /* and its memory is full: for good, as long as it is open */
         char reason[160]; /* written once, before failed is set */
         struct {
                 atomic_uint_fast64_t log_bytes, data_bytes, index_bytes, log_live_bytes, data_live_bytes;
-                atomic_uint_fast64_t reclaim_copied, reclaim_freed, reclaim_damaged;
+                atomic_uint_fast64_t reclaim_copied, reclaim_freed, reclaim_damaged, read_errors, unknown_owners, index_reads;
                 atomic_uint_fast64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
                 atomic_uint_fast64_t cache_bytes, cache_hits, cache_misses;
                 atomic_bool starved; /* of space for the next log file */
@@ -256,6 +405,7 @@ struct eng_local {
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
         unsigned holds; /* open, and each job, message or I/O under way; the last one frees the memory */
         bool opened, closed;
+        bool log_lost; /* see eng_local_log_lost() */
         bool emptied; /* it is being closed, or failed and let go of all it had: what still comes is answered -EIO */
         struct eng_log log;
         struct eng_log_files files;
@@ -263,26 +413,35 @@ struct eng_local {
         struct eng_tail *active, *frozen;
         struct eng_batch batch;
         uint64_t batches_begun, batches_ended; /* generations frozen; those of them that are in the index */
+        bool owners_complete;                  /* the index answers OWNED; else each batch makes some (index_owners.c) */
         struct fmt_index_covered covered;      /* as durably written */
         struct eng_epochs epochs;
         struct eng_cache *cache;
         struct eng_index *index;
-        struct eng_index_txn *reader;
+        struct eng_index_txn *reader; /* asks before it touches a page: pages.c */
+        struct eng_pages pages;
         bool index_condemned;
+        struct eng_job condemn_job; /* leaves the mark */
         struct eng_segments *segments;
+        struct eng_fds fds;
         struct eng_writes writes;
         struct eng_file_work file;
         struct eng_buf_list dead;            /* to be told to the store: found while opening */
         uint64_t *logs_gone, *segments_gone; /* rows to be deleted by the next batch */
         unsigned log_gone_count, log_gone_size, segment_gone_count, segment_gone_size;
         struct eng_read_headers *headers; /* read.c: verified frame headers */
+        struct eng_unreadable unreadable;
+        struct eng_rot rot;
         struct eng_marks unit_marks, record_marks; /* read.c, recread.c: what was read not long ago */
         struct eng_rec_spares spares;              /* recread.c */
         struct eng_watch_list watches;
+        struct eng_flight_list flights;
+        struct eng_reads reads;
         struct lp_timer tick;
         struct lp_msg start_msg, fail_msg;
         struct eng_worker index_worker, file_worker;
         struct eng_reclaim reclaim;
+        struct eng_log_damage damage;
 };
 
 static inline struct eng_local *eng_local_of(struct eng_drive *drive)
@@ -328,6 +487,15 @@ void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_j
 /* True if free space of the file system is below the reserve and the op may not use it. */
 bool eng_local_full(struct eng_local *l, unsigned flags);
 
+/* A read of a frame (file: its segment) or a record (its log file | ENG_UNREADABLE_LOG) failed. Owner loop. */
+void eng_local_read_error(struct eng_local *l, uint64_t file, uint64_t position);
+/* True: the drive could not give the bytes. False for success, and for what concerns the machine and may go better the next time. */
+bool eng_io_unreadable(int res);
+/* No room, by the file system or a limit: full is not failed. */
+bool eng_io_full(int res);
+/* Descriptors or memory of the machine have run out: to be tried again, nothing is wrong with the drive. */
+bool eng_io_again(int res);
+
 /* ---- append.c -------------------------------------------------------------------------------------- */
 
 void eng_append_op(struct eng_local *l, struct eng_op *op);
@@ -351,7 +519,7 @@ void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out
 /* ---- lookup.c, recread.c, scan.c, read.c ------------------------------------------------------------ */
 
 void eng_lookup_op(struct eng_local *l, struct eng_op *op);
-/* The newest visible value of a name: a reference in *out. -ENOENT ... */
+/* The newest visible value of a name: a reference in *out. -ENOENT, ENG_INDEX_ABSENT (see pages.h) ... */
 int eng_lookup_value(struct eng_local *l, const uint8_t *name, size_t len, struct eng_buf **out);
 /* Reads a record's bytes back on the op's home loop and answers the op: LOOKUP (its value is set) gets its inline bytes, RECORD its body. expect:
  * bytes of the record, as far as is known. */
@@ -360,14 +528,52 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
 void eng_rec_read_free(struct eng_local *l);
 void eng_scan_op(struct eng_local *l, struct eng_op *op);
 void eng_read_op(struct eng_local *l, struct eng_op *op);
-/* Where a shard stands: newest of tail and index. -ENOENT, -EBADMSG, -EIO. */
+/* Where a shard stands: newest of tail and index. -ENOENT, -EBADMSG, -EIO, ENG_INDEX_ABSENT. */
 int eng_place_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
                    struct eng_place *place);
 void eng_read_free(struct eng_local *l);
+/* The drive has failed: answers what waits. */
+void eng_read_fail(struct eng_local *l);
 void eng_held_op(struct eng_local *l, struct eng_op *op);
 void eng_ids_op(struct eng_local *l, struct eng_op *op);
+void eng_owned_op(struct eng_local *l, struct eng_op *op);
+
+/* ---- scrub_segment.c, rot.c (owner loop) ------------------------------------------------------------- */
+
+void eng_scrub_op(struct eng_local *l, struct eng_op *op);
+void eng_rot_state(struct eng_local *l, const struct fmt_drive_scrub *state);
+/* The shard at this place is damaged. A place known already is not remembered twice; of more than ENG_ROT_MAX one that was known before is forgotten. */
+void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
+/* No frame was found there. */
+void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint64_t to);
+/* The shard has been written anew at this place; NULL: all of the id were discarded. */
+void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
+/* A whole frame was found there: a read had failed that does not any more. */
+void eng_rot_sound(struct eng_local *l, uint64_t segment, uint64_t offset);
+/* The shard at this place is damaged, as far as is known. */
+bool eng_rot_at(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
+/* Looks at some of what is remembered, and forgets what the index does not name any more. */
+void eng_rot_prune(struct eng_local *l);
+/* The index: from it, and to it with a batch. load: 0 also for a row that makes no sense, which is as none. */
+int eng_rot_load(struct eng_local *l, struct eng_index_txn *txn);
+bool eng_rot_due(const struct eng_local *l, bool running);
+int eng_rot_snapshot(struct eng_local *l, struct eng_buf **out);
+void eng_rot_kept(struct eng_local *l);
+void eng_rot_free(struct eng_local *l);
+
 /* The index could not be read: -EBADMSG and -EIO condemn it, so that the next start rebuilds it; -EIO also fails the drive. Other rv: nothing. */
 void eng_local_index_error(struct eng_local *l, int rv);
+
+/* ---- damage.c (the thread that opens the drive) ------------------------------------------------------ */
+
+/* One place of the log can't be read back. The index remembers it before it holds anything that comes behind. 0 or negative errno. */
+int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position);
+/* A record of this group was there; NULL: nobody knows what was. */
+void eng_damage_lost(struct eng_local *l, const struct fmt_record *rec);
+/* What the index remembers, before replay. 0 or negative errno. */
+int eng_damage_load(struct eng_local *l, struct eng_index_txn *txn);
+/* After replay: is it still so, and since which epoch? 0 or negative errno. */
+int eng_damage_end(struct eng_local *l);
 
 /* ---- replay.c -------------------------------------------------------------------------------------- */
 

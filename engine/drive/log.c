@@ -3,7 +3,12 @@
  *
  * append.c queues records; whatever has queued while one batch was being written is the next (group commit). A batch is one
  * O_DIRECT | RWF_DSYNC write of whole blocks, so its completion is the durability of all its records (I1), and a crash tears at most
- * that one batch. A failed or short write fails the drive and is never tried again (I8).
+ * that one batch. A failed write fails the drive and is never tried again (I8).
+ *
+ * Full is not failed: where there is no room for the next file, or (file systems that copy on write) for a batch in a file that was made ahead, records
+ * wait in the queue until there is. Such a batch goes back there as it was, and the next one is written to the very same place, beginning with the same
+ * records: what may be there of the first is a beginning of it, or broken off where its bytes end, which a replay takes for a tear. None of its records is
+ * refused: a crash might bring it back, and other drives may have it. While records wait so, the store refuses changes before they have a number.
  *
  * When a batch does not fit in the current file, the next one is begun, which a worker has made ahead; its header goes in the same write
  * as its first batch. Until it is at hand, and while the tail is at its bound, the queue waits; append.c bounds the queue (I9).
@@ -21,6 +26,7 @@
 #define BUFFER_BYTES (FMT_BLOCK + ENG_BATCH_BYTES)
 #define BUSY_BYTES_S (32ull << 20) /* of a log: from there on the drive has better to do than to write files ahead */
 #define NS_PER_S     1000000000ull
+#define SHORT_WRITES_MOST 8u
 
 static void make_next(struct eng_local *l);
 
@@ -55,12 +61,31 @@ static void next_run(struct eng_job *job)
         struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, log.make_next));
 
         l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes, l->log.next_written);
-        while (l->log.make_result == -ENOSPC && l->log.next_bytes / 2 >= ENG_LOG_BYTES_MIN) {
+        while (eng_io_full(l->log.make_result) && l->log.next_bytes / 2 >= ENG_LOG_BYTES_MIN) {
                 l->log.next_bytes = l->log.next_bytes / 2 / FMT_BLOCK * FMT_BLOCK; /* a short one is better than none */
                 l->log.make_result =
                         eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes, l->log.next_written);
         }
         eng_space_look(l->space, l->dir_fd);
+}
+
+/* Room in the current file for the record that waits first. */
+static bool fits(const struct eng_local *l)
+{
+        const struct eng_append *first = TAILQ_FIRST(&l->log.queue);
+        const struct eng_log_file *file = l->log.current;
+
+        return l->log.fd >= 0 &&
+               file->bytes + eng_round_up(eng_rec_size(first->rec.body_len), FMT_BLOCK) <= file->capacity;
+}
+
+/* There is no room on the file system for the log. */
+static void is_full(struct eng_local *l)
+{
+        if (l->options.full != NULL)
+                l->options.full(l->options.arg, &l->drive);
+        if (!TAILQ_EMPTY(&l->log.queue) && (l->log.retry_at != 0 || !fits(l)))
+                atomic_store_explicit(&l->exhausted, true, memory_order_relaxed);
 }
 
 static void next_done(struct eng_job *job)
@@ -73,13 +98,14 @@ static void next_done(struct eng_job *job)
         eng_space_drop(l->space, l->log.claimed);
         l->log.claimed = 0;
         l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
-        atomic_store(&l->figures.starved, rv == -ENOSPC || rv == -EDQUOT);
-        if (rv == -ENOSPC || rv == -EDQUOT) {
-                if (l->options.full != NULL)
-                        l->options.full(l->options.arg, &l->drive);
-                eng_log_fail_queue(l, -ENOSPC); /* full is not failed: the next append asks again, or the next tick */
+        atomic_store(&l->figures.starved, eng_io_full(rv));
+        if (eng_io_full(rv)) {
+                is_full(l);
+                eng_log_fail_queue(l, -ENOSPC); /* the next append asks again, or the next tick */
                 return;
         }
+        if (eng_io_again(rv))
+                return; /* the same */
         if (rv != 0)
                 eng_local_fail(l, rv, "making a log file");
         eng_log_kick(l);
@@ -220,7 +246,7 @@ static void fail_list(struct eng_local *l, struct eng_append_list *list, int rv)
 
         while ((append = TAILQ_FIRST(list)) != NULL) {
                 TAILQ_REMOVE(list, append, link);
-                if (append->op == NULL && rv == -ENOSPC) {
+                if (rv == -ENOSPC && (append->op == NULL || append->written || (append->op->flags & ENG_OP_RESERVE) != 0)) {
                         TAILQ_INSERT_TAIL(&own, append, link);
                         continue;
                 }
@@ -242,6 +268,45 @@ void eng_log_fail_queue(struct eng_local *l, int rv)
                 l->log.queue_bytes += eng_rec_size(append->rec.body_len);
 }
 
+void eng_log_fail(struct eng_local *l)
+{
+        eng_log_fail_queue(l, -EIO);
+        fail_list(l, &l->log.batch, -EIO); /* whether they became durable is not known */
+}
+
+/* The batch goes back to the front of the queue, and will be written again to where it was to be. */
+static void take_back(struct eng_local *l)
+{
+        struct eng_log *log = &l->log;
+        struct eng_append *append;
+
+        TAILQ_FOREACH (append, &log->batch, link) {
+                append->written = true;
+                log->queue_bytes += eng_rec_size(append->rec.body_len);
+        }
+        TAILQ_CONCAT(&log->batch, &log->queue, link);
+        TAILQ_CONCAT(&log->queue, &log->batch, link);
+        log->current->bytes -= log->write_len - (log->write_header ? FMT_BLOCK : 0);
+        log->crc = log->crc_before;
+        log->header_due = log->write_header;
+        log->writing = false;
+        log->retry_at = lp_now(l->drive.owner) + ENG_TICK_NS / 2;
+        atomic_store(&l->figures.starved, true);
+        is_full(l);
+}
+
+/* A short write is what many file systems say first when they are full; one that goes on being short without ever saying so is not full. */
+static bool met_full(struct eng_log *log, int res)
+{
+        if (eng_io_full(res)) {
+                log->short_writes = 0;
+                return true;
+        }
+        if (res < 0 || (uint32_t)res >= log->write_len)
+                return false;
+        return ++log->short_writes < SHORT_WRITES_MOST;
+}
+
 static void written(struct lp_io *io, int res)
 {
         struct eng_local *l = (struct eng_local *)((char *)io - offsetof(struct eng_local, log.io));
@@ -250,12 +315,21 @@ static void written(struct lp_io *io, int res)
         if (!eng_local_release(l))
                 return;
         eng_watch_end(l, &log->watch);
+        if (!eng_local_failed(l) && met_full(log, res)) {
+                take_back(l);
+                return;
+        }
+        log->short_writes = 0;
         if (res < 0 || (uint32_t)res != log->write_len || eng_local_failed(l)) {
                 eng_local_fail(l, res < 0 ? res : -EIO, "writing log file %llu",
                                (unsigned long long)log->current->number);
                 fail_list(l, &log->batch, -EIO);
                 return;
         }
+        if (log->retry_at != 0)
+                atomic_store(&l->figures.starved, false);
+        log->retry_at = 0;
+        atomic_store_explicit(&l->exhausted, false, memory_order_relaxed);
         eng_local_time(l, ENG_DRIVE_LOG_WRITE, lp_clock() - log->write_began);
         eng_count(&l->figures.batches, 1);
         eng_count(&l->figures.written_bytes, log->write_len);
@@ -283,6 +357,8 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         uint64_t offset = with_header ? 0 : log->current->bytes;
 
         log->current->bytes += len;
+        log->write_header = with_header;
+        log->header_due = false;
         log->write_len = len + (with_header ? FMT_BLOCK : 0);
         log->writing = true;
         time_waits(l);
@@ -293,30 +369,35 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         lp_write(l->drive.owner, &log->io, log->fd, from, log->write_len, offset, RWF_DSYNC);
 }
 
-static bool tail_full(const struct eng_local *l)
+static uint64_t tail_bytes(const struct eng_local *l)
 {
-        return l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0) >= l->tail_bytes;
+        return l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0);
 }
 
-/* Room for the record that waits first in the current file. */
-static bool fits(const struct eng_local *l)
+bool eng_log_tail_full(const struct eng_local *l)
 {
-        const struct eng_append *first = TAILQ_FIRST(&l->log.queue);
-        const struct eng_log_file *file = l->log.current;
+        return tail_bytes(l) >= l->tail_bytes * (atomic_load(&l->index_damaged) ? ENG_ROT_TAILS : 1);
+}
 
-        return l->log.fd >= 0 &&
-               file->bytes + eng_round_up(eng_rec_size(first->rec.body_len), FMT_BLOCK) <= file->capacity;
+/* What is under way ends, and others' way back needs records of this drive too; so only what clients begin is kept away. */
+static void check_stall(struct eng_local *l)
+{
+        if (atomic_load(&l->index_damaged) && tail_bytes(l) >= l->tail_bytes)
+                atomic_store_explicit(&l->stalled, true, memory_order_relaxed);
 }
 
 void eng_log_kick(struct eng_local *l)
 {
         struct eng_log *log = &l->log;
-        bool with_header = false;
+        bool with_header = log->header_due;
         int rv;
 
+        check_stall(l);
+        if (log->retry_at != 0 && lp_now(l->drive.owner) < log->retry_at)
+                return;
         if (log->writing || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
                 return;
-        if (tail_full(l)) {
+        if (eng_log_tail_full(l)) {
                 eng_batch_start(l);
                 return;
         }
@@ -326,12 +407,15 @@ void eng_log_kick(struct eng_local *l)
                         return;
                 }
                 rv = begin_file(l);
+                if (eng_io_again(rv))
+                        return; /* the next append tries again, or the next tick */
                 if (rv != 0) {
                         eng_local_fail(l, rv, "beginning log file %llu", (unsigned long long)log->next_number);
                         return;
                 }
                 with_header = true;
         }
+        log->crc_before = log->crc;
         start_write(l, build(l, log->current->capacity - log->current->bytes), with_header);
         if (log->current->bytes > log->current->capacity / 2)
                 make_next(l);

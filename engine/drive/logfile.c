@@ -21,6 +21,8 @@
 
 #include "ec.h"
 #include "engine/drive.h"
+#include "engine/drive/local.h"
+#include "engine/drive/replay.h"
 
 #define ZERO_STEP (1u << 20)
 
@@ -180,6 +182,37 @@ int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool writte
         return rv;
 }
 
+/* ---- looking at one that the index knows ------------------------------------------------------------ */
+
+static int salvage_generation(int dir_fd, const uint8_t drive_id[FMT_ID], uint64_t number, uint64_t *generation)
+{
+        struct eng_log_ident ident = {.file = number};
+        struct eng_log_window window;
+        int rv = eng_log_window_open(&window, dir_fd, number);
+
+        if (rv != 0)
+                return rv;
+        memcpy(ident.drive_id, drive_id, FMT_ID);
+        rv = eng_replay_generation(&window, &ident, generation);
+        eng_log_window_close(&window);
+        return rv == 0 || rv == -ENOENT ? -EBADMSG : rv;
+}
+
+int eng_logfile_look(int dir_fd, const uint8_t drive_id[FMT_ID], uint64_t number, uint64_t *generation)
+{
+        struct eng_replay_file file = {.number = number};
+        int rv = eng_replay_header(dir_fd, drive_id, &file);
+
+        if (rv == 0 && file.begun) {
+                if (*generation == 0)
+                        *generation = file.header.generation;
+                return *generation == file.header.generation ? 0 : -EBADMSG;
+        }
+        if (eng_io_again(rv))
+                return rv;
+        return *generation != 0 ? -EBADMSG : salvage_generation(dir_fd, drive_id, number, generation);
+}
+
 /* ---- the set --------------------------------------------------------------------------------------- */
 
 struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t number, uint64_t generation)
@@ -191,7 +224,8 @@ struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t num
                 return NULL;
         file->number = number;
         file->generation = generation;
-        file->read_fd = file->direct_fd = -1;
+        eng_fd_init(&file->fd, ENG_FD_LOG);
+        file->fd.checked = generation != 0;
         TAILQ_FOREACH_REVERSE(before, &files->list, eng_log_file_list, order)
         {
                 if (before->number < number)
@@ -214,75 +248,53 @@ struct eng_log_file *eng_log_files_find(struct eng_log_files *files, uint64_t nu
         return file;
 }
 
-static void close_read(struct eng_log_files *files, struct eng_log_file *file)
+void eng_log_files_init(struct eng_log_files *files)
 {
-        if (file->read_fd < 0)
+        TAILQ_INIT(&files->list);
+        TAILQ_INIT(&files->dirty);
+}
+
+void eng_log_file_touch(struct eng_log_files *files, struct eng_log_file *file)
+{
+        if (file->dirty)
                 return;
-        close(file->read_fd);
-        if (file->direct_fd >= 0)
-                close(file->direct_fd);
-        file->read_fd = file->direct_fd = -1;
-        TAILQ_REMOVE(&files->open, file, opened);
-        files->open_count--;
+        file->dirty = true;
+        files->dirty_count++;
+        TAILQ_INSERT_TAIL(&files->dirty, file, dirty_link);
+}
+
+static void clean_one(struct eng_log_files *files, struct eng_log_file *file)
+{
+        if (!file->dirty)
+                return;
+        file->dirty = false;
+        files->dirty_count--;
+        TAILQ_REMOVE(&files->dirty, file, dirty_link);
+}
+
+void eng_log_files_clean(struct eng_log_files *files)
+{
+        while (!TAILQ_EMPTY(&files->dirty))
+                clean_one(files, TAILQ_FIRST(&files->dirty));
+}
+
+void eng_log_file_set_live(struct eng_log_files *files, struct eng_log_file *file, uint64_t names, uint64_t bytes)
+{
+        files->live_bytes += bytes - file->live_bytes;
+        file->live_names = names;
+        file->live_bytes = bytes;
 }
 
 void eng_log_files_remove(struct eng_log_files *files, struct eng_log_file *file)
 {
         assert(file->pins == 0);
-        close_read(files, file);
+        eng_fd_close(&file->fd);
+        files->live_bytes -= file->live_bytes;
+        clean_one(files, file);
         TAILQ_REMOVE(&files->list, file, order);
         HASH_DELETE(by_number, files->by_number, file);
         files->count--;
         free(file);
-}
-
-/* Descriptors are few: the file least recently read gives its own up, unless a read holds it. */
-static void make_room(struct eng_log_files *files)
-{
-        struct eng_log_file *file, *next;
-
-        for (file = TAILQ_FIRST(&files->open); file != NULL && files->open_count >= ENG_LOG_OPEN_MAX; file = next) {
-                next = TAILQ_NEXT(file, opened);
-                if (file->pins == 0)
-                        close_read(files, file);
-        }
-}
-
-/* Many drives take half a KiB, which spares a small record, that always lies across two blocks, nearly half of what is read. */
-static uint32_t direct_block(int fd)
-{
-        struct statx st;
-
-        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) != 0 || (st.stx_mask & STATX_DIOALIGN) == 0)
-                return FMT_BLOCK; /* a kernel before 6.1, or a file system that does not say */
-        if (st.stx_dio_offset_align == 0 || FMT_BLOCK % st.stx_dio_offset_align != 0)
-                return FMT_BLOCK; /* it may refuse that as well */
-        return st.stx_dio_offset_align;
-}
-
-int eng_log_file_open(struct eng_log_files *files, struct eng_log_file *file)
-{
-        char name[ENG_LOGFILE_NAME_MAX];
-        int fd;
-
-        if (file->read_fd >= 0) {
-                TAILQ_REMOVE(&files->open, file, opened);
-                TAILQ_INSERT_TAIL(&files->open, file, opened);
-                return 0;
-        }
-        make_room(files);
-        eng_logfile_name(name, file->number);
-        fd = openat(files->dir_fd, name, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
-        /* Small reads here and there; and reading ahead of an append would only fetch zeroes. */
-        posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-        file->read_fd = fd;
-        file->direct_fd = openat(files->dir_fd, name, O_RDONLY | O_DIRECT | O_CLOEXEC); /* without it, the page cache does */
-        file->direct_block = direct_block(file->direct_fd);
-        TAILQ_INSERT_TAIL(&files->open, file, opened);
-        files->open_count++;
-        return 0;
 }
 
 void eng_log_files_close(struct eng_log_files *files)

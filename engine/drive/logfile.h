@@ -10,6 +10,7 @@
 #include <bsd/sys/queue.h>
 #include <uthash.h>
 
+#include "engine/drive/fds.h"
 #include "engine/drive/rec.h"
 #include "engine/format.h"
 
@@ -17,28 +18,25 @@
 #define ENG_LOGFILE_NAME_MAX   32u
 #define ENG_LOG_BYTES_DEFAULT  (64ull << 20)
 #define ENG_LOG_BYTES_MIN      (4ull << 20) /* a batch always fits */
-#define ENG_LOG_OPEN_MAX       256u         /* files kept open for reading, by two descriptors each */
 
 /* One file of the log that has been begun. owner: the loop */
 struct eng_log_file {
-        uint64_t number, generation;
+        uint64_t number;
+        uint64_t generation; /* 0: not known yet: learned when the file is first opened to be read */
         uint64_t bytes;      /* where the next batch goes; once closed: where it ended */
         uint64_t capacity;   /* batches go in below this */
         uint64_t live_names, live_bytes; /* values in the index that name this file, as of the last index batch */
         uint64_t tombstones; /* records that say that something is gone, and must outlive what they hide */
         unsigned epochs;     /* EPOCH records that the history needs */
         unsigned pins;       /* reads under way */
-        int read_fd;         /* -1: not open */
-        int direct_fd;       /* open when read_fd is: O_DIRECT, for reading; -1 where the file system has none */
-        uint32_t direct_block; /* what reads from direct_fd begin and end at a multiple of; at most FMT_BLOCK */
+        struct eng_fd fd;    /* for reading */
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
         bool moving;         /* its EPOCH records are being copied */
         uint64_t not_before; /* reclaim met groups that stayed busy: not to be tried again before (lp_now() scale) */
         bool kept;           /* reclaim has been through it and had to leave living values: not to be tried again */
         bool dirty;          /* tombstones differ from the row in the index */
-        TAILQ_ENTRY(eng_log_file) order;
-        TAILQ_ENTRY(eng_log_file) opened;
+        TAILQ_ENTRY(eng_log_file) order, dirty_link;
         UT_hash_handle by_number;
 };
 TAILQ_HEAD(eng_log_file_list, eng_log_file);
@@ -48,8 +46,9 @@ struct eng_log_files {
         int dir_fd; /* the folder log/ */
         uint8_t drive_id[FMT_ID];
         struct eng_log_file_list list; /* ascending */
-        struct eng_log_file_list open; /* least recently used first */
-        unsigned count, open_count;
+        struct eng_log_file_list dirty; /* a batch is to write their rows */
+        unsigned count, dirty_count;
+        uint64_t live_bytes; /* of all */
         bool no_direct; /* the file system refuses direct reads of whole blocks */
         struct eng_log_file *by_number; /* uthash */
         uint64_t bytes;
@@ -77,9 +76,17 @@ struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t num
 struct eng_log_file *eng_log_files_find(struct eng_log_files *files, uint64_t number);
 /* Forgets it; closes its descriptor. */
 void eng_log_files_remove(struct eng_log_files *files, struct eng_log_file *file);
-/* Opens it for reading, if need be (a path lookup in a folder that is in memory: short): read_fd and direct_fd are then good while it is pinned.
- * 0 or -EMFILE, -ENOENT ... */
-int eng_log_file_open(struct eng_log_files *files, struct eng_log_file *file);
+/*
+ * Blocking, any thread. Whether the file has the header of this log file; fills *generation if that is 0, from its records if the header is damaged. 0;
+ * -EBADMSG: the header is damaged or another's (*generation 0: nothing can be read of the file); -EIO ...
+ */
+int eng_logfile_look(int dir_fd, const uint8_t drive_id[FMT_ID], uint64_t number, uint64_t *generation);
+/* tombstones have changed. */
+void eng_log_file_touch(struct eng_log_files *files, struct eng_log_file *file);
+/* What was touched is being written. */
+void eng_log_files_clean(struct eng_log_files *files);
+void eng_log_file_set_live(struct eng_log_files *files, struct eng_log_file *file, uint64_t names, uint64_t bytes);
+void eng_log_files_init(struct eng_log_files *files);
 void eng_log_files_close(struct eng_log_files *files);
 
 #endif

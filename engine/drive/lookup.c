@@ -3,21 +3,18 @@
  *
  * Looks in the active generation, the frozen one, then the index, and stops at the first that speaks for the name: generations only ever
  * grow newer (append.c sees to records that come late). Inline bytes come from the cache or from the record in the log
- * (recread.c), verified either way (I5). owner: the loop.
+ * (recread.c), verified either way (I5). Pages of the index that are not in memory are waited for (pages.c). owner: the loop.
  */
 #include "engine/drive/local.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* A copy of an index value as an answer; 0, -ENOMEM or -EBADMSG. */
+/* A copy of an index value as an answer; 0 or -ENOMEM. */
 static int copy_value(const struct eng_index_entry *found, struct eng_buf **out)
 {
-        struct eng_buf *value;
+        struct eng_buf *value = eng_buf_new(found->value_len);
 
-        if (eng_value_check(found->value, found->value_len) != 0)
-                return -EBADMSG;
-        value = eng_buf_new(found->value_len);
         if (value == NULL)
                 return -ENOMEM;
         memcpy(value->data, found->value, found->value_len);
@@ -72,15 +69,23 @@ static void give_bytes(struct eng_local *l, struct eng_op *op, const struct fmt_
         eng_rec_read(l, op, value->log_file, value->log_position, expect);
 }
 
-void eng_lookup_op(struct eng_local *l, struct eng_op *op)
+static void lookup_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
+
+static void lookup_now(struct eng_local *l, struct eng_op *op)
 {
         const struct fmt_value *value;
-        int rv = -EINVAL;
+        int rv = eng_lookup_value(l, op->lookup.name, op->lookup.name_len, &op->lookup.value);
 
-        op->lookup.value = op->lookup.bytes = NULL;
-        if (op->lookup.name_len > 0 && op->lookup.name_len <= FMT_NAME_MAX)
-                rv = eng_lookup_value(l, op->lookup.name, op->lookup.name_len, &op->lookup.value);
+        if (rv == ENG_INDEX_ABSENT) {
+                eng_pages_wait_op(l, op, lookup_again);
+                return;
+        }
         eng_local_index_error(l, rv);
+        if (rv == 0 && eng_value_check(op->lookup.value->data, op->lookup.value->len) != 0) { /* as it was put: no damage of the index */
+                eng_buf_unref(op->lookup.value);
+                op->lookup.value = NULL;
+                rv = -EBADMSG;
+        }
         if (rv != 0) {
                 eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);
                 return;
@@ -90,4 +95,24 @@ void eng_lookup_op(struct eng_local *l, struct eng_op *op)
                 give_bytes(l, op, value);
         else
                 eng_local_answer(op, 0);
+}
+
+static void lookup_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
+{
+        struct eng_op *op = eng_pages_op(wait);
+
+        if (rv == 0)
+                lookup_now(l, op);
+        else if (rv != -ECANCELED)
+                eng_local_answer(op, rv);
+}
+
+void eng_lookup_op(struct eng_local *l, struct eng_op *op)
+{
+        op->lookup.value = op->lookup.bytes = NULL;
+        eng_pages_of_op(op)->tries = 0;
+        if (op->lookup.name_len > 0 && op->lookup.name_len <= FMT_NAME_MAX)
+                lookup_now(l, op);
+        else
+                eng_local_answer(op, -EINVAL);
 }

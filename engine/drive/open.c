@@ -14,10 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/drive/frame.h"
 #include "engine/drive/identity.h"
-
-#define RESERVE_DEFAULT (1ull << 30)
-#define RESERVE_PARTS   20u /* or this part of the file system, if that is less */
 
 /* ---- the folder ------------------------------------------------------------------------------------ */
 
@@ -36,7 +34,8 @@ static int check_identity(struct eng_local *l, struct eng_error *error)
         if (memcmp(found.store_id, expected->store_id, FMT_ID) != 0 ||
             memcmp(found.drive_id, expected->drive_id, FMT_ID) != 0 || found.slot != expected->slot)
                 return eng_error_set(error, -EBADMSG, "%s is another drive than the one expected", l->path);
-        return 0;
+        /* The store has taken the decision: it refuses drives of an older layout unless they are to be upgraded, or others were. */
+        return found.layout < FMT_LAYOUT_VERSION ? eng_folder_upgrade(l->dir_fd, l->path, &found, error) : 0;
 }
 
 static int open_folder(struct eng_local *l, struct eng_error *error)
@@ -93,8 +92,7 @@ static int load_log_row(void *arg, const struct fmt_index_log *row)
         struct eng_log_file *file = eng_log_files_find(&l->files, row->file);
 
         if (file != NULL) {
-                file->live_names = row->live_names;
-                file->live_bytes = row->live_bytes;
+                eng_log_file_set_live(&l->files, file, row->live_names, row->live_bytes);
                 file->tombstones = row->tombstones;
         }
         return 0;
@@ -110,25 +108,33 @@ static int load_pg_row(void *arg, const struct fmt_index_pg *row)
         pg->applied = pg->seen = row->seq;
         pg->committed = row->seq;
         pg->marked = row->committed;
-        pg->epoch = row->epoch;
+        pg->epoch = pg->applied_epoch = row->epoch;
         return 0;
 }
 
 static int load_rows(struct eng_local *l)
 {
-        size_t len;
+        uint64_t unknown = 0;
         int rv;
 
-        rv = eng_index_meta_get(l->reader, ENG_INDEX_COVERED, &l->covered, sizeof(l->covered), &len);
+        rv = eng_index_covered(l->reader, &l->covered);
         if (rv == -ENOENT)
                 return 0; /* new */
-        if (rv == 0 && len != sizeof(l->covered))
-                rv = -EBADMSG;
         if (rv == 0)
                 rv = eng_index_each_log(l->reader, load_log_row, l);
         if (rv == 0)
                 rv = eng_index_each_pg(l->reader, load_pg_row, l);
-        return rv != 0 ? rv : eng_epochs_load(l, l->reader);
+        if (rv == 0)
+                rv = eng_damage_load(l, l->reader);
+        if (rv == 0)
+                rv = eng_index_owners_complete(l->reader);
+        l->owners_complete = rv == 1;
+        if (rv >= 0)
+                rv = eng_index_unknown_owners(l->reader, &unknown);
+        atomic_store_explicit(&l->figures.unknown_owners, unknown, memory_order_relaxed);
+        if (rv >= 0)
+                rv = eng_rot_load(l, l->reader);
+        return rv < 0 ? rv : eng_epochs_load(l, l->reader);
 }
 
 int eng_open_load(struct eng_local *l, struct eng_error *error)
@@ -184,6 +190,7 @@ struct intake {
         struct eng_local *l;
         struct eng_index_txn *txn;
         bool rebuilding; /* the index is new: it does not know what was there */
+        bool took;       /* rows have changed */
         bool to_tail;    /* the file system has no room for the index: places wait in memory */
 };
 
@@ -233,7 +240,8 @@ static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_
                                   .offset = frame->position,
                                   .payload_len = frame->payload_len,
                                   .stripe = frame->stripe,
-                                  .shard = frame->shard};
+                                  .shard = frame->shard,
+                                  .key_hash = eng_frame_key(frame)};
         struct intake *intake = arg;
         int rv = 0;
 
@@ -243,18 +251,16 @@ static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_
                 rv = counts(intake, segment, frame);
         if (rv == 1)
                 rv = take_place(intake, frame, &place);
+        eng_local_index_error(intake->l, rv);
         return rv < 0 ? rv : 0;
 }
 
-static int segment_done(void *arg, struct eng_segment *segment)
+static int put_row(struct intake *intake, const struct eng_segment *segment)
 {
-        struct intake *intake = arg;
         struct fmt_index_segment row;
         struct eng_index_txn *txn;
         int rv = 0;
 
-        if (intake->to_tail)
-                return 1; /* the batch that writes the places writes the row */
         if (intake->txn == NULL)
                 rv = eng_index_write_begin(intake->l->index, &intake->txn);
         if (rv != 0)
@@ -268,16 +274,28 @@ static int segment_done(void *arg, struct eng_segment *segment)
         return eng_index_write_commit(txn);
 }
 
+static int segment_done(void *arg, struct eng_segment *segment)
+{
+        struct intake *intake = arg;
+        int rv;
+
+        intake->took = true;
+        if (intake->to_tail)
+                return 1; /* the batch that writes the places writes the row */
+        rv = put_row(intake, segment);
+        eng_local_index_error(intake->l, rv);
+        return rv;
+}
+
 /* An index that says of no log position that it is covered was made just now, or its making did not finish. */
 static int is_new_index(struct eng_local *l, bool *out)
 {
         struct fmt_index_covered covered;
-        size_t len;
         int rv = eng_index_read_begin(l->reader);
 
         if (rv != 0)
                 return rv;
-        rv = eng_index_meta_get(l->reader, ENG_INDEX_COVERED, &covered, sizeof(covered), &len);
+        rv = eng_index_covered(l->reader, &covered);
         eng_index_read_end(l->reader);
         eng_local_index_error(l, rv == -ENOENT ? 0 : rv);
         *out = rv == -ENOENT;
@@ -297,7 +315,7 @@ static bool try_again(struct intake *intake, int *rv)
 }
 
 /* The whole scan once; a segment that was taken in is not read again when it is repeated. Full is not failed: a full drive opens. */
-static int scan_segments(struct eng_local *l, struct eng_error *error)
+static int scan_segments(struct eng_local *l, bool *took, struct eng_error *error)
 {
         struct intake intake = {.l = l};
         int rv = is_new_index(l, &intake.rebuilding);
@@ -309,6 +327,7 @@ static int scan_segments(struct eng_local *l, struct eng_error *error)
                 eng_index_write_abort(intake.txn);
                 intake.txn = NULL;
         } while (rv != 0 && try_again(&intake, &rv));
+        *took = intake.took;
         if (rv != 0 && error->text[0] == '\0')
                 eng_error_set(error, rv, "%s/data cannot be read: %s", l->path, strerror(-rv));
         return rv;
@@ -322,11 +341,14 @@ static void count_in_tail(struct eng_local *l)
 
         HASH_ITER (hh, l->active->places, at, next) {
                 segment = eng_segment_find(l->segments, at->place.segment);
-                eng_segment_found_living(segment, eng_place_bytes(&at->place));
+                eng_segment_found_living(l->segments, segment, eng_place_bytes(&at->place));
         }
 }
 
-/* Rows whose files are lost name nothing that could be read. */
+/*
+ * Rows whose files are lost name nothing that could be read. But the last row stays, since the next number is told from it: there are places
+ * yet that name it, and what becomes of them must not be counted for another segment.
+ */
 static int drop_lost_rows(struct eng_local *l, const struct row_list *list)
 {
         struct eng_index_txn *txn;
@@ -336,7 +358,7 @@ static int drop_lost_rows(struct eng_local *l, const struct row_list *list)
         rv = eng_index_write_begin(l->index, &txn);
         if (rv != 0)
                 return rv;
-        for (i = 0; i < list->count && rv == 0; i++)
+        for (i = 0; i + 1 < list->count && rv == 0; i++)
                 if (eng_segment_find(l->segments, list->rows[i].segment) == NULL)
                         rv = eng_index_segment_delete(txn, list->rows[i].segment);
         if (rv == 0)
@@ -352,6 +374,7 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
         struct row_list list = {0};
         struct eng_segments_info info;
         unsigned missing;
+        bool took = false;
         size_t i;
         int rv;
 
@@ -363,15 +386,19 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
                 eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
         if (rv == 0)
                 rv = eng_segments_open(&options, list.rows, list.count, &l->segments, &missing, error);
-        if (rv == 0 && missing > 0)
+        if (rv == 0 && missing > 0) {
                 rv = drop_lost_rows(l, &list);
+                eng_local_index_error(l, rv);
+        }
         if (rv == -ENOSPC)
                 rv = 0; /* they do no harm, and go at another start */
         if (rv == 0)
-                rv = scan_segments(l, error);
-        if (rv == 0)
+                rv = scan_segments(l, &took, error);
+        if (rv == 0 && took) {
                 rv = read_rows(l, &list);
-        for (i = 0; i < list.count && rv == 0; i++)
+                eng_local_index_error(l, rv);
+        }
+        for (i = 0; i < list.count && rv == 0 && took; i++)
                 eng_segments_set_live(l->segments, list.rows[i].segment, list.rows[i].live_frames,
                                       list.rows[i].live_bytes);
         if (rv == 0)
@@ -398,11 +425,14 @@ static void tick(struct lp_timer *timer)
         eng_segments_info(l->segments, &info);
         atomic_store_explicit(&l->figures.data_bytes, info.bytes, memory_order_relaxed);
         atomic_store_explicit(&l->figures.data_live_bytes, info.live_bytes, memory_order_relaxed);
+        eng_pages_tick(l);
         eng_file_tick(l);
         eng_batch_tick(l);
+        l->reclaim.look = true;
         eng_file_free_dead(l);
         eng_reclaim_tick(l);
         eng_log_kick(l);
+        eng_write_retry(l, 0); /* those for whom no segment could be made */
         if (lp_timer_start(l->drive.owner, timer, ENG_TICK_NS) != 0)
                 eng_local_fail(l, -ENOMEM, "starting a timer");
 }
@@ -442,6 +472,9 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         if (l == NULL)
                 return NULL;
         l->drive.ops = &eng_local_ops;
+        l->drive.exhausted = &l->exhausted;
+        l->drive.unreliable = &l->unreliable;
+        l->drive.stalled = &l->stalled;
         l->drive.slot = options->identity.slot;
         l->drive.owner = options->owner;
         l->options = *options;
@@ -455,11 +488,14 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         l->io_limit_ns = ENG_IO_LIMIT_NS;
         l->tail_bytes = or_default(options->tail_bytes, ENG_TAIL_BYTES_DEFAULT);
         memcpy(l->files.drive_id, options->identity.drive_id, FMT_ID);
-        TAILQ_INIT(&l->files.list);
-        TAILQ_INIT(&l->files.open);
+        eng_log_files_init(&l->files);
+        eng_fds_init(l, options->open_files);
         l->unit_marks = (struct eng_marks){.memory_each = ENG_UNIT_MEMORY, .most = ENG_MARKS_MAX};
         l->record_marks = (struct eng_marks){.memory_each = ENG_RECORD_MEMORY, .most = ENG_MARKS_MAX};
         TAILQ_INIT(&l->watches);
+        TAILQ_INIT(&l->flights);
+        TAILQ_INIT(&l->pages.line);
+        TAILQ_INIT(&l->reads.waiting);
         TAILQ_INIT(&l->log.queue);
         TAILQ_INIT(&l->log.batch);
         TAILQ_INIT(&l->writes.waiting);
@@ -468,11 +504,12 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         return l;
 }
 
-static void set_reserve(struct eng_local *l)
+static void set_sizes(struct eng_local *l)
 {
-        uint64_t part = atomic_load(&l->space->total) / RESERVE_PARTS;
+        uint64_t total = atomic_load(&l->space->total);
 
-        l->reserve_bytes = or_default(l->options.full_reserve_bytes, part < RESERVE_DEFAULT ? part : RESERVE_DEFAULT);
+        l->reserve_bytes = eng_reserve_size(l->options.full_reserve_bytes, total);
+        l->options.segment_bytes = eng_segment_size(l->options.segment_bytes, total, l->reserve_bytes);
 }
 
 static int open_local(struct eng_local *l, struct eng_error *error)
@@ -484,8 +521,10 @@ static int open_local(struct eng_local *l, struct eng_error *error)
         if (l->active == NULL || l->cache == NULL || eng_log_open(l) != 0)
                 return eng_error_set(error, -ENOMEM, "%s: no memory", l->path);
         rv = open_folder(l, error);
-        if (rv == 0)
-                rv = open_index(l, error);
+        if (rv != 0)
+                return rv;
+        set_sizes(l);
+        rv = open_index(l, error);
         if (rv == 0)
                 rv = open_segments(l, error);
         if (rv == 0)
@@ -493,21 +532,25 @@ static int open_local(struct eng_local *l, struct eng_error *error)
         if (rv != 0)
                 return rv;
         rv = eng_file_look(l);
-        if (rv == 0) {
-                set_reserve(l);
+        if (rv == 0)
                 rv = eng_worker_start(&l->file_worker, l->drive.owner, "drive-files");
-        }
         if (rv == 0)
                 rv = eng_worker_start(&l->index_worker, l->drive.owner, "drive-index");
         if (rv == 0)
+                rv = eng_fds_start(l);
+        if (rv == 0)
                 rv = eng_reclaim_open(l);
+        if (rv == 0) {
+                rv = eng_pages_open(l);
+                eng_local_index_error(l, rv);
+        }
         if (rv != 0)
                 return eng_error_set(error, rv, "%s cannot be opened: %s", l->path, strerror(-rv));
         return 0;
 }
 
-/* rebuild: the index turned out to be damaged and was condemned; the next try makes a new one. */
-static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild,
+/* rebuild: the index turned out to be damaged, or to know more than the log (lost), and was condemned; the next try makes a new one. */
+static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild, bool *lost,
                     struct eng_error *error)
 {
         struct eng_local *l = new_local(options);
@@ -520,8 +563,10 @@ static int try_open(const struct eng_local_options *options, struct eng_local **
         rv = open_local(l, error);
         if (rv != 0) {
                 *rebuild = l->index_condemned;
+                *lost |= l->log_lost;
                 eng_worker_stop(&l->file_worker);
                 eng_worker_stop(&l->index_worker);
+                eng_fds_stop(l);
                 eng_reclaim_stop(l);
                 eng_local_teardown(l);
                 return rv;
@@ -533,16 +578,17 @@ static int try_open(const struct eng_local_options *options, struct eng_local **
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)
 {
         struct eng_local *l = NULL;
-        bool rebuild;
+        bool rebuild, lost = false;
         int rv;
 
         if (strlen(options->path) >= sizeof(l->path))
                 return eng_error_set(error, -ENAMETOOLONG, "%s is too long", options->path);
-        rv = try_open(options, &l, &rebuild, error);
+        rv = try_open(options, &l, &rebuild, &lost, error);
         if (rv != 0 && rebuild)
-                rv = try_open(options, &l, &rebuild, error);
+                rv = try_open(options, &l, &rebuild, &lost, error);
         if (rv != 0)
                 return rv;
+        l->log_lost = lost;
         l->opened = true;
         l->start_msg.run = start;
         eng_local_hold(l);

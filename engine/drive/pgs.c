@@ -126,6 +126,7 @@ static void catch_up(struct eng_log_pg *pg)
         if (pg->known <= pg->applied || (first != NULL && first->rec.seq <= pg->known))
                 return;
         pg->applied = pg->known;
+        pg->applied_epoch = pg->known_epoch;
         pg->dirty = true;
 }
 
@@ -139,8 +140,10 @@ struct eng_append *eng_pgs_take(struct eng_pgs *pgs, struct eng_log_pg *pg, uint
         TAILQ_REMOVE(&pgs->order, append, order);
         pgs->pending_count--;
         pgs->pending_bytes -= append_bytes(append);
-        if (append->rec.seq > pg->applied)
+        if (append->rec.seq > pg->applied) {
                 pg->applied = append->rec.seq;
+                pg->applied_epoch = append->rec.epoch;
+        }
         pg->recent[pg->recent_next++ % ENG_PG_RECENT] = append->rec.seq;
         pg->dirty = true;
         catch_up(pg);
@@ -205,14 +208,21 @@ void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which)
         pg->seen = last != NULL && last->rec.seq > pg->applied ? last->rec.seq : pg->applied;
 }
 
-void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch)
+void eng_pgs_see(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch)
 {
         if (seq > pg->seen) {
                 pg->seen = seq;
                 pg->epoch = epoch;
         }
-        if (seq > pg->known)
+}
+
+void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch)
+{
+        eng_pgs_see(pg, seq, epoch);
+        if (seq > pg->known) {
                 pg->known = seq;
+                pg->known_epoch = epoch;
+        }
         catch_up(pg);
 }
 
@@ -242,6 +252,8 @@ static void fill_mark(struct eng_tail_entry *out, const struct eng_log_pg *pg)
         out->seq = pg->seen > pg->applied ? pg->seen : pg->applied;
         out->committed = pg->committed;
         out->epoch = pg->epoch;
+        out->applied = pg->applied;
+        out->applied_epoch = pg->applied_epoch;
 }
 
 struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count)

@@ -15,13 +15,14 @@
 #define ENG_PG_RECENT 16u
 #define ENG_PGS_NEAR  4160u /* numbers that are found at once: all that a store has, CONFIG too; what a record says beyond is looked for */
 
-/* One record: queued, being written, then (types PG and FENCE) pending until it is applied. owner: the loop */
+/* One record: queued, being written, then (type PG) pending until it is applied. owner: the loop */
 struct eng_append {
         struct fmt_record rec;
         struct eng_buf *body; /* whole; NULL when replay found it: its bytes are in the log */
         struct eng_buf *head; /* replay: body without the inline bytes */
         struct eng_op *op;    /* NULL: the drive's own, or replayed */
         void (*durable)(void *arg, struct eng_append *append); /* it is in the log; takes over append */
+        bool written;                                          /* it was in a write that met a full file system: not to be refused any more */
         bool cached;                                           /* its inline bytes are to be kept in memory once it is applied */
         TAILQ_ENTRY(eng_append) link;                          /* queue, batch, or pending of its pg in order of seq */
         TAILQ_ENTRY(eng_append) order;                         /* all pending ones in order of position */
@@ -38,9 +39,10 @@ struct eng_log_pg {
         uint64_t applied, committed; /* highest seq applied; highest known stable on all members */
         uint64_t copied;             /* highest seq of a COPY: it came before pending records that are older than it */
         uint64_t seen;               /* highest durable seq */
-        uint64_t known;              /* highest seq that a MARKS record has: up to here, what is not pending was applied */
+        uint64_t known, known_epoch; /* highest seq that a MARKS record has: up to here, what is not pending was applied */
         uint64_t marked; /* opening: committed as the index says, which may know of later than what is being replayed */
-        uint64_t epoch;  /* of the record with that seq */
+        uint64_t epoch;  /* of the record with seq `seen` */
+        uint64_t applied_epoch; /* of the record with seq `applied` */
         struct eng_append_list pending;
         uint64_t recent[ENG_PG_RECENT]; /* seqs applied last, so that a repeated APPEND is known */
         unsigned recent_next;
@@ -73,6 +75,8 @@ bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq);
 struct eng_buf *eng_pgs_void_body(const struct eng_pgs *pgs);
 /* Drops one pending record; harmless if it is not there. */
 void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which);
+/* Numbers up to seq were given. Whether their records were applied here is not known. */
+void eng_pgs_see(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch);
 /* Records up to seq were seen here once, whether or not the log still has them. Those that are not pending were applied. */
 void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch);
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed);

@@ -9,6 +9,8 @@
  * What is read for the first time is read past the page cache, which spares a copy, and pages that nobody may ask for again. What was read before, no
  * longer ago than memory reaches, is read through the page cache and stays there. So a pass over more than fits pushes nothing out.
  *
+ * What the drive cannot read is damage of this shard, not the end of the drive (unreliable.c).
+ *
  * owner: the loop, but for what is marked home.
  */
 #include "engine/drive/local.h"
@@ -31,11 +33,16 @@ struct eng_read_headers {
 };
 
 /* One READ under way; as many as there are ops. */
-struct reading {
+struct eng_reading {
+        struct eng_flight flight; /* first */
+        TAILQ_ENTRY(eng_reading) wait; /* for its turn: owner */
+
         /* set by the owner before it goes to the home loop */
         struct eng_local *l;
         struct eng_op *op;
         struct eng_segment *segment; /* pinned */
+        struct eng_want descriptors; /* waits for them */
+        int read_fd, direct_fd;      /* in use until the I/O has ended; direct_fd -1: none */
         struct eng_frame_where where;
         bool direct;           /* past the page cache */
         bool known;            /* the header is in the slot already, verified before */
@@ -44,6 +51,8 @@ struct reading {
 
         /* home, until it goes back */
         struct lp_loop *home;
+        void *kept;                                     /* the slot, of an op that was answered as the drive failed ... */
+        void (*left)(struct lp_loop *home, void *slot); /* ... and where it goes */
         struct lp_io head_io, io;
         unsigned ios;
         uint8_t *to;
@@ -52,13 +61,13 @@ struct reading {
         int res, head_res;
         bool learned;
         uint8_t header[HEADER_BYTES];
-        int failed;
+        bool unreadable;
         struct lp_msg msg;
 };
 
-static struct reading *of_msg(struct lp_msg *msg)
+static struct eng_reading *of_msg(struct lp_msg *msg)
 {
-        return (struct reading *)((char *)msg - offsetof(struct reading, msg));
+        return (struct eng_reading *)((char *)msg - offsetof(struct eng_reading, msg));
 }
 
 /* ---- headers remembered ---------------------------------------------------------------------------- */
@@ -80,7 +89,7 @@ static bool recall(const struct eng_local *l, const struct eng_frame_where *wher
         return true;
 }
 
-static void remember(struct eng_local *l, const struct reading *r)
+static void remember(struct eng_local *l, const struct eng_reading *r)
 {
         unsigned i = header_slot(r->where.segment, r->where.position);
 
@@ -96,6 +105,12 @@ static void remember(struct eng_local *l, const struct reading *r)
 
 void eng_read_free(struct eng_local *l)
 {
+        struct eng_reading *r;
+
+        while ((r = TAILQ_FIRST(&l->reads.waiting)) != NULL) { /* its op has been given up with the drive */
+                TAILQ_REMOVE(&l->reads.waiting, r, wait);
+                free(r);
+        }
         free(l->headers);
         l->headers = NULL;
         eng_marks_clear(&l->unit_marks);
@@ -103,35 +118,54 @@ void eng_read_free(struct eng_local *l)
 
 /* ---- owner, afterwards ----------------------------------------------------------------------------- */
 
+static unsigned *flying(struct eng_local *l, const struct lp_loop *home)
+{
+        return &l->reads.flying[lp_index(home) % ENG_READ_LOOPS_MAX];
+}
+
+static void gone(struct eng_flight *flight)
+{
+        free(flight);
+}
+
+static void fly_next(struct eng_local *l, struct lp_loop *home);
+
 static void back_on_owner(struct lp_msg *msg)
 {
-        struct reading *r = of_msg(msg);
+        struct eng_reading *r = of_msg(msg);
         struct eng_local *l = r->l;
 
         if (eng_local_release(l)) {
                 eng_watch_end(l, &r->watch);
+                eng_flight_leave(l, &r->flight);
+                eng_fd_put(l, &r->segment->fd);
                 eng_segment_unpin(l->segments, r->segment);
+                (*flying(l, r->home))--;
                 if (r->learned)
                         remember(l, r);
-                if (r->failed != 0)
-                        eng_local_fail(l, r->failed, "reading segment %llu", (unsigned long long)r->where.segment);
+                if (r->unreadable)
+                        eng_local_read_error(l, r->where.segment, r->where.position);
+                fly_next(l, r->home);
         }
-        free(r);
+        eng_flight_end(&r->flight);
 }
 
 /* ---- home ------------------------------------------------------------------------------------------ */
 
-static void finish(struct reading *r, int rv)
+static void finish(struct eng_reading *r, int rv)
 {
         if (rv == 0)
                 eng_count(&r->l->figures.read_bytes, r->op->read.len);
-        r->failed = rv == -EIO ? rv : 0;
-        eng_local_answer(r->op, rv);
+        if (r->op != NULL)
+                eng_local_answer(r->op, rv);
+        else
+                r->left(r->home, r->kept);
+        r->op = NULL;
         r->msg.run = back_on_owner;
         lp_post(r->l->drive.owner, &r->msg);
 }
 
-static int verify(struct reading *r)
+static int verify(struct eng_reading *r)
 {
         struct eng_op *op = r->op;
         const struct fmt_frame *frame = op->read.slot;
@@ -139,8 +173,9 @@ static int verify(struct reading *r)
         uint64_t began;
         int rv;
 
+        r->unreadable = eng_io_unreadable(r->res) || eng_io_unreadable(r->head_res);
         if (r->res < 0 || r->head_res < 0)
-                return -EIO;
+                return r->unreadable ? -EBADMSG : -EAGAIN;
         if ((uint32_t)r->res != r->want || (!r->known && (uint32_t)r->head_res < FMT_BLOCK))
                 return -EBADMSG; /* the file is shorter than the frame */
         if (!r->known && eng_frame_check(frame, &r->where) != 0)
@@ -160,22 +195,37 @@ static int verify(struct reading *r)
         return rv;
 }
 
-static void have_part(struct reading *r)
+static void have_part(struct eng_reading *r)
 {
         if (--r->ios == 0)
-                finish(r, verify(r));
+                finish(r, r->op != NULL ? verify(r) : -EIO);
 }
 
-static void read_bytes(struct reading *r)
+/* The drive has failed, the kernel has the slot. */
+static void give_up(struct eng_flight *flight)
 {
-        lp_read(r->home, &r->io, r->direct ? r->segment->direct_fd : r->segment->read_fd, r->to, r->want, r->from);
+        struct eng_reading *r = (struct eng_reading *)flight;
+        struct eng_op *op = r->op;
+
+        if (op == NULL || op->read.left == NULL)
+                return; /* it is back, or its caller waits for that */
+        r->kept = op->read.slot;
+        r->left = op->read.left;
+        r->op = NULL;
+        op->read.slot = NULL;
+        eng_local_answer(op, -EIO);
+}
+
+static void read_bytes(struct eng_reading *r)
+{
+        lp_read(r->home, &r->io, r->direct ? r->direct_fd : r->read_fd, r->to, r->want, r->from);
 }
 
 static void have_bytes(struct lp_io *io, int res)
 {
-        struct reading *r = (struct reading *)((char *)io - offsetof(struct reading, io));
+        struct eng_reading *r = (struct eng_reading *)((char *)io - offsetof(struct eng_reading, io));
 
-        if (r->direct && res == -EINVAL) { /* the file system wants larger blocks than a frame has */
+        if (r->direct && res == -EINVAL && r->op != NULL) { /* the file system wants larger blocks than a frame has */
                 r->direct = false;
                 read_bytes(r);
                 return;
@@ -186,7 +236,7 @@ static void have_bytes(struct lp_io *io, int res)
 
 static void have_header(struct lp_io *io, int res)
 {
-        struct reading *r = (struct reading *)((char *)io - offsetof(struct reading, head_io));
+        struct eng_reading *r = (struct eng_reading *)((char *)io - offsetof(struct eng_reading, head_io));
 
         r->head_res = res;
         have_part(r);
@@ -194,7 +244,7 @@ static void have_header(struct lp_io *io, int res)
 
 static void on_home(struct lp_msg *msg)
 {
-        struct reading *r = of_msg(msg);
+        struct eng_reading *r = of_msg(msg);
         uint8_t *slot = r->op->read.slot;
         bool together = !r->known && r->first <= READ_WITH_HEADER;
 
@@ -204,7 +254,7 @@ static void on_home(struct lp_msg *msg)
         if (!r->known && !together) {
                 r->ios = 2;
                 r->head_io.done = have_header;
-                lp_read(r->home, &r->head_io, r->segment->read_fd, slot, FMT_BLOCK, r->where.position);
+                lp_read(r->home, &r->head_io, r->read_fd, slot, FMT_BLOCK, r->where.position);
         }
         r->to = together ? slot : slot + LP_SLOT_HEADER + r->first;
         r->want = together ? LP_SLOT_HEADER + r->first + r->cover : r->cover;
@@ -243,13 +293,85 @@ static int check_read(const struct eng_op *op)
         return 0;
 }
 
-static void start(struct eng_local *l, struct reading *r, struct eng_segment *segment, const struct eng_place *place)
+static void fly(struct eng_local *l, struct eng_reading *r)
+{
+        (*flying(l, r->home))++;
+        eng_watch_begin(l, &r->watch);
+        eng_flight_begin(l, &r->flight, r->home, give_up, gone);
+        eng_local_hold(l);
+        r->known = recall(l, &r->where, r->op->read.slot);
+        r->msg.run = on_home;
+        if (r->home == l->drive.owner)
+                on_home(&r->msg);
+        else
+                lp_post(r->home, &r->msg);
+}
+
+static bool may_fly(struct eng_local *l, struct lp_loop *home)
+{
+        unsigned most = lp_share_slots(home, LP_SHARE_GET) / ENG_READ_SHARE;
+
+        return *flying(l, home) < (most > ENG_READS_LEAST ? most : ENG_READS_LEAST);
+}
+
+/* Those of this home loop that wait, in order, as far as its share goes. */
+static void fly_next(struct eng_local *l, struct lp_loop *home)
+{
+        struct eng_reading *r, *next;
+
+        TAILQ_FOREACH_SAFE (r, &l->reads.waiting, wait, next) {
+                if (!may_fly(l, home))
+                        return;
+                if (r->home != home)
+                        continue;
+                TAILQ_REMOVE(&l->reads.waiting, r, wait);
+                fly(l, r);
+        }
+}
+
+void eng_read_fail(struct eng_local *l)
+{
+        struct eng_reading *r;
+
+        while ((r = TAILQ_FIRST(&l->reads.waiting)) != NULL) {
+                TAILQ_REMOVE(&l->reads.waiting, r, wait);
+                eng_fd_put(l, &r->segment->fd);
+                eng_segment_unpin(l->segments, r->segment);
+                eng_local_answer(r->op, -EIO);
+                free(r);
+        }
+}
+
+/* The descriptors are there. */
+static void line_up(struct eng_local *l, struct eng_reading *r)
+{
+        r->read_fd = r->segment->fd.read_fd;
+        r->direct_fd = r->segment->fd.direct_fd;
+        r->direct = !eng_marks_touch(&l->unit_marks, r->where.generation, r->where.position + r->first) && r->direct_fd >= 0;
+        TAILQ_INSERT_TAIL(&l->reads.waiting, r, wait);
+        fly_next(l, r->home);
+}
+
+static void have_fds(struct eng_want *want, int rv)
+{
+        struct eng_reading *r = (struct eng_reading *)((char *)want - offsetof(struct eng_reading, descriptors));
+        struct eng_local *l = r->l;
+
+        if (rv == 0) {
+                line_up(l, r);
+                return;
+        }
+        eng_segment_unpin(l->segments, r->segment);
+        if (rv != -ECANCELED)
+                eng_local_answer(r->op, rv);
+        free(r);
+}
+
+static void start(struct eng_local *l, struct eng_reading *r, struct eng_segment *segment, const struct eng_place *place)
 {
         struct eng_op *op = r->op;
 
         eng_segment_pin(segment);
-        eng_watch_begin(l, &r->watch);
-        eng_local_hold(l);
         r->l = l;
         r->segment = segment;
         r->home = op->home;
@@ -258,25 +380,24 @@ static void start(struct eng_local *l, struct reading *r, struct eng_segment *se
         r->where.generation = segment->generation;
         r->where.position = place->offset;
         r->cover = eng_frame_cover(op->read.payload_len, op->read.offset, op->read.len, &r->first);
-        r->direct = !eng_marks_touch(&l->unit_marks, segment->generation, place->offset + r->first) &&
-                    segment->direct_fd >= 0;
-        r->known = recall(l, &r->where, op->read.slot);
-        r->msg.run = on_home;
-        if (r->home == l->drive.owner)
-                on_home(&r->msg);
-        else
-                lp_post(r->home, &r->msg);
+        r->descriptors.have = have_fds;
+        if (eng_fd_get(l, &segment->fd, &r->descriptors) == 0)
+                line_up(l, r);
 }
 
-void eng_read_op(struct eng_local *l, struct eng_op *op)
+static void read_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
+
+static void read_now(struct eng_local *l, struct eng_op *op)
 {
         struct eng_segment *segment = NULL;
-        struct reading *r = NULL;
+        struct eng_reading *r = NULL;
         struct eng_place place;
-        int rv = check_read(op);
+        int rv = eng_place_find(l, op->read.object_id, op->read.stripe, op->read.shard, &place);
 
-        if (rv == 0)
-                rv = eng_place_find(l, op->read.object_id, op->read.stripe, op->read.shard, &place);
+        if (rv == ENG_INDEX_ABSENT) {
+                eng_pages_wait_op(l, op, read_again);
+                return;
+        }
         if (rv == 0 && place.payload_len != op->read.payload_len)
                 rv = -EBADMSG;
         if (rv == 0) {
@@ -290,4 +411,25 @@ void eng_read_op(struct eng_local *l, struct eng_op *op)
         }
         r->op = op;
         start(l, r, segment, &place);
+}
+
+static void read_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
+{
+        struct eng_op *op = eng_pages_op(wait);
+
+        if (rv == 0)
+                read_now(l, op);
+        else if (rv != -ECANCELED)
+                eng_local_answer(op, rv);
+}
+
+void eng_read_op(struct eng_local *l, struct eng_op *op)
+{
+        int rv = check_read(op);
+
+        eng_pages_of_op(op)->tries = 0;
+        if (rv == 0)
+                read_now(l, op);
+        else
+                eng_local_answer(op, rv);
 }

@@ -14,6 +14,8 @@
 #include "engine/drive.h"
 
 #define LOG_HEADER_CRC_BYTES 128u
+#define BUCKET_NAME          9u         /* bytes that names in a bucket begin with: space, bucket id */
+#define PG_COUNT_MAX         (1u << 16) /* groups of a store: what is made for each must stay affordable */
 
 int eng_name_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
 {
@@ -67,8 +69,7 @@ bool eng_rec_ok(const struct fmt_record *rec, const struct eng_log_ident *ident,
         return rec->magic == FMT_RECORD_MAGIC && rec->position == position && rec->file == ident->file &&
                rec->generation == ident->generation && memcmp(rec->drive_id, ident->drive_id, FMT_ID) == 0 &&
                rec->header_crc == rec_crc(rec) && rec->body_len <= FMT_BODY_MAX && rec->inline_len <= rec->body_len &&
-               rec->type >= FMT_RECORD_PG && rec->type <= FMT_RECORD_MARKS && rec->batch <= position &&
-               rec->batch % FMT_BLOCK == 0;
+               rec->type != 0 && rec->batch <= position && rec->batch % FMT_BLOCK == 0;
 }
 
 /* ---- bodies ---------------------------------------------------------------------------------------- */
@@ -110,11 +111,11 @@ size_t eng_rec_upload_name(const uint8_t *name, size_t len)
         return mark[0] == 0 && mark[1] == 1 ? len : 0;
 }
 
-static int check_put(const struct eng_mut *mut)
+static int check_put(const struct eng_mut *mut, int (*check_value)(const void *buf, size_t len))
 {
         struct fmt_value value;
 
-        if (eng_value_check(mut->value, mut->value_len) != 0)
+        if (check_value(mut->value, mut->value_len) != 0)
                 return -EBADMSG;
         memcpy(&value, mut->value, sizeof(value));
         if (value.space != mut->name[0] || value.inline_len != mut->inline_len)
@@ -135,13 +136,15 @@ static int check_end_upload(const struct eng_mut *mut)
         return 0;
 }
 
-static int check_mutation(const struct eng_mut *mut)
+static int check_mutation(const struct eng_mut *mut, int (*check_value)(const void *buf, size_t len))
 {
-        if (mut->name_len < 2 || mut->name[0] < FMT_SPACE_CONFIG || mut->name[0] > FMT_SPACE_PART)
+        if (mut->name_len < 2 || mut->name[0] < FMT_SPACE_CONFIG || mut->name[0] > FMT_SPACE_LAST)
+                return -EBADMSG;
+        if (mut->name[0] != FMT_SPACE_CONFIG && mut->name_len <= BUCKET_NAME)
                 return -EBADMSG;
         switch (mut->kind) {
         case FMT_MUT_PUT:
-                return check_put(mut);
+                return check_put(mut, check_value);
         case FMT_MUT_DELETE:
                 return mut->value_len == 0 && mut->inline_len == 0 ? 0 : -EBADMSG;
         case FMT_MUT_END_UPLOAD:
@@ -150,41 +153,76 @@ static int check_mutation(const struct eng_mut *mut)
         return -EBADMSG;
 }
 
-int eng_rec_check_body(const uint8_t *body, size_t len, uint32_t inline_len)
+static int check_body(const uint8_t *body, size_t len, uint32_t inline_len, int (*check_value)(const void *buf, size_t len))
 {
         struct eng_mut mut;
         size_t pos = 0;
         int rv;
 
         while ((rv = eng_rec_next(body, len, inline_len, &pos, &mut)) == 1)
-                if (check_mutation(&mut) != 0)
+                if (check_mutation(&mut, check_value) != 0)
                         return -EBADMSG;
         if (rv == 0 && inline_len > 0 && pos == 0)
                 return -EBADMSG;
         return rv;
 }
 
-int eng_rec_check_copy(const uint8_t *body, size_t len, uint32_t inline_len)
+int eng_rec_check_body(const uint8_t *body, size_t len, uint32_t inline_len)
+{
+        return check_body(body, len, inline_len, eng_value_check);
+}
+
+int eng_rec_check_stored(const uint8_t *body, size_t len, uint32_t inline_len)
+{
+        return check_body(body, len, inline_len, eng_value_check_head);
+}
+
+static int check_copy(const uint8_t *body, size_t len, uint32_t inline_len, int (*check_value)(const void *buf, size_t len))
 {
         struct eng_mut mut;
         size_t pos = 0;
-        int rv = eng_rec_check_body(body, len, inline_len);
+        int rv = check_body(body, len, inline_len, check_value);
 
         while (rv == 0 && (rv = eng_rec_next(body, len, inline_len, &pos, &mut)) == 1)
                 rv = mut.kind == FMT_MUT_END_UPLOAD ? -EBADMSG : 0;
         return rv;
 }
 
+int eng_rec_check_copy(const uint8_t *body, size_t len, uint32_t inline_len)
+{
+        return check_copy(body, len, inline_len, eng_value_check);
+}
+
+int eng_rec_check_stored_copy(const uint8_t *body, size_t len, uint32_t inline_len)
+{
+        return check_copy(body, len, inline_len, eng_value_check_head);
+}
+
+/* What a later version wrote behind the fields known here is skipped, unless it says that it must be understood. */
+static int check_epoch_tail(const uint8_t *at, size_t len)
+{
+        struct fmt_epoch_tail tail;
+
+        if (len < sizeof(tail) || len > FMT_EPOCH_TAIL_MAX)
+                return -EBADMSG;
+        memcpy(&tail, at, sizeof(tail));
+        return tail.size == len && len % 8 == 0 && (tail.must & ~FMT_EPOCH_MUST_KNOWN) == 0 ? 0 : -EBADMSG;
+}
+
 int eng_rec_check_epoch(const void *body, size_t len)
 {
         struct fmt_epoch epoch;
+        size_t placed;
 
         if (len < sizeof(epoch))
                 return -EBADMSG;
         memcpy(&epoch, body, sizeof(epoch));
-        if (epoch.drives > ENG_DRIVES_MAX)
+        if (epoch.drives > ENG_DRIVES_MAX || epoch.k > ERA_MAX_K || epoch.m > ERA_MAX_M ||
+            epoch.pg_count > PG_COUNT_MAX)
                 return -EBADMSG;
-        if (len != sizeof(epoch) + epoch.drives * sizeof(struct fmt_epoch_drive) && len != FMT_EPOCH_MAX(epoch.drives))
-                return -EBADMSG;
-        return 0;
+        placed = FMT_EPOCH_PLACED(epoch.drives);
+        if (len <= placed)
+                return len == sizeof(epoch) + epoch.drives * sizeof(struct fmt_epoch_drive) || len == placed ? 0
+                                                                                                             : -EBADMSG;
+        return check_epoch_tail((const uint8_t *)body + placed, len - placed);
 }

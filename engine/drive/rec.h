@@ -54,6 +54,9 @@ int eng_rec_next(const uint8_t *body, size_t len, uint32_t inline_len, size_t *p
 int eng_rec_check_body(const uint8_t *body, size_t len, uint32_t inline_len);
 /* The same of a COPY record, which ends no upload: parts are copied, or deleted, one by one. -EBADMSG. */
 int eng_rec_check_copy(const uint8_t *body, size_t len, uint32_t inline_len);
+/* Of records that stand in the log: a value whose parts cannot be decoded is no damage of the log. Its name reads as damaged, and is there. */
+int eng_rec_check_stored(const uint8_t *body, size_t len, uint32_t inline_len);
+int eng_rec_check_stored_copy(const uint8_t *body, size_t len, uint32_t inline_len);
 /* Body of an EPOCH record: long enough for what it says. -EBADMSG. */
 int eng_rec_check_epoch(const void *body, size_t len);
 

@@ -1,7 +1,7 @@
 /*
  * reclaim.c - when a drive gets dead space back, from which file, and how fast.
  *
- * Looked at once a second and whenever an index batch has become durable. The file with the most dead bytes per living one is taken first, if it is
+ * Looked at once a second, and when a victim is done with. The file with the most dead bytes per living one is taken first, if it is
  * dead enough: half, while the file system has a quarter free, and less the less there is. One victim at a time, and the next one only when the
  * index durably names nothing in it, so that copies never take more than one file's worth ahead of what they free.
  *
@@ -80,6 +80,12 @@ static bool segment_eligible(const struct eng_segment *segment)
                segment->writing == 0 && !segment->unsynced && segment->indexed_to >= segment->end;
 }
 
+/* Nothing of a victim is given back before all that lives in it is elsewhere: one for which there is no room would only fill the drive, to its last byte. */
+static bool has_room(const struct eng_local *l, const struct eng_segment *segment)
+{
+        return segment->live_bytes + ENG_LOG_BYTES_MIN <= eng_segments_room(l->segments) + eng_space_free(l->space);
+}
+
 static struct eng_segment *best_segment(struct eng_local *l, unsigned *dead)
 {
         struct eng_segment *segment = NULL, *best = NULL;
@@ -88,7 +94,7 @@ static struct eng_segment *best_segment(struct eng_local *l, unsigned *dead)
         *dead = 0;
         while ((segment = eng_segments_each(l->segments, segment)) != NULL) {
                 percent = dead_percent(segment->live_bytes, segment->end);
-                if (!segment_eligible(segment) || percent <= *dead)
+                if (!segment_eligible(segment) || percent <= *dead || !has_room(l, segment))
                         continue;
                 *dead = percent;
                 best = segment;
@@ -145,7 +151,7 @@ static void begin(struct eng_local *l)
         struct eng_log_file *file = best_log(l, wanted, &log_dead);
         int rv = 0;
 
-        rc->incomplete = false;
+        rc->incomplete = rc->look = false;
         if (segment != NULL && segment_dead >= wanted &&
             (file == NULL || segment_dead >= log_dead || log_dead < wanted))
                 rv = eng_reclaim_segment(l, segment);
@@ -281,8 +287,9 @@ void eng_reclaim_settled(struct eng_local *l)
                 if (l->batches_ended < rc->settle_batch)
                         return;
                 judge(l);
+                rc->look = true;
         }
-        if (rc->state == ENG_RECLAIM_IDLE && lp_now(l->drive.owner) >= rc->retry_at)
+        if (rc->state == ENG_RECLAIM_IDLE && rc->look && lp_now(l->drive.owner) >= rc->retry_at)
                 begin(l);
 }
 

@@ -45,7 +45,9 @@ struct eng_log_move {
                 uint32_t at; /* of its body in buffer */
         } records[ENG_MOVE_RECORDS];
         unsigned count;
-        bool ended; /* of the chain */
+        bool ended; /* of the file */
+        uint64_t end; /* of what was written to it */
+        uint64_t unreadable; /* as the window's, and told */
         int result;
 };
 /* Blocking: the next records that may hold living values. */
@@ -77,6 +79,7 @@ struct eng_reclaim {
         uint64_t rate;         /* bytes/s at leisure; UINT64_MAX: no bound */
         unsigned dead_percent; /* a victim is at least so dead; 0: by what is free */
         bool off;
+        bool look; /* through all files for a victim: once a second, and when one is done with; not in each batch */
         uint64_t refilled; /* lp_now() scale */
         int64_t tokens;    /* bytes */
         uint64_t retry_at; /* lp_now() scale: not before */
@@ -94,12 +97,14 @@ struct eng_reclaim {
         struct lp_io io;
         struct eng_watch watch;
         struct eng_op sync;
+        struct eng_page_wait wait; /* also of a log file */
 
         /* a log file */
         struct eng_log_file *file; /* pinned; NULL: none */
         uint64_t file_number;
         struct eng_log_move move;
-        unsigned out; /* copies not yet durable */
+        unsigned out; /* copies not yet durable, and the page that is waited for */
+        bool absent;  /* such a page was needed: these records are to be gone through again */
         uint64_t read_from;
         uint64_t step_bytes; /* read and appended since the rate was last asked */
         unsigned met_busy,

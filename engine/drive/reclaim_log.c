@@ -1,10 +1,10 @@
 /*
  * reclaim_log.c - one mostly dead log file: its living values go to the log's end, as COPY records of their own.
  *
- * The worker follows the file's chain from its header and reads whole records, every CRC checked; the loop looks each name up, and where the value
+ * The worker follows the file's chain from its header and reads whole records, every CRC checked, and goes on behind what is damaged; the loop looks each name up, and where the value
  * that counts stands in exactly this record, its mutation is appended anew: same number, same epoch, inline bytes included. The index batch that
- * holds the new position takes the old one off the file's count, and with none left file.c frees it. A chain that breaks early leaves living
- * names uncounted for: the file stays.
+ * holds the new position takes the old one off the file's count, and with none left file.c frees it. Values in a damaged or unreadable record keep the
+ * file until a verification has written them anew from other drives.
  *
  * A copy never beats a newer value, also in a replay from nothing, where the index may have forgotten why a name is gone: a copy is queued only
  * while no other record of its group is queued, being written or pending. So in the order of the log nothing newer of that name stands before it, and
@@ -47,7 +47,11 @@ static int move_open(struct eng_log_move *move)
         if (bytes == NULL)
                 return -EBADMSG;
         memcpy(&header, bytes, sizeof(header));
-        if (!eng_log_header_ok(&header, move->ident.drive_id) || header.generation != move->ident.generation)
+        if (!eng_log_header_ok(&header, move->ident.drive_id) || header.file != move->ident.file)
+                return -EBADMSG;
+        if (move->ident.generation == 0) /* nobody had read the file yet */
+                move->ident.generation = header.generation;
+        if (header.generation != move->ident.generation)
                 return -EBADMSG;
         move->position = FMT_BLOCK;
         move->crc = header.prev_crc;
@@ -59,6 +63,33 @@ static bool has_values(const struct fmt_record *rec, const uint8_t *body)
 {
         return (rec->type == FMT_RECORD_PG || rec->type == FMT_RECORD_COPY) &&
                eng_rec_check_body(body, rec->body_len, rec->inline_len) == 0;
+}
+
+/* Steps over what is no record. 1: there is one behind it; 0: the file ends. The index says which of its values count, so none needs the chain. */
+static int move_skip(struct eng_log_move *move)
+{
+        struct fmt_record rec;
+        const uint8_t *bytes;
+        uint64_t at;
+        int rv;
+
+        for (at = eng_round_up(move->position, FMT_RECORD_ALIGN); at < move->end; at += FMT_RECORD_ALIGN) {
+                rv = eng_log_window_at(&move->window, at, sizeof(rec), &bytes);
+                if (rv != 0 || bytes == NULL)
+                        return rv;
+                memcpy(&rec, bytes, sizeof(rec));
+                if (rec.magic != FMT_RECORD_MAGIC || !eng_rec_ok(&rec, &move->ident, at))
+                        continue;
+                rv = eng_log_window_at(&move->window, at, sizeof(rec) + rec.body_len, &bytes);
+                if (rv != 0)
+                        return rv;
+                if (bytes == NULL || era_crc32c(0, bytes + sizeof(rec), rec.body_len) != rec.body_crc)
+                        continue;
+                move->position = at;
+                move->crc = rec.prev_crc;
+                return 1;
+        }
+        return 0;
 }
 
 void eng_log_move_read(struct eng_log_move *move)
@@ -75,6 +106,10 @@ void eng_log_move_read(struct eng_log_move *move)
         while (rv == 1 && move->count < ENG_MOVE_RECORDS) {
                 before = move->position;
                 rv = eng_replay_next(&move->window, &move->ident, &move->position, move->crc, &rec, &body);
+                if (rv == 0) {
+                        rv = move_skip(move);
+                        continue;
+                }
                 if (rv != 1)
                         break;
                 if (has_values(&rec, body)) {
@@ -131,7 +166,7 @@ static void find_busy(struct eng_local *l)
 
 /* ---- copying --------------------------------------------------------------------------------------- */
 
-/* The value that counts for this name stands in this record. */
+/* 1: the value that counts for this name stands in this record. 0, ENG_INDEX_ABSENT, -ENOMEM, -EIO. */
 static int lives(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
 {
         struct fmt_value head;
@@ -151,6 +186,10 @@ static void pass_on(struct eng_local *l)
         struct eng_reclaim *rc = &l->reclaim;
 
         rc->step_bytes = 0;
+        if (rc->absent) {
+                copy_step(l);
+                return;
+        }
         if (rc->met_busy > 0 && rc->again < BUSY_TRIES) {
                 rc->again++;
                 eng_reclaim_wait(l, BUSY_WAIT_NS, copy_step);
@@ -163,18 +202,56 @@ static void pass_on(struct eng_local *l)
                 read_start(l);
 }
 
+/* What was on its way together has come back. */
+static void one_back(struct eng_local *l)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+
+        if (--rc->out == 0)
+                eng_reclaim_pace(l, rc->step_bytes, pass_on);
+}
+
+/* The page that the last look into the index lacked is there, or cannot be had now. */
+static void page_back(struct eng_local *l, struct eng_page_wait *wait, int rv)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+
+        (void)wait;
+        if (rv == -ECANCELED || eng_local_failed(l))
+                return;
+        if (rv != 0) { /* what is behind it stays */
+                rc->absent = false;
+                rc->incomplete = true;
+                rc->move.ended = true;
+        }
+        one_back(l);
+}
+
+/* Record number i needs a page that is not in memory. It counts among what is on its way; when all of that is back, the records are gone through again. */
+static void await_page(struct eng_local *l, unsigned i)
+{
+        struct eng_reclaim *rc = &l->reclaim;
+
+        if (i > rc->wait.done)
+                rc->wait.tries = 0;
+        rc->wait.done = i;
+        rc->wait.again = page_back;
+        rc->absent = true;
+        rc->out++;
+        eng_pages_wait(l, &rc->wait);
+}
+
 static void copy_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
-        struct eng_reclaim *rc = &l->reclaim;
         int rv = eng_apply_copy(l, append);
 
         eng_count(&l->figures.reclaim_copied, eng_rec_size(append->rec.body_len));
         eng_append_free(append);
         if (rv != 0)
                 eng_local_fail(l, rv, "moving a record");
-        else if (--rc->out == 0)
-                eng_reclaim_pace(l, rc->step_bytes, pass_on);
+        else
+                one_back(l);
 }
 
 static struct eng_buf *copy_body(const struct eng_mut *mut)
@@ -252,11 +329,17 @@ static void copy_step(struct eng_local *l)
         int rv;
 
         rc->out = rc->met_busy = 0;
+        rc->absent = false;
         rc->state = ENG_RECLAIM_APPEND;
         find_busy(l);
         rv = rc->move.result;
         for (i = 0; i < rc->move.count && rv == 0; i++)
                 rv = copy_record(l, &rc->move.records[i].rec, rc->move.buffer + rc->move.records[i].at);
+        if (rv == ENG_INDEX_ABSENT) {
+                eng_log_kick(l);
+                await_page(l, i - 1);
+                return;
+        }
         if (rv != 0) { /* memory, or the index: what was appended counts */
                 rc->incomplete = true;
                 rc->move.ended = true;
@@ -274,7 +357,10 @@ static void read_done(struct eng_job *job)
 
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
-        l->reclaim.again = 0;
+        if (move->window.unreadable != move->unreadable)
+                eng_local_read_error(l, move->ident.file | ENG_UNREADABLE_LOG, move->window.unreadable);
+        move->unreadable = move->window.unreadable;
+        l->reclaim.again = l->reclaim.wait.done = l->reclaim.wait.tries = 0;
         l->reclaim.step_bytes = move->position - l->reclaim.read_from;
         l->reclaim.read_from = move->position;
         copy_step(l);
@@ -301,6 +387,7 @@ int eng_reclaim_log(struct eng_local *l, struct eng_log_file *victim)
         memcpy(rc->move.ident.drive_id, l->files.drive_id, FMT_ID);
         rc->move.ident.file = victim->number;
         rc->move.ident.generation = victim->generation;
+        rc->move.end = victim->bytes != 0 ? victim->bytes : victim->capacity;
         rc->file = victim;
         rc->file_number = victim->number;
         victim->pins++;

@@ -31,13 +31,15 @@ static uint32_t frame_bytes(const struct eng_copy_frame *frame)
         return FMT_BLOCK + frame->payload_len;
 }
 
-/* The frame of the victim is the one that counts. */
-static bool lives(struct eng_local *l, const struct eng_copy_frame *frame)
+/* 1: the frame of the victim is the one that counts. 0; ENG_INDEX_ABSENT: not to be said without reading a page. */
+static int lives(struct eng_local *l, const struct eng_copy_frame *frame)
 {
         struct eng_place place;
+        int rv = eng_place_find(l, frame->object_id, frame->stripe, frame->shard, &place);
 
-        return eng_place_find(l, frame->object_id, frame->stripe, frame->shard, &place) == 0 &&
-               place.segment == l->reclaim.segment_id && place.offset == frame->position &&
+        if (rv == ENG_INDEX_ABSENT)
+                return rv;
+        return rv == 0 && place.segment == l->reclaim.segment_id && place.offset == frame->position &&
                place.payload_len == frame->payload_len;
 }
 
@@ -68,10 +70,13 @@ static int enter(struct eng_local *l, const struct eng_copy_frame *frame)
                                        .offset = frame->to_position,
                                        .payload_len = frame->payload_len,
                                        .stripe = frame->stripe,
-                                       .shard = frame->shard};
+                                       .shard = frame->shard,
+                                       .key_hash = frame->key_hash};
         int rv;
 
-        if (!lives(l, frame)) {
+        rv = lives(l, frame);
+        if (rv != 1) { /* ABSENT: it was there when the frame was written. The victim is tried again */
+                l->reclaim.incomplete |= rv != 0;
                 lost_copy(l, frame);
                 return 0;
         }
@@ -155,6 +160,13 @@ static void run_written(struct lp_io *io, int res)
         eng_watch_end(l, &rc->watch);
         for (i = rc->run_first; i < rc->run_end; i++)
                 eng_segment_written(l->segments, rc->run_to, frame_bytes(&rc->copy.frames[i]), ok);
+        if (!ok && (res >= 0 || eng_io_full(res)) && !eng_local_failed(l)) { /* no room: what was written before counts, the rest waits */
+                for (i = rc->run_first; i < rc->run_end; i++)
+                        rc->copy.frames[i].to_segment = 0;
+                rc->incomplete = true;
+                flush(l);
+                return;
+        }
         if (!ok)
                 eng_local_fail(l, res < 0 ? res : -EIO, "writing segment %llu", (unsigned long long)rc->run_to->id);
         if (eng_local_failed(l))
@@ -195,7 +207,7 @@ static int gather(struct eng_local *l)
         rc->run_bytes = 0;
         for (; rc->cursor < rc->copy.loaded_to; rc->cursor++) {
                 frame = &rc->copy.frames[rc->cursor];
-                if (!frame->wanted || !frame->good || !lives(l, frame)) {
+                if (!frame->wanted || !frame->good || lives(l, frame) == 0) {
                         if (rc->run_bytes > 0)
                                 return 0;
                         continue;
@@ -260,9 +272,14 @@ static void load_run(struct eng_job *job)
 static void load_done(struct eng_job *job)
 {
         struct eng_local *l = OF(job, job);
+        const struct eng_segment_copy *copy = &l->reclaim.copy;
+        unsigned i;
 
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
+        for (i = copy->loaded_from; i < copy->loaded_to; i++)
+                if (copy->frames[i].unreadable)
+                        eng_local_read_error(l, copy->segment, copy->frames[i].position);
         l->reclaim.cursor = l->reclaim.copy.loaded_from;
         write_some(l);
 }
@@ -286,11 +303,43 @@ static void headers_run(struct eng_job *job)
         eng_segment_copy_headers(&OF(job, job)->reclaim.copy);
 }
 
+static void headers_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
+
+/* Which frames are to be copied, from number wait.done on. */
+static void find_wanted(struct eng_local *l)
+{
+        struct eng_segment_copy *copy = &l->reclaim.copy;
+        struct eng_page_wait *wait = &l->reclaim.wait;
+        int rv;
+
+        for (; wait->done < copy->count; wait->done++) {
+                rv = lives(l, &copy->frames[wait->done]);
+                if (rv == ENG_INDEX_ABSENT) {
+                        wait->again = headers_again;
+                        eng_pages_wait(l, wait);
+                        return;
+                }
+                copy->frames[wait->done].wanted = rv == 1;
+                wait->tries = 0;
+        }
+        load_start(l);
+}
+
+static void headers_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
+{
+        (void)wait;
+        if (rv == -ECANCELED || eng_local_failed(l))
+                return;
+        if (rv == 0)
+                find_wanted(l);
+        else
+                give_up(l);
+}
+
 static void headers_done(struct eng_job *job)
 {
         struct eng_local *l = OF(job, job);
         struct eng_segment_copy *copy = &l->reclaim.copy;
-        unsigned i;
 
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
@@ -302,9 +351,8 @@ static void headers_done(struct eng_job *job)
                 eng_reclaim_passed(l);
                 return;
         }
-        for (i = 0; i < copy->count; i++)
-                copy->frames[i].wanted = lives(l, &copy->frames[i]);
-        load_start(l);
+        l->reclaim.wait.done = l->reclaim.wait.tries = 0;
+        find_wanted(l);
 }
 
 static void headers_start(struct eng_local *l)

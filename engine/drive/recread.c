@@ -21,6 +21,7 @@
 #define SPARES_MAX  64u
 
 struct eng_rec_reading {
+        struct eng_flight flight; /* first */
         uint8_t *spare; /* SPARE_BLOCK bytes, as aligned as direct reads need */
         struct eng_rec_reading *next;
 
@@ -28,6 +29,9 @@ struct eng_rec_reading {
         struct eng_local *l;
         struct eng_op *op;
         struct eng_log_file *file; /* pinned */
+        struct eng_want descriptors;
+        int read_fd, direct_fd; /* in use until the I/O has ended */
+        uint32_t direct_block;
         struct eng_log_ident ident;
         uint64_t position;
         uint32_t want; /* bytes of the record being read */
@@ -42,7 +46,7 @@ struct eng_rec_reading {
         struct eng_buf *cached; /* for the owner's cache */
         uint8_t id[FMT_ID];
         bool refused; /* direct reads are nothing for this file system */
-        int failed;   /* errno of a failed read */
+        bool unreadable;
         struct lp_msg msg;
 };
 
@@ -57,6 +61,11 @@ static void destroy(struct eng_rec_reading *r)
 {
         free(r->spare);
         free(r);
+}
+
+static void gone(struct eng_flight *flight)
+{
+        destroy((struct eng_rec_reading *)flight);
 }
 
 static struct eng_rec_reading *take_spare(struct eng_local *l)
@@ -112,20 +121,26 @@ static void back_on_owner(struct lp_msg *msg)
 
         if (!eng_local_release(l)) {
                 eng_buf_unref(r->cached);
-                destroy(r);
+                eng_flight_end(&r->flight);
                 return;
         }
         eng_watch_end(l, &r->watch);
+        eng_flight_leave(l, &r->flight);
+        eng_fd_put(l, &r->file->fd);
         r->file->pins--;
         if (r->refused)
                 l->files.no_direct = true;
         if (r->cached != NULL)
                 eng_cache_put(l->cache, r->id, r->cached);
         atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
-        if (r->failed != 0)
-                eng_local_fail(l, r->failed, "reading log file %llu", (unsigned long long)r->ident.file);
+        if (r->unreadable)
+                eng_local_read_error(l, r->ident.file | ENG_UNREADABLE_LOG, r->position);
         eng_buf_unref(r->cached);
-        give_spare(l, r);
+        r->cached = NULL;
+        if (!r->flight.asked)
+                give_spare(l, r);
+        else
+                eng_flight_end(&r->flight);
 }
 
 /* ---- home ------------------------------------------------------------------------------------------ */
@@ -134,8 +149,9 @@ static void finish(struct eng_rec_reading *r, int rv)
 {
         free(r->large);
         r->large = NULL;
-        r->failed = rv == -EIO ? rv : 0;
-        eng_local_answer(r->op, rv);
+        if (r->op != NULL)
+                eng_local_answer(r->op, rv);
+        r->op = NULL;
         r->msg.run = back_on_owner;
         lp_post(r->l->drive.owner, &r->msg);
 }
@@ -149,6 +165,16 @@ static int copy(const uint8_t *bytes, size_t len, struct eng_buf **out)
         memcpy(buf->data, bytes, len);
         *out = buf;
         return 0;
+}
+
+/* The drive has failed; what is read into is this reading's own. */
+static void give_up(struct eng_flight *flight)
+{
+        struct eng_rec_reading *r = (struct eng_rec_reading *)flight;
+
+        if (r->op != NULL)
+                eng_local_answer(r->op, -EIO);
+        r->op = NULL;
 }
 
 /* The inline bytes that the op's value speaks of. */
@@ -212,12 +238,15 @@ static void have_read(struct lp_io *io, int res)
         struct eng_rec_reading *r = (struct eng_rec_reading *)((char *)io - offsetof(struct eng_rec_reading, io));
         uint32_t before = (uint32_t)(r->position - io->offset); /* bytes read before the record */
 
-        if (res == -EINVAL && r->direct) { /* the file system wants larger blocks than the log has */
+        if (r->op == NULL) { /* answered as the drive failed */
+                finish(r, -EIO);
+        } else if (res == -EINVAL && r->direct) { /* the file system wants larger blocks than the log has */
                 r->direct = false;
                 r->refused = true;
                 read_bytes(r, r->want);
         } else if (res < 0) {
-                finish(r, -EIO);
+                r->unreadable = eng_io_unreadable(res);
+                finish(r, r->unreadable ? -EBADMSG : -EAGAIN);
         } else if ((uint32_t)res < before + sizeof(struct fmt_record)) {
                 finish(r, -EBADMSG);
         } else {
@@ -227,7 +256,7 @@ static void have_read(struct lp_io *io, int res)
 
 static void read_bytes(struct eng_rec_reading *r, uint32_t want)
 {
-        uint64_t block = r->direct ? r->file->direct_block : 1;
+        uint64_t block = r->direct ? r->direct_block : 1;
         uint64_t from = r->position / block * block, end = eng_round_up(r->position + want, block);
         uint8_t *to = r->spare;
 
@@ -243,7 +272,7 @@ static void read_bytes(struct eng_rec_reading *r, uint32_t want)
         r->record = to + (r->position - from);
         memset(&r->io, 0, sizeof(r->io));
         r->io.done = have_read;
-        lp_read(r->home, &r->io, r->direct ? r->file->direct_fd : r->file->read_fd, to, (uint32_t)(end - from), from);
+        lp_read(r->home, &r->io, r->direct ? r->direct_fd : r->read_fd, to, (uint32_t)(end - from), from);
 }
 
 static void on_home(struct lp_msg *msg)
@@ -255,38 +284,61 @@ static void on_home(struct lp_msg *msg)
 
 /* ---- owner, first ---------------------------------------------------------------------------------- */
 
+/* The descriptors are there. */
+static void go(struct eng_local *l, struct eng_rec_reading *r)
+{
+        const struct eng_log_file *f = r->file;
+
+        r->read_fd = f->fd.read_fd;
+        r->direct_fd = f->fd.direct_fd;
+        r->direct_block = f->fd.direct_block;
+        r->ident.generation = f->generation;
+        r->direct = !eng_marks_touch(&l->record_marks, f->generation, r->position) && r->direct_fd >= 0 && !l->files.no_direct;
+        eng_watch_begin(l, &r->watch);
+        eng_local_hold(l);
+        eng_flight_begin(l, &r->flight, r->home, give_up, gone);
+        r->msg.run = on_home;
+        if (r->home == l->drive.owner)
+                on_home(&r->msg);
+        else
+                lp_post(r->home, &r->msg);
+}
+
+static void have_fds(struct eng_want *want, int rv)
+{
+        struct eng_rec_reading *r = (struct eng_rec_reading *)((char *)want - offsetof(struct eng_rec_reading, descriptors));
+        struct eng_local *l = r->l;
+        struct eng_op *op = r->op;
+
+        if (rv == 0) {
+                go(l, r);
+                return;
+        }
+        r->file->pins--;
+        give_spare(l, r);
+        if (rv != -ECANCELED)
+                eng_local_answer(op, rv);
+}
+
 void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_t position, size_t expect)
 {
         struct eng_log_file *f = eng_log_files_find(&l->files, file);
-        int rv = f != NULL ? eng_log_file_open(&l->files, f) : -EBADMSG;
-        struct eng_rec_reading *r;
+        struct eng_rec_reading *r = f != NULL ? take_spare(l) : NULL;
 
-        if (rv != 0) { /* a file that should be there is not: what it held is damage, the drive may be sound */
-                eng_local_answer(op, rv == -EMFILE || rv == -ENFILE ? -EAGAIN : -EBADMSG);
-                return;
-        }
-        r = take_spare(l);
-        if (r == NULL) {
-                eng_local_answer(op, -EAGAIN);
+        if (r == NULL) { /* a file that should be there is not: what it held is damage, the drive may be sound */
+                eng_local_answer(op, f != NULL ? -EAGAIN : -EBADMSG);
                 return;
         }
         f->pins++;
-        eng_watch_begin(l, &r->watch);
-        eng_local_hold(l);
         r->l = l;
         r->op = op;
         r->file = f;
+        r->home = op->home;
         memcpy(r->ident.drive_id, l->files.drive_id, FMT_ID);
         r->ident.file = file;
-        r->ident.generation = f->generation;
         r->position = position;
-        r->direct =
-                !eng_marks_touch(&l->record_marks, f->generation, position) && f->direct_fd >= 0 && !l->files.no_direct;
-        r->home = op->home;
         r->want = (uint32_t)(expect < READ_MAX ? expect : READ_MAX);
-        r->msg.run = on_home;
-        if (op->home == l->drive.owner)
-                on_home(&r->msg);
-        else
-                lp_post(op->home, &r->msg);
+        r->descriptors.have = have_fds;
+        if (eng_fd_get(l, &f->fd, &r->descriptors) == 0)
+                go(l, r);
 }

@@ -6,7 +6,8 @@
  * - a later file that chains on: the log goes on there;
  * - a gap of files that FREED records explain: the same;
  * - nothing behind it but what one torn batch may leave: the end of the log;
- * - anything else: damage (-EBADMSG, the text names file and offset), to be repaired from replicas.
+ * - anything else: damage. What was there is lost, and the log goes on at the next whole record: the drive opens, and says
+ *   so (damage.c), for its names to be compared with other members'. Where what the index covers is missing or another's: -EBADMSG.
  *
  * A tear leaves bytes behind that look like records of this file and generation. They are never overwritten in part: if there are any, the
  * next append begins a new file whose header chains to the last good record, and replay leaves this file at that record for
@@ -59,15 +60,11 @@ static int range_add(struct range_list *list, const struct fmt_freed *range)
         return 0;
 }
 
-/* One of the ranges holds all of this one. */
-static bool range_in(const struct range_list *list, const struct fmt_freed *range)
+static int range_order(const void *a, const void *b)
 {
-        size_t i;
+        const struct fmt_freed *x = a, *y = b;
 
-        for (i = 0; i < list->count; i++)
-                if (list->items[i].first <= range->first && range->last <= list->items[i].last)
-                        return true;
-        return false;
+        return (x->first > y->first) - (x->first < y->first);
 }
 
 static int damaged(struct replay *r, uint64_t file, uint64_t position, const char *what)
@@ -156,19 +153,20 @@ static int take_epoch(struct replay *r, const struct fmt_record *rec, const uint
         return rv;
 }
 
-static void mark_freed(struct replay *r, const struct fmt_freed *range)
+/* file: where the search begins; ranges ascend as a rule. Returns where the next one may begin. */
+static struct eng_log_file *mark_freed(struct replay *r, const struct fmt_freed *range, struct eng_log_file *file)
 {
-        struct eng_log_file *file;
-
-        TAILQ_FOREACH (file, &r->l->files.list, order) {
-                if (file->number < range->first || file->number > range->last)
-                        continue;
-                file->freeing = file->freed = true; /* a crash came between the record and the unlink */
-        }
+        if (file == NULL || file->number > range->first)
+                file = TAILQ_FIRST(&r->l->files.list);
+        for (; file != NULL && file->number <= range->last; file = TAILQ_NEXT(file, order))
+                if (file->number >= range->first)
+                        file->freeing = file->freed = true; /* a crash came between the record and the unlink */
+        return file;
 }
 
 static int take_freed(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
+        struct eng_log_file *file = NULL;
         struct fmt_freed range;
         size_t at;
         int rv = 0;
@@ -179,7 +177,7 @@ static int take_freed(struct replay *r, const struct fmt_record *rec, const uint
                 memcpy(&range, body + at, sizeof(range));
                 if (range.first > range.last || range.last >= rec->file)
                         return -EBADMSG;
-                mark_freed(r, &range);
+                file = mark_freed(r, &range, file);
                 rv = range_add(&r->freed, &range);
         }
         return rv;
@@ -189,13 +187,11 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
 {
         switch (rec->type) {
         case FMT_RECORD_PG:
-                if (eng_rec_check_body(body, rec->body_len, rec->inline_len) != 0)
+                if (eng_rec_check_stored(body, rec->body_len, rec->inline_len) != 0)
                         return -EBADMSG;
                 return take_pg(r, rec, body);
-        case FMT_RECORD_FENCE:
-                return take_pg(r, rec, body);
         case FMT_RECORD_COPY:
-                if (eng_rec_check_copy(body, rec->body_len, rec->inline_len) != 0)
+                if (eng_rec_check_stored_copy(body, rec->body_len, rec->inline_len) != 0)
                         return -EBADMSG;
                 return take_copy(r, rec, body);
         case FMT_RECORD_VOID:
@@ -207,7 +203,7 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
         case FMT_RECORD_MARKS:
                 return eng_file_take_marks(r->l, body, rec->body_len);
         }
-        return -EBADMSG;
+        return (rec->flags & FMT_RECORD_OPTIONAL) != 0 ? 0 : -EPROTONOSUPPORT;
 }
 
 /* ---- one file -------------------------------------------------------------------------------------- */
@@ -219,39 +215,96 @@ static void make_ident(const struct replay *r, const struct eng_replay_file *fil
         out->generation = file->header.generation;
 }
 
+/* Takes the records that follow each other. One that was written whole and makes no sense is damage of its own. */
+static int take_chain(struct replay *r, struct eng_log_window *window, const struct eng_log_ident *ident)
+{
+        struct fmt_record rec;
+        const uint8_t *body;
+        int rv;
+
+        while ((rv = eng_replay_next(window, ident, &r->position, r->crc, &rec, &body)) == 1) {
+                r->crc = rec.header_crc;
+                eng_log_ends_after(r->l, &rec);
+                rv = take(r, &rec, body);
+                if (rv == -EBADMSG && !r->l->index_condemned) {
+                        eng_damage_lost(r->l, &rec);
+                        rv = eng_damage_found(r->l, ident->file, r->position);
+                }
+                if (rv == -EPROTONOSUPPORT)
+                        eng_error_set(r->error, rv, "%s: log file %016llx.log has a record of type %u: written by a newer version",
+                                      r->l->path, (unsigned long long)ident->file, rec.type);
+                if (rv != 0)
+                        break;
+                r->position += eng_rec_size(rec.body_len);
+        }
+        return rv;
+}
+
+/* The chain has ended in file r->at: is that damage? A following file that chains on says that it is not. */
+static bool breaks_off(const struct replay *r)
+{
+        const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
+
+        if (r->at + 1 < r->count && !next->salvaged && next->header.prev_file == file->number)
+                return next->header.prev_crc != r->crc;
+        return r->rest.damage != 0 || (file->salvaged && r->position == FMT_BLOCK);
+}
+
+struct passing {
+        struct eng_local *l;
+        uint64_t explained; /* bytes of records whose headers could be read */
+};
+
+static void passed_record(void *arg, const struct fmt_record *rec)
+{
+        struct passing *passing = arg;
+
+        passing->explained += eng_rec_size(rec->body_len);
+        eng_damage_lost(passing->l, rec);
+}
+
+/* Over a place that can't be read. 1: to the next whole record, whatever it chains to; 0: there is none in this file. */
+static int pass_over(struct replay *r, struct eng_log_window *window, const struct eng_log_ident *ident)
+{
+        struct passing passing = {.l = r->l};
+        uint64_t from = r->position;
+        struct fmt_record rec;
+        int rv, found;
+
+        found = eng_replay_resume(window, ident, &r->position, &rec, passed_record, &passing);
+        if (found < 0)
+                return found;
+        if (found == 0 || passing.explained == 0 || r->position - from >= passing.explained + 2 * FMT_BLOCK)
+                eng_damage_lost(r->l, NULL);
+        rv = eng_damage_found(r->l, ident->file, from);
+        if (rv != 0)
+                return rv;
+        if (found == 1)
+                r->crc = rec.prev_crc;
+        return found;
+}
+
 /* Takes the records of file r->at from r->position on. Leaves both behind the last one, and looks at what follows. */
 static int read_file(struct replay *r)
 {
         const struct eng_replay_file *file = &r->files[r->at];
         struct eng_log_window window;
         struct eng_log_ident ident;
-        struct fmt_record rec;
-        const uint8_t *body;
         int rv;
 
         make_ident(r, file, &ident);
         rv = eng_log_window_open(&window, r->l->files.dir_fd, file->number);
         if (rv != 0)
                 return trouble(r, file->number, rv);
-        while ((rv = eng_replay_next(&window, &ident, &r->position, r->crc, &rec, &body)) == 1) {
-                r->crc = rec.header_crc;
-                eng_log_ends_after(r->l, &rec);
-                rv = take(r, &rec, body);
-                if (rv != 0)
-                        break;
-                r->position += eng_rec_size(rec.body_len);
-        }
-        if (rv == -EBADMSG)
-                rv = damaged(r, file->number, r->position, "a record makes no sense");
-        else if (rv != 0)
-                rv = trouble(r, file->number, rv);
-        if (rv == 0) {
-                rv = eng_replay_rest(&window, &ident, false, r->position, &r->rest);
-                if (rv != 0)
-                        rv = trouble(r, file->number, rv);
-        }
+        do {
+                rv = take_chain(r, &window, &ident);
+                if (rv == 0)
+                        rv = eng_replay_rest(&window, &ident, false, r->position, &r->rest);
+                if (rv == 0 && breaks_off(r))
+                        rv = pass_over(r, &window, &ident);
+        } while (rv == 1);
         eng_log_window_close(&window);
-        return rv;
+        return rv == 0 || rv == -EPROTONOSUPPORT ? rv : trouble(r, file->number, rv);
 }
 
 /* ---- from file to file ----------------------------------------------------------------------------- */
@@ -264,11 +317,10 @@ static int note_gap(struct replay *r, const struct eng_replay_file *file, const 
 {
         struct fmt_freed gap = {.first = file->number + 1, .last = next->number - 1};
 
-        if (r->rest.damage != 0)
-                return damaged(r, file->number, r->position, "valid records follow");
-        if (next->header.prev_file <= file->number || gap.first > gap.last)
-                return damaged(r, next->number, 0, "the file before it is missing");
-        return range_add(&r->gaps, &gap);
+        if (next->header.prev_file > file->number && gap.first <= gap.last)
+                return range_add(&r->gaps, &gap);
+        eng_damage_lost(r->l, NULL);
+        return eng_damage_found(r->l, next->number, 0);
 }
 
 /* Steps to the next file. 1: there is one; 0: the log ends here. */
@@ -277,36 +329,39 @@ static int step(struct replay *r)
         const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
         int rv;
 
-        if (r->at + 1 == r->count) {
-                if (r->rest.damage != 0)
-                        return damaged(r, file->number, r->position, "valid records follow");
+        if (r->at + 1 == r->count)
                 return 0;
-        }
-        if (!next->begun)
-                return damaged(r, next->number, 0, "its header is not valid, and a later file is");
-        if (next->header.prev_file == file->number) {
-                if (next->header.prev_crc != r->crc)
-                        return damaged(r, file->number, r->position, "the next file goes on from elsewhere");
-        } else {
+        if (next->header.prev_file != file->number && !next->salvaged) {
                 rv = note_gap(r, file, next);
                 if (rv != 0)
                         return rv;
-                r->crc = next->header.prev_crc;
         }
+        if (!next->salvaged) /* else its records say whether they chain on */
+                r->crc = next->header.prev_crc; /* where it is another than the chain's, that is known by now */
         r->at++;
         r->position = FMT_BLOCK;
         return 1;
 }
 
+/* Each gap lies within a range that a FREED record names, or is damage. Gaps ascend. */
 static int check_gaps(struct replay *r)
 {
-        size_t i;
+        uint64_t reach = 0; /* the furthest of the ranges that begin at or before the gap */
+        size_t i, j = 0;
+        int rv = 0;
 
-        for (i = 0; i < r->gaps.count; i++)
-                if (!range_in(&r->freed, &r->gaps.items[i]))
-                        return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log is missing", r->l->path,
-                                             (unsigned long long)r->gaps.items[i].first);
-        return 0;
+        if (r->freed.count > 0)
+                qsort(r->freed.items, r->freed.count, sizeof(*r->freed.items), range_order);
+        for (i = 0; i < r->gaps.count && rv == 0; i++) {
+                for (; j < r->freed.count && r->freed.items[j].first <= r->gaps.items[i].first; j++)
+                        if (r->freed.items[j].last > reach)
+                                reach = r->freed.items[j].last;
+                if (reach >= r->gaps.items[i].last)
+                        continue;
+                eng_damage_lost(r->l, NULL);
+                rv = eng_damage_found(r->l, r->gaps.items[i].first, 0);
+        }
+        return rv;
 }
 
 /* ---- before and after ------------------------------------------------------------------------------ */
@@ -333,9 +388,39 @@ static int look_into(struct replay *r, const struct eng_replay_file *file, struc
         eng_log_window_close(&window);
         if (rv != 0)
                 return trouble(r, file->number, rv);
-        if (rest->damage != 0)
-                return damaged(r, file->number, 0, "its header is not valid, but records are");
         return 0;
+}
+
+/* A file that was begun, and whose header is damaged, is read by what its records say. */
+static int salvage(struct replay *r, struct eng_replay_file *file)
+{
+        struct eng_log_ident ident = {.file = file->number};
+        struct eng_log_window window;
+        int rv;
+
+        memcpy(ident.drive_id, r->l->files.drive_id, FMT_ID);
+        memset(&file->header, 0, sizeof(file->header));
+        rv = eng_log_window_open(&window, r->l->files.dir_fd, file->number);
+        if (rv != 0)
+                return trouble(r, file->number, rv);
+        rv = eng_replay_generation(&window, &ident, &file->header.generation);
+        eng_log_window_close(&window);
+        if (rv != 0 && rv != -ENOENT)
+                return trouble(r, file->number, rv);
+        file->header.file = file->number;
+        file->begun = file->salvaged = true;
+        return 0;
+}
+
+static int salvage_all(struct replay *r)
+{
+        size_t i;
+        int rv = 0;
+
+        for (i = 0; i < r->count && rv == 0; i++)
+                if (!r->files[i].begun)
+                        rv = salvage(r, &r->files[i]);
+        return rv;
 }
 
 /*
@@ -351,10 +436,11 @@ static int drop_unbegun(struct replay *r)
         int rv;
 
         while (r->count > 0 && !r->files[r->count - 1].begun) {
-                file = &r->files[--r->count];
+                file = &r->files[r->count - 1];
                 rv = look_into(r, file, &rest);
-                if (rv != 0)
+                if (rv != 0 || rest.damage != 0)
                         return rv;
+                r->count--;
                 if (!rest.records && file->size == r->l->log_file_bytes &&
                     is_zero(&file->header, sizeof(file->header)) && r->count > 0 &&
                     file->number == r->files[r->count - 1].number + 1) {
@@ -375,7 +461,7 @@ static int add_files(struct replay *r)
 
         for (i = 0; i < r->count; i++) {
                 file = eng_log_files_add(&r->l->files, r->files[i].number,
-                                         r->files[i].begun ? r->files[i].header.generation : 0);
+                                         r->files[i].header.generation);
                 if (file == NULL)
                         return -ENOMEM;
                 file->bytes = file->capacity = r->files[i].size;
@@ -384,29 +470,49 @@ static int add_files(struct replay *r)
         return 0;
 }
 
+/* The drive lost what it had acknowledged. Its index is of no use: the next try makes one of what the log still has. */
+static int log_is_lost(struct replay *r, const struct fmt_index_covered *covered)
+{
+        r->l->log_lost = true;
+        eng_local_index_error(r->l, -EBADMSG);
+        return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log ends before offset %llu, up to where the index knows it",
+                             r->l->path, (unsigned long long)covered->file, (unsigned long long)covered->position);
+}
+
+/* The log may end before what the index covers, but not go on elsewhere behind that: that is damage, and found on the way. */
+static int check_reach(struct replay *r, const struct fmt_index_covered *covered)
+{
+        int rv;
+
+        if (r->at + 1 < r->count)
+                return 0;
+        rv = eng_replay_reaches(r->l->files.dir_fd, r->l->files.drive_id, &r->files[r->at], covered);
+        if (rv < 0)
+                return trouble(r, covered->file, rv);
+        return rv == 1 ? 0 : log_is_lost(r, covered);
+}
+
 static int find_start(struct replay *r, const struct fmt_index_covered *covered)
 {
         if (r->count == 0)
                 return eng_error_set(r->error, -EBADMSG, "%s: there is no log", r->l->path);
         if (covered->file == 0) { /* a new index: all there is */
-                if (!r->files[0].begun)
-                        return damaged(r, r->files[0].number, 0, "its header is not valid");
                 r->position = FMT_BLOCK;
                 r->crc = r->files[0].header.prev_crc;
                 return 0;
         }
         while (r->at < r->count && r->files[r->at].number < covered->file)
                 r->at++;
-        if (r->at == r->count || r->files[r->at].number != covered->file)
+        if (r->at == r->count)
+                return log_is_lost(r, covered);
+        if (r->files[r->at].number != covered->file)
                 return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log is missing", r->l->path,
                                      (unsigned long long)covered->file);
         if (!r->files[r->at].begun || r->files[r->at].header.generation != covered->generation)
                 return damaged(r, covered->file, 0, "it is not the file that the index knows");
-        if (covered->position > eng_round_up(r->files[r->at].size, FMT_BLOCK))
-                return damaged(r, covered->file, r->files[r->at].size, "it is shorter than the index knows");
         r->position = covered->position;
         r->crc = covered->prev_crc;
-        return 0;
+        return check_reach(r, covered);
 }
 
 /* What the index knows to be committed counts now: a record that is void by a later one must not be applied by that on the way there. */
@@ -498,6 +604,8 @@ static int replay_all(struct replay *r)
         if (rv == 0)
                 rv = flush_last(r);
         if (rv == 0)
+                rv = salvage_all(r);
+        if (rv == 0)
                 rv = add_files(r);
         if (rv == 0)
                 rv = eng_open_load(r->l, r->error);
@@ -515,20 +623,63 @@ static int replay_all(struct replay *r)
                 rv = check_gaps(r);
         if (rv == 0)
                 rv = apply_marked(r);
+        if (rv == 0)
+                rv = eng_damage_end(r->l);
         return rv != 0 ? rv : set_end(r);
+}
+
+static int note_known(void *arg, const struct fmt_index_log *row)
+{
+        struct eng_replay_known *known = arg;
+        size_t size = known->size == 0 ? 64 : 2 * known->size;
+        uint64_t *numbers;
+
+        if (known->count == known->size) {
+                numbers = realloc(known->numbers, size * sizeof(*numbers));
+                if (numbers == NULL)
+                        return -ENOMEM;
+                known->numbers = numbers;
+                known->size = size;
+        }
+        known->numbers[known->count++] = row->file;
+        return 0;
+}
+
+/* Which files the index covers as a whole: what stands in them was checked when it was taken in. */
+static int find_known(struct eng_local *l, struct eng_replay_known *known)
+{
+        struct fmt_index_covered covered;
+        int rv = eng_index_read_begin(l->reader);
+
+        if (rv != 0)
+                return rv;
+        rv = eng_index_covered(l->reader, &covered);
+        if (rv == 0)
+                rv = eng_index_each_log(l->reader, note_known, known);
+        eng_index_read_end(l->reader);
+        while (rv == 0 && known->count > 0 && known->numbers[known->count - 1] >= covered.file)
+                known->count--;
+        return rv == -ENOENT ? 0 : rv; /* a new index knows none */
 }
 
 int eng_replay(struct eng_local *l, struct eng_error *error)
 {
         struct replay r = {.l = l, .error = error};
+        struct eng_replay_known known = {.count = 0};
         uint64_t bad;
-        int rv;
+        int rv = find_known(l, &known);
 
-        rv = eng_replay_list(l->files.dir_fd, l->files.drive_id, &r.files, &r.count, &bad);
-        if (rv != 0)
-                trouble(&r, bad, rv);
-        else
-                rv = replay_all(&r);
+        eng_local_index_error(l, rv);
+        if (rv != 0) {
+                eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
+        } else {
+                rv = eng_replay_list(l->files.dir_fd, l->files.drive_id, &known, &r.files, &r.count, &bad);
+                if (rv != 0)
+                        trouble(&r, bad, rv);
+                else
+                        rv = replay_all(&r);
+        }
+        free(known.numbers);
         free(r.files);
         free(r.gaps.items);
         free(r.freed.items);

@@ -17,12 +17,15 @@ struct eng_log_window {
         uint8_t *bytes;
         uint64_t start; /* of bytes in the file */
         size_t len;
+        uint64_t unreadable; /* end of the last block met that the drive could not read, and that is zeroes in bytes; 0: none */
 };
 
 /* A file as the folder lists it. */
 struct eng_replay_file {
         uint64_t number, size;
-        bool begun; /* its header is right */
+        bool begun; /* its header is right, or it is known */
+        bool known; /* its header was not read (generation 0): the index covers all of it */
+        bool salvaged; /* it is not: generation is that of records in it, what came before it is not known */
         struct fmt_log_header header;
 };
 
@@ -47,8 +50,34 @@ int eng_replay_next(struct eng_log_window *window, const struct eng_log_ident *i
 int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *ident, bool any_generation,
                     uint64_t position, struct eng_log_rest *out);
 
-/* Lists log/, ascending; removes half-made files. *out is to be freed. -EPROTONOSUPPORT, -EBADMSG (a header of another drive) name the file. */
-int eng_replay_list(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_replay_file **out, size_t *count,
-                    uint64_t *bad_number);
+/* Whether a file holds the log up to where the index covers it: the record that ends there, or the one that follows. 1, 0 or a negative errno. */
+int eng_replay_reaches(int dir_fd, const uint8_t drive_id[FMT_ID], const struct eng_replay_file *file,
+                       const struct fmt_index_covered *covered);
+/* Told of a record whose header is right and whose body is not. */
+typedef void (*eng_replay_lost)(void *arg, const struct fmt_record *rec);
+/*
+ * Behind damage: the first whole record at or behind *position in this file, whatever it chains to. 1: rec, *position is its own; 0: none;
+ * negative errno. lost may be NULL.
+ */
+int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position,
+                      struct fmt_record *rec, eng_replay_lost lost, void *arg);
+/* The generation of a file whose header is gone, from the first record in it. -ENOENT: there is none. */
+int eng_replay_generation(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *out);
+
+/* Reads the header of file->number. 0: begun says whether it is right. -EPROTONOSUPPORT; -EBADMSG: it is another drive's; -EIO ... */
+int eng_replay_header(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_replay_file *file);
+
+/* Log files that need not be read at a start, ascending: the index covers all of each, and has a row for it. */
+struct eng_replay_known {
+        uint64_t *numbers;
+        size_t count, size;
+};
+
+/*
+ * Lists log/, ascending; removes half-made files. Of known ones only the length is looked at. *out is to be freed. -EPROTONOSUPPORT, -EBADMSG (a header
+ * of another drive) name the file.
+ */
+int eng_replay_list(int dir_fd, const uint8_t drive_id[FMT_ID], const struct eng_replay_known *known,
+                    struct eng_replay_file **out, size_t *count, uint64_t *bad_number);
 
 #endif

@@ -56,19 +56,39 @@ void eng_log_window_close(struct eng_log_window *window)
         window->fd = -1;
 }
 
+/* A block that cannot be read is damage as one whose checksums are wrong: what stands in it is no record, what stands behind it may be. */
+static void fill_unreadable(struct eng_log_window *window)
+{
+        size_t end = window->len / FMT_BLOCK * FMT_BLOCK + FMT_BLOCK;
+
+        memset(window->bytes + window->len, 0, end - window->len);
+        window->len = end;
+        window->unreadable = window->start + window->len;
+}
+
 static int fill(struct eng_log_window *window, uint64_t position)
 {
+        size_t want = WINDOW_BYTES;
         ssize_t n;
 
         window->start = position / FMT_BLOCK * FMT_BLOCK;
         window->len = 0;
         while (window->len < WINDOW_BYTES) {
-                n = pread(window->fd, window->bytes + window->len, WINDOW_BYTES - window->len,
+                n = pread(window->fd, window->bytes + window->len,
+                          want < WINDOW_BYTES - window->len ? want : WINDOW_BYTES - window->len,
                           (off_t)(window->start + window->len));
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n < 0)
+                if (n < 0 && !eng_io_unreadable(-errno))
                         return -errno;
+                if (n < 0 && want > FMT_BLOCK) {
+                        want = FMT_BLOCK; /* which one is it? */
+                        continue;
+                }
+                if (n < 0) {
+                        fill_unreadable(window);
+                        continue;
+                }
                 if (n == 0)
                         break;
                 window->len += (size_t)n;
@@ -142,8 +162,10 @@ int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *i
         memset(out, 0, sizeof(*out));
         for (at = eng_round_up(position, FMT_RECORD_ALIGN); at < end; at += FMT_RECORD_ALIGN) {
                 rv = eng_log_window_at(window, at, sizeof(rec), &bytes);
-                if (rv != 0 || bytes == NULL)
+                if (rv != 0)
                         return rv;
+                if (bytes == NULL)
+                        break;
                 memcpy(&rec, bytes, sizeof(rec));
                 if (any_generation)
                         own.generation = rec.generation;
@@ -153,17 +175,80 @@ int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *i
                 if (rec.batch > torn && out->damage == 0)
                         out->damage = at;
         }
+        /* Nobody knows what stood in a block that cannot be read: it may have been acknowledged. */
+        if (out->damage == 0 && window->unreadable > position)
+                out->damage = window->unreadable - FMT_BLOCK;
         return 0;
+}
+
+static int body_ok(struct eng_log_window *window, uint64_t position, const struct fmt_record *rec)
+{
+        const uint8_t *bytes;
+        int rv = eng_log_window_at(window, position, sizeof(*rec) + rec->body_len, &bytes);
+
+        if (rv != 0 || bytes == NULL)
+                return rv;
+        return era_crc32c(0, bytes + sizeof(*rec), rec->body_len) == rec->body_crc;
+}
+
+int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position,
+                      struct fmt_record *rec, eng_replay_lost lost, void *arg)
+{
+        uint64_t at = eng_round_up(*position, FMT_RECORD_ALIGN);
+        const uint8_t *bytes;
+        int rv;
+
+        for (;; at += FMT_RECORD_ALIGN) {
+                rv = eng_log_window_at(window, at, sizeof(*rec), &bytes);
+                if (rv != 0 || bytes == NULL)
+                        return rv;
+                memcpy(rec, bytes, sizeof(*rec));
+                if (rec->magic != FMT_RECORD_MAGIC || !eng_rec_ok(rec, ident, at))
+                        continue;
+                rv = body_ok(window, at, rec);
+                if (rv < 0)
+                        return rv;
+                if (rv == 1)
+                        break;
+                if (lost != NULL)
+                        lost(arg, rec);
+                at += eng_rec_size(rec->body_len) - FMT_RECORD_ALIGN;
+        }
+        *position = at;
+        return 1;
+}
+
+int eng_replay_generation(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *out)
+{
+        struct eng_log_ident own = *ident;
+        struct fmt_record rec;
+        const uint8_t *bytes;
+        uint64_t at;
+        int rv;
+
+        for (at = FMT_BLOCK;; at += FMT_RECORD_ALIGN) {
+                rv = eng_log_window_at(window, at, sizeof(rec), &bytes);
+                if (rv != 0 || bytes == NULL)
+                        return rv != 0 ? rv : -ENOENT;
+                memcpy(&rec, bytes, sizeof(rec));
+                own.generation = rec.generation;
+                if (rec.magic != FMT_RECORD_MAGIC || !eng_rec_ok(&rec, &own, at))
+                        continue;
+                *out = rec.generation;
+                return 0;
+        }
 }
 
 /* ---- the folder ------------------------------------------------------------------------------------ */
 
-static int read_header(int dir_fd, const char *name, const uint8_t drive_id[FMT_ID], struct eng_replay_file *file)
+int eng_replay_header(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_replay_file *file)
 {
+        char name[ENG_LOGFILE_NAME_MAX];
         struct stat st = {.st_size = 0};
         ssize_t n;
         int fd, rv = 0;
 
+        eng_logfile_name(name, file->number);
         fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
@@ -226,9 +311,16 @@ static int list_folder(int dir_fd, struct eng_replay_file **out, size_t *count)
                         close(fd);
                 return rv;
         }
-        while (rv == 0 && (entry = readdir(dir)) != NULL) {
-                const char *dot = strrchr(entry->d_name, '.');
+        while (rv == 0) {
+                const char *dot;
 
+                errno = 0;
+                entry = readdir(dir);
+                if (entry == NULL) {
+                        rv = -errno; /* a file that is not listed might be the newest, and be made anew */
+                        break;
+                }
+                dot = strrchr(entry->d_name, '.');
                 if (dot != NULL && strcmp(dot, ".new") == 0)
                         unlinkat(dir_fd, entry->d_name, 0); /* was being made when a process ended; nothing is in it */
                 else if (eng_logfile_number(entry->d_name, &number))
@@ -238,11 +330,41 @@ static int list_folder(int dir_fd, struct eng_replay_file **out, size_t *count)
         return rv;
 }
 
-int eng_replay_list(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_replay_file **out, size_t *count,
-                    uint64_t *bad_number)
+static int look_length(int dir_fd, struct eng_replay_file *file)
 {
         char name[ENG_LOGFILE_NAME_MAX];
-        size_t i;
+        struct stat st;
+
+        eng_logfile_name(name, file->number);
+        if (fstatat(dir_fd, name, &st, 0) != 0)
+                return -errno;
+        file->size = (uint64_t)st.st_size;
+        file->begun = file->known = true;
+        return 0;
+}
+
+/* Both lists ascend. */
+static int look_at_all(int dir_fd, const uint8_t drive_id[FMT_ID], const struct eng_replay_known *known,
+                       struct eng_replay_file *files, size_t count, uint64_t *bad_number)
+{
+        size_t i, k = 0;
+        int rv = 0;
+
+        for (i = 0; i < count && rv == 0; i++) {
+                while (k < known->count && known->numbers[k] < files[i].number)
+                        k++;
+                if (k < known->count && known->numbers[k] == files[i].number)
+                        rv = look_length(dir_fd, &files[i]);
+                else
+                        rv = eng_replay_header(dir_fd, drive_id, &files[i]);
+                *bad_number = files[i].number;
+        }
+        return rv;
+}
+
+int eng_replay_list(int dir_fd, const uint8_t drive_id[FMT_ID], const struct eng_replay_known *known,
+                    struct eng_replay_file **out, size_t *count, uint64_t *bad_number)
+{
         int rv;
 
         *out = NULL;
@@ -251,11 +373,8 @@ int eng_replay_list(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_repla
         rv = list_folder(dir_fd, out, count);
         if (rv == 0 && *count > 0)
                 qsort(*out, *count, sizeof(**out), compare_files);
-        for (i = 0; i < *count && rv == 0; i++) {
-                eng_logfile_name(name, (*out)[i].number);
-                rv = read_header(dir_fd, name, drive_id, &(*out)[i]);
-                *bad_number = (*out)[i].number;
-        }
+        if (rv == 0)
+                rv = look_at_all(dir_fd, drive_id, known, *out, *count, bad_number);
         if (rv != 0) {
                 free(*out);
                 *out = NULL;

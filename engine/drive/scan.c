@@ -4,7 +4,7 @@
  * All three are in bytewise order. At each step the least name wins, and among equals the newest source; a tombstone there hides the name
  * below. With a delimiter all names under a common prefix make one entry, and the sources seek past it. A scan that meets much it may not give
  * (tombstones, other groups) works in slices, one per message, so that it never holds the loop; nothing but the last name is kept between
- * slices, so no snapshot of the index stays open.
+ * slices, so no snapshot of the index stays open. A page of the index that is not in memory ends a slice, too: the next one begins when it has been read.
  *
  * owner: the loop.
  */
@@ -34,6 +34,7 @@ struct scan {
         struct eng_local *l;
         struct eng_op *op;
         struct lp_msg msg;
+        struct eng_page_wait wait;
         struct cursor at[SOURCES];
         struct eng_buf *out;
         size_t out_size;
@@ -183,12 +184,21 @@ static enum source least(const struct scan *scan)
         return best;
 }
 
+/* What comes next begins behind the name that source stands at: should that need a page that is not there. */
+static void remember(struct scan *scan, enum source source)
+{
+        memcpy(scan->from, scan->at[source].name, scan->at[source].name_len);
+        scan->from_len = scan->at[source].name_len;
+        scan->after = true;
+}
+
 /* Steps over the name that source stands at, in all sources. */
 static int step_over(struct scan *scan, enum source source)
 {
         enum source s;
         int rv = 0;
 
+        remember(scan, source);
         for (s = SOURCES; s-- > ACTIVE && rv == 0;) { /* source itself last: its name is compared with */
                 if (s == source || scan->at[s].name == NULL ||
                     eng_name_compare(scan->at[s].name, scan->at[s].name_len, scan->at[source].name,
@@ -276,7 +286,9 @@ static void skip_prefix(struct scan *scan, const uint8_t *prefix, size_t len)
 
 static bool is_full(const struct scan *scan)
 {
-        return scan->count == scan->op->scan.max || (scan->out != NULL && scan->out->len >= ANSWER_BYTES);
+        uint32_t most = scan->op->scan.most != 0 ? scan->op->scan.most : ANSWER_BYTES;
+
+        return scan->count == scan->op->scan.max || (scan->out != NULL && scan->out->len >= most);
 }
 
 static bool beyond(const struct scan *scan, const struct cursor *cursor)
@@ -317,6 +329,8 @@ static int run_slice(struct scan *scan)
         int rv;
 
         rv = seek_all(scan, scan->from, scan->from_len, scan->after);
+        if (rv == 0)
+                scan->wait.tries = 0;
         for (steps = 0; rv == 0; steps++) {
                 source = scan->ended ? SOURCES : least(scan);
                 if (source == SOURCES || beyond(scan, &scan->at[source]))
@@ -348,29 +362,23 @@ static void finish(struct scan *scan, int rv)
         } else {
                 eng_buf_unref(scan->out);
         }
-        eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);
+        if (rv != -ECANCELED)
+                eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);
         free(scan);
 }
 
-static void slice(struct lp_msg *msg)
+static void slice(struct scan *scan)
 {
-        struct scan *scan = (struct scan *)((char *)msg - offsetof(struct scan, msg));
         struct eng_local *l = scan->l;
-        int rv;
+        int rv = eng_index_read_begin(l->reader);
 
-        if (!eng_local_release(l)) {
-                eng_buf_unref(scan->out);
-                free(scan);
-                return;
-        }
-        if (eng_local_failed(l)) {
-                finish(scan, -EIO);
-                return;
-        }
-        rv = eng_index_read_begin(l->reader);
         if (rv == 0) {
                 rv = run_slice(scan);
                 eng_index_read_end(l->reader);
+        }
+        if (rv == ENG_INDEX_ABSENT) {
+                eng_pages_wait(l, &scan->wait);
+                return;
         }
         eng_local_index_error(l, rv);
         if (rv != 0) {
@@ -379,6 +387,29 @@ static void slice(struct lp_msg *msg)
         }
         eng_local_hold(l);
         lp_post(l->drive.owner, &scan->msg);
+}
+
+static void next_slice(struct lp_msg *msg)
+{
+        struct scan *scan = (struct scan *)((char *)msg - offsetof(struct scan, msg));
+
+        if (!eng_local_release(scan->l))
+                finish(scan, -ECANCELED);
+        else if (eng_local_failed(scan->l))
+                finish(scan, -EIO);
+        else
+                slice(scan);
+}
+
+static void scan_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
+{
+        struct scan *scan = (struct scan *)((char *)wait - offsetof(struct scan, wait));
+
+        (void)l;
+        if (rv == 0)
+                slice(scan);
+        else
+                finish(scan, rv);
 }
 
 static int check_scan(const struct eng_op *op)
@@ -410,7 +441,7 @@ void eng_scan_op(struct eng_local *l, struct eng_op *op)
         prefix = scan->after ? common_prefix(op, scan->from, scan->from_len) : 0;
         if (prefix > 0)
                 skip_prefix(scan, scan->from, prefix);
-        scan->msg.run = slice;
-        eng_local_hold(l);
-        slice(&scan->msg);
+        scan->msg.run = next_slice;
+        scan->wait.again = scan_again;
+        slice(scan);
 }

@@ -21,17 +21,77 @@ static int segment_order(const struct eng_segment *a, const struct eng_segment *
 
 RB_GENERATE(segment_tree, eng_segment, by_id, segment_order)
 
+/* ---- totals ---------------------------------------------------------------------------------------- */
+
+void segment_count_out(struct eng_segments *set, const struct eng_segment *segment)
+{
+        set->total.segments--;
+        set->total.bytes -= segment->file_bytes;
+        set->total.live_frames -= segment->live_frames;
+        set->total.live_bytes -= segment->live_bytes;
+        set->total.damaged -= segment->damaged;
+}
+
+void segment_count_in(struct eng_segments *set, const struct eng_segment *segment)
+{
+        set->total.segments++;
+        set->total.bytes += segment->file_bytes;
+        set->total.live_frames += segment->live_frames;
+        set->total.live_bytes += segment->live_bytes;
+        set->total.damaged += segment->damaged;
+}
+
 void segment_add(struct eng_segments *set, struct eng_segment *segment)
 {
         struct eng_segment *there = RB_INSERT(segment_tree, &set->by_id, segment);
 
         assert(there == NULL);
+        segment_count_in(set, segment);
 }
 
 void segment_free(struct eng_segment *segment)
 {
-        segment_close_all(&segment->read_fd, &segment->direct_fd, &segment->write_fd);
+        int none = -1;
+
+        eng_fd_close(&segment->fd);
+        segment_close_all(&none, &none, &segment->write_fd);
         free(segment);
+}
+
+/* ---- rows that are behind -------------------------------------------------------------------------- */
+
+static bool row_is_final(const struct eng_segment *segment)
+{
+        return segment->sealed && segment->trimmed && segment->writing == 0 && segment->indexed_to >= segment->end &&
+               segment->row_sealed;
+}
+
+void segment_row_changes(struct eng_segments *set, struct eng_segment *segment)
+{
+        if (segment->stale)
+                return;
+        segment->stale = true;
+        TAILQ_INSERT_TAIL(&set->stale, segment, stale_link);
+        set->stale_count++;
+}
+
+static void segment_row_settled(struct eng_segments *set, struct eng_segment *segment)
+{
+        if (!segment->stale)
+                return;
+        segment->stale = false;
+        TAILQ_REMOVE(&set->stale, segment, stale_link);
+        set->stale_count--;
+}
+
+struct eng_segment *eng_segments_each_stale(struct eng_segments *set, struct eng_segment *after)
+{
+        return after == NULL ? TAILQ_FIRST(&set->stale) : TAILQ_NEXT(after, stale_link);
+}
+
+unsigned eng_segments_stale(const struct eng_segments *set)
+{
+        return set->stale_count;
 }
 
 void eng_segments_close(struct eng_segments *set)
@@ -110,9 +170,9 @@ static void segment_job_for(struct eng_segments *set, const struct eng_segment *
         job->generation = segment->generation;
         job->end = segment->end;
         job->bytes = segment->file_bytes;
-        job->read_fd = segment->read_fd;
-        job->direct_fd = segment->direct_fd;
+        job->read_fd = job->direct_fd = -1;
         job->write_fd = segment->write_fd;
+        memcpy(job->drive_id, set->drive_id, FMT_ID);
 }
 
 bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *job)
@@ -122,7 +182,11 @@ bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *jo
         if (segment == NULL)
                 return false;
         segment_job_for(set, segment, job);
+        job->look = !segment->fd.checked;
+        eng_fd_take(&segment->fd, &job->read_fd, &job->direct_fd);
         RB_REMOVE(segment_tree, &set->by_id, segment);
+        segment_count_out(set, segment);
+        segment_row_settled(set, segment);
         free(segment); /* its descriptors go with the job */
         return true;
 }
@@ -155,8 +219,12 @@ void eng_segment_trim_end(struct eng_segments *set, struct eng_segment_job *job)
         struct eng_segment *segment = eng_segment_find(set, job->id);
 
         assert(segment != NULL);
+        segment_count_out(set, segment);
         if (job->result == 0)
                 segment->file_bytes = segment->end;
+        segment_count_in(set, segment);
+        if (!row_is_final(segment))
+                segment_row_changes(set, segment); /* the next batch says that it is sealed */
         eng_segment_unpin(set, segment);
 }
 
@@ -175,8 +243,7 @@ void eng_segment_prepare_begin(struct eng_segments *set, struct eng_segment_job 
         job->dir_fd = set->dir_fd;
         job->id = set->next_id;
         job->bytes = set->segment_bytes;
-        job->read_fd = job->direct_fd = -1;
-        job->write_fd = -1;
+        job->read_fd = job->direct_fd = job->write_fd = -1;
         memcpy(job->drive_id, set->drive_id, FMT_ID);
         set->preparing = true;
 }
@@ -185,6 +252,11 @@ void eng_segment_prepare_size(struct eng_segment_job *job, uint64_t bytes)
 {
         bytes = bytes / FMT_BLOCK * FMT_BLOCK;
         job->bytes = bytes < ENG_SEGMENT_BYTES_MIN ? ENG_SEGMENT_BYTES_MIN : bytes;
+}
+
+int eng_segments_folder(const struct eng_segments *set)
+{
+        return set->dir_fd;
 }
 
 uint64_t eng_segments_size(const struct eng_segments *set)
@@ -209,8 +281,8 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
         }
         segment->id = job->id;
         segment->generation = job->generation;
-        segment->read_fd = job->read_fd;
-        segment->direct_fd = job->direct_fd;
+        eng_fd_init(&segment->fd, ENG_FD_SEGMENT);
+        segment->fd.checked = true;
         segment->write_fd = job->write_fd;
         segment->end = SEGMENT_FIRST_FRAME;
         segment->indexed_to = SEGMENT_FIRST_FRAME;
@@ -225,6 +297,7 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
 static void segment_seal(struct eng_segments *set, struct eng_segment *segment)
 {
         segment->sealed = true;
+        segment_row_changes(set, segment);
         segment_note_quiet(set, segment);
 }
 
@@ -245,8 +318,11 @@ int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_seg
                 set->next = NULL;
                 segment_add(set, active);
         }
+        if (active->writing == 0)
+                active->whole_to = active->end;
         *out = active;
         *offset = active->end;
+        segment_row_changes(set, active);
         active->end += bytes;
         active->writing++;
         eng_segment_pin(active);
@@ -256,6 +332,13 @@ int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_seg
 bool eng_segment_fits(const struct eng_segments *set, uint32_t bytes)
 {
         return set->active != NULL && set->active->end + bytes <= set->active->file_bytes;
+}
+
+uint64_t eng_segments_room(const struct eng_segments *set)
+{
+        uint64_t active = set->active != NULL ? set->active->file_bytes - set->active->end : 0;
+
+        return active + (set->next != NULL ? set->next->file_bytes - set->next->end : 0);
 }
 
 void eng_segments_seal_dead(struct eng_segments *set)
@@ -274,8 +357,7 @@ void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, 
         assert(segment->writing > 0);
         segment->writing--;
         if (ok) {
-                segment->live_frames++;
-                segment->live_bytes += bytes;
+                eng_segment_found_living(set, segment, bytes);
                 if (!segment->unsynced) {
                         segment->unsynced = true;
                         TAILQ_INSERT_TAIL(&set->unsynced, segment, unsynced_link);
@@ -305,20 +387,35 @@ void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment)
 
 void eng_segment_dead(struct eng_segments *set, struct eng_segment *segment, uint64_t bytes)
 {
+        segment_count_out(set, segment);
         if (segment->live_frames == 0 || segment->live_bytes < bytes) {
-                segment->damaged =
-                        true; /* the counts came from the index and are wrong: what lives is not known (I6) */
-                return;
+                segment->damaged = true; /* the counts came from the index and are wrong: what lives is not known (I6) */
+        } else {
+                segment->live_frames--;
+                segment->live_bytes -= bytes;
         }
-        segment->live_frames--;
-        segment->live_bytes -= bytes;
+        segment_count_in(set, segment);
         segment_note_quiet(set, segment);
 }
 
-void eng_segment_set_indexed(struct eng_segment *segment, uint64_t indexed_to)
+void eng_segment_set_indexed(struct eng_segments *set, struct eng_segment *segment, const struct fmt_index_segment *row)
 {
-        if (indexed_to > segment->indexed_to)
-                segment->indexed_to = indexed_to;
+        if (row->indexed_to > segment->indexed_to)
+                segment->indexed_to = row->indexed_to;
+        segment->row_sealed = row->sealed != 0;
+        if (row_is_final(segment))
+                segment_row_settled(set, segment);
+}
+
+void eng_segment_seen(struct eng_segments *set, struct eng_segment *segment, uint64_t file_bytes, int looked)
+{
+        segment_count_out(set, segment);
+        segment->damaged |= looked != 0;
+        segment->file_bytes = file_bytes;
+        if (segment->sealed && segment->trimmed && !segment->damaged && file_bytes > segment->end)
+                segment->trimmed = false; /* a process before this one was to give its tail back, and ended */
+        segment_count_in(set, segment);
+        segment_note_quiet(set, segment);
 }
 
 /* ---- looking --------------------------------------------------------------------------------------- */
@@ -328,6 +425,13 @@ struct eng_segment *eng_segment_find(struct eng_segments *set, uint64_t id)
         struct eng_segment key = {.id = id};
 
         return RB_FIND(segment_tree, &set->by_id, &key);
+}
+
+struct eng_segment *eng_segment_from(struct eng_segments *set, uint64_t id)
+{
+        struct eng_segment key = {.id = id};
+
+        return RB_NFIND(segment_tree, &set->by_id, &key);
 }
 
 void eng_segment_pin(struct eng_segment *segment)
@@ -348,15 +452,19 @@ void eng_segments_set_live(struct eng_segments *set, uint64_t id, uint64_t live_
 
         if (segment == NULL)
                 return;
+        segment_count_out(set, segment);
         segment->live_frames = live_frames;
         segment->live_bytes = live_bytes;
+        segment_count_in(set, segment);
         segment_note_quiet(set, segment);
 }
 
-void eng_segment_found_living(struct eng_segment *segment, uint64_t bytes)
+void eng_segment_found_living(struct eng_segments *set, struct eng_segment *segment, uint64_t bytes)
 {
         segment->live_frames++;
         segment->live_bytes += bytes;
+        set->total.live_frames++;
+        set->total.live_bytes += bytes;
 }
 
 void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out)
@@ -364,7 +472,7 @@ void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment
         memset(out, 0, sizeof(*out));
         out->segment = segment->id;
         out->generation = segment->generation;
-        out->sealed = segment->sealed;
+        out->sealed = segment->sealed && segment->trimmed && !segment->damaged;
         out->end = segment->end;
         out->indexed_to = segment->writing == 0 ? segment->end : segment->indexed_to;
         out->live_frames = segment->live_frames;
@@ -378,16 +486,7 @@ struct eng_segment *eng_segments_each(struct eng_segments *set, struct eng_segme
 
 void eng_segments_info(const struct eng_segments *set, struct eng_segments_info *out)
 {
-        struct eng_segment *segment;
-
-        memset(out, 0, sizeof(*out));
-        RB_FOREACH (segment, segment_tree, (struct segment_tree *)&set->by_id) {
-                out->segments++;
-                out->bytes += segment->file_bytes;
-                out->live_frames += segment->live_frames;
-                out->live_bytes += segment->live_bytes;
-                out->damaged += segment->damaged;
-        }
+        *out = set->total;
         if (set->next != NULL)
                 out->bytes += set->next->file_bytes;
 }

@@ -20,6 +20,7 @@
 #include <bsd/sys/tree.h>
 
 #include "engine.h"
+#include "engine/drive/fds.h"
 #include "engine/format.h"
 
 #define ENG_SEGMENT_BYTES_DEFAULT (256ull << 20)
@@ -31,12 +32,12 @@
  */
 struct eng_segment {
         uint64_t id, generation;
-        int read_fd;         /* buffered */
-        int direct_fd;       /* O_DIRECT, for reading; -1 where the file system has none */
+        struct eng_fd fd;    /* for reading */
         int write_fd;        /* O_DIRECT where the file system has it; -1 once sealed, written and synced */
         uint64_t end;        /* next free byte; sealed: end of what was written */
         uint64_t file_bytes; /* length of the file */
         uint64_t indexed_to; /* every frame below is in the index, as the index's row says */
+        uint64_t whole_to;   /* nothing below is being written; while writing is 0 that is end */
         uint64_t live_frames, live_bytes; /* frames (header included) whose object was not discarded */
         unsigned pins;                    /* reads, writes and flushes under way */
         unsigned writing;                 /* frames reserved and not yet reported by eng_segment_written() */
@@ -46,7 +47,9 @@ struct eng_segment {
         bool kept;     /* reclaim has been through it and had to leave living frames: not to be tried again */
         /* private */
         bool scanned, trimmed, quiet;
-        TAILQ_ENTRY(eng_segment) unsynced_link, quiet_link;
+        bool stale;      /* its row in the index is behind, or soon will be */
+        bool row_sealed; /* as the row says */
+        TAILQ_ENTRY(eng_segment) unsynced_link, quiet_link, stale_link;
         RB_ENTRY(eng_segment) by_id;
 };
 
@@ -61,8 +64,9 @@ struct eng_segments_options {
 /* ---- opening (blocking) ---------------------------------------------------------------------------- */
 
 /*
- * Opens every segment of data/, all of them sealed (what was active at a crash included); half-made files (*.new) are
- * removed. rows are the index's segment rows in ascending order (none after a rebuild): generation, indexed_to and live
+ * Takes in every segment of data/, all of them sealed (what was active at a crash included); half-made files (*.new) are
+ * removed. A file whose row says that it is sealed and that all of it is indexed is not touched: its header is checked when it is first opened to be
+ * read. The others are opened and looked at, one after the other; no descriptor stays open. rows are the index's segment rows in ascending order (none after a rebuild): generation, indexed_to and live
  * counts are taken from them; a file without a row has indexed_to = 0 (-ESTALE: a row has another generation than the
  * file: it is not the index of these files and is to be rebuilt). A row whose file is gone and that has live frames is
  * damage: counted in *missing and named in error, not a failure; the caller deletes such rows. A file with a bad header
@@ -90,7 +94,7 @@ int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
 /* After a scan: the counts as the index's rows now have them. Unknown id: ignored. */
 void eng_segments_set_live(struct eng_segments *set, uint64_t id, uint64_t live_frames, uint64_t live_bytes);
 /* After that: a frame found whose place no row counts yet. */
-void eng_segment_found_living(struct eng_segment *segment, uint64_t bytes);
+void eng_segment_found_living(struct eng_segments *set, struct eng_segment *segment, uint64_t bytes);
 
 /*
  * The loop has stopped, nothing is pinned by I/O. Descriptors are closed, unsynced ones are not flushed: the caller
@@ -107,6 +111,7 @@ struct eng_segment_job {
         struct eng_segments *set;
         int dir_fd;
         uint64_t id, generation, bytes, end;
+        bool look; /* its header has not been seen */
         int read_fd, direct_fd, write_fd;
         uint8_t drive_id[FMT_ID];
 };
@@ -136,7 +141,8 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
 bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *job);
 /*
  * Any thread, blocking: closes and unlinks it and syncs the folder. The caller deletes the index's row (job->id)
- * afterwards, never before: a file without a row would be scanned and its frames come back.
+ * afterwards, never before: a file without a row would be scanned and its frames come back. -EBADMSG: its header, which nobody had looked at, is
+ * damaged or another's: the file stays, and so must the row.
  */
 void eng_segment_reap_run(struct eng_segment_job *job);
 uint64_t eng_segment_job_id(const struct eng_segment_job *job);
@@ -161,6 +167,8 @@ void eng_segment_trim_end(struct eng_segments *set, struct eng_segment_job *job)
 int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_segment **out, uint64_t *offset);
 /* True if the active segment has room for so many bytes: the next reserve takes them there. */
 bool eng_segment_fits(const struct eng_segments *set, uint32_t bytes);
+/* Bytes that may be reserved without a further segment. */
+uint64_t eng_segments_room(const struct eng_segments *set);
 /* Closes the active segment to further frames if more than half of what it holds is dead, so that it can be reclaimed or unlinked. */
 void eng_segments_seal_dead(struct eng_segments *set);
 /*
@@ -180,21 +188,33 @@ void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment);
 
 /* A frame of the segment is dead (its place is durably gone from the index, or was never in it). */
 void eng_segment_dead(struct eng_segments *set, struct eng_segment *segment, uint64_t bytes);
-/* The index durably has every frame below. */
-void eng_segment_set_indexed(struct eng_segment *segment, uint64_t indexed_to);
+/* The index durably has every frame below row->indexed_to, and this row. */
+void eng_segment_set_indexed(struct eng_segments *set, struct eng_segment *segment, const struct fmt_index_segment *row);
+/* Those whose row is behind, or soon will be: the active one, and those sealed a short while ago. after NULL: the first; NULL at the end. */
+struct eng_segment *eng_segments_each_stale(struct eng_segments *set, struct eng_segment *after);
+unsigned eng_segments_stale(const struct eng_segments *set);
 
 /* ---- reading and looking (loop) -------------------------------------------------------------------- */
 
 /* NULL: no such segment. Pinned segments are not unlinked. */
 struct eng_segment *eng_segment_find(struct eng_segments *set, uint64_t id);
+/* The first of this number or a higher one. NULL: none. */
+struct eng_segment *eng_segment_from(struct eng_segments *set, uint64_t id);
 void eng_segment_pin(struct eng_segment *segment);
+/* Blocking: whether the file has the header of this segment. 0; -EBADMSG: it is damaged or another's; -EIO ... */
+int eng_segment_look(int fd, const uint8_t drive_id[FMT_ID], uint64_t id, uint64_t generation);
+int eng_segments_folder(const struct eng_segments *set); /* its descriptor; the set's */
+void eng_segment_file_name(uint64_t id, char *out, size_t cap);
+/* It was opened to be read for the first time; the file is that long, and eng_segment_look() said so. */
+void eng_segment_seen(struct eng_segments *set, struct eng_segment *segment, uint64_t file_bytes, int looked);
 void eng_segment_unpin(struct eng_segments *set, struct eng_segment *segment);
 
 /*
  * The row to put into the index in one transaction with the places of all frames whose write has completed up to now:
  * taken in the same round of the loop as those places. indexed_to is then 'end' if no frame is being written at this
  * moment, and stays as it was otherwise (after a crash the headers from there on are read again). After the commit:
- * eng_segment_set_indexed(segment, row.indexed_to).
+ * eng_segment_set_indexed(). 'sealed' is said only when nothing is to be done with the file any more (its tail was given back, its header is right): the
+ * next opening then leaves it alone.
  */
 void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out);
 /* NULL: the first; ascending ids; NULL at the end. */
@@ -211,8 +231,10 @@ struct eng_copy_frame {
         uint64_t position; /* in that segment */
         uint32_t payload_len, stripe;
         uint8_t shard;
+        uint64_t key_hash;
         bool wanted;                      /* the caller: it lives */
         bool good;                        /* load: it is in the buffer, every byte verified */
+        bool unreadable;                  /* load: the drive could not give it */
         uint32_t at;                      /* load: where in the buffer */
         uint64_t to_segment, to_position; /* the caller's */
 };
@@ -240,13 +262,14 @@ void eng_segment_copy_headers(struct eng_segment_copy *copy);
 void eng_segment_copy_load(struct eng_segment_copy *copy);
 void eng_segment_copy_end(struct eng_segment_copy *copy);
 
-/* Blocking: every payload byte of a frame is as its header says, both read anew. 0; -EBADMSG; -EIO ... */
+/* Blocking, in a found() of eng_segments_scan() for a frame of that segment: every payload byte is as its header says, both read anew. 0; -EBADMSG; -EIO ... */
 int eng_segment_verify(const struct eng_segment *segment, const struct fmt_frame *frame);
 
 struct eng_segments_info {
         uint64_t segments, bytes, live_frames, live_bytes; /* bytes: what files take, the active one whole */
         unsigned damaged;
 };
+/* Costs nothing, however many there are. */
 void eng_segments_info(const struct eng_segments *set, struct eng_segments_info *out);
 
 #endif

@@ -91,17 +91,19 @@ void eng_segment_copy_headers(struct eng_segment_copy *copy)
                 to->payload_len = frame->payload_len;
                 to->stripe = frame->stripe;
                 to->shard = frame->shard;
+                to->key_hash = eng_frame_key(frame);
                 copy->at += FMT_BLOCK + frame->payload_len;
         }
 }
 
-static bool load_one(const struct eng_segment_copy *copy, const struct eng_copy_frame *wanted)
+static bool load_one(const struct eng_segment_copy *copy, struct eng_copy_frame *wanted)
 {
         uint8_t *bytes = copy->buffer + wanted->at;
         const struct fmt_frame *frame = (const struct fmt_frame *)bytes;
+        int rv = segment_read(copy->fd, bytes, FMT_BLOCK + wanted->payload_len, wanted->position);
 
-        return segment_read(copy->fd, bytes, FMT_BLOCK + wanted->payload_len, wanted->position) == 0 &&
-               frame_right(copy, bytes, wanted->position) &&
+        wanted->unreadable = rv != 0 && rv != -ENODATA;
+        return rv == 0 && frame_right(copy, bytes, wanted->position) &&
                eng_frame_is(frame, wanted->object_id, wanted->stripe, wanted->shard, wanted->payload_len) &&
                eng_frame_verify(frame, bytes + FMT_BLOCK, 0, wanted->payload_len, NULL) == 0;
 }
@@ -135,7 +137,7 @@ int eng_segment_verify(const struct eng_segment *segment, const struct fmt_frame
 
         if (bytes == NULL)
                 return -ENOMEM;
-        rv = segment_read(segment->read_fd, bytes, frame->payload_len, frame->position + FMT_BLOCK);
+        rv = segment_read(segment->fd.read_fd, bytes, frame->payload_len, frame->position + FMT_BLOCK);
         if (rv == 0)
                 rv = eng_frame_verify(frame, bytes, 0, frame->payload_len, NULL);
         free(bytes);

@@ -67,6 +67,22 @@ int segment_header_check(const struct fmt_segment_header *header, const uint8_t 
         return 0;
 }
 
+void eng_segment_file_name(uint64_t id, char *out, size_t cap)
+{
+        snprintf(out, cap, "%016llx%s", (unsigned long long)id, segment_suffixes[SEGMENT_WHOLE]);
+}
+
+int eng_segment_look(int fd, const uint8_t drive_id[FMT_ID], uint64_t id, uint64_t generation)
+{
+        struct fmt_segment_header header;
+        int rv = segment_read(fd, &header, sizeof(header), 0);
+
+        if (rv != 0)
+                return rv == -ENODATA ? -EBADMSG : rv;
+        rv = segment_header_check(&header, drive_id, id);
+        return rv == 0 && header.generation == generation ? 0 : -EBADMSG;
+}
+
 int segment_read(int fd, void *buf, size_t len, uint64_t offset)
 {
         size_t got = 0;
@@ -86,17 +102,6 @@ int segment_read(int fd, void *buf, size_t len, uint64_t offset)
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------------- */
-
-int segment_open_reading(int dir_fd, const char *name, int *read_fd, int *direct_fd)
-{
-        *direct_fd = -1;
-        *read_fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-        if (*read_fd < 0)
-                return -errno;
-        posix_fadvise(*read_fd, 0, 0, POSIX_FADV_RANDOM);
-        *direct_fd = openat(dir_fd, name, O_RDONLY | O_DIRECT | O_CLOEXEC); /* without it, the page cache does */
-        return 0;
-}
 
 static void close_one(int *fd)
 {
@@ -191,9 +196,7 @@ static int prepare_file(struct eng_segment_job *job, const char *fresh, const ch
                 rv = -errno;
         if (rv != 0)
                 return rv;
-        rv = segment_open_reading(job->dir_fd, fresh, &job->read_fd, &job->direct_fd);
-        if (rv == 0)
-                rv = file_rename(job->dir_fd, fresh, whole);
+        rv = file_rename(job->dir_fd, fresh, whole);
         return rv != 0 ? rv : folder_sync(job->dir_fd);
 }
 
@@ -237,12 +240,27 @@ void eng_segment_trim_run(struct eng_segment_job *job)
         job->write_fd = -1;
 }
 
+/* A file that was never opened goes by what the index says of it: only if it is the file that the index means. */
+static int reap_look(const struct eng_segment_job *job, const char *name)
+{
+        int fd = eng_fd_open_plain(job->dir_fd, name), rv;
+
+        if (fd < 0)
+                return fd == -ENOENT ? 0 : fd;
+        rv = eng_segment_look(fd, job->drive_id, job->id, job->generation);
+        close(fd);
+        return rv == -EIO ? -EBADMSG : rv;
+}
+
 void eng_segment_reap_run(struct eng_segment_job *job)
 {
         char whole[SEGMENT_NAME_MAX];
 
         segment_name(job->id, SEGMENT_WHOLE, whole);
         segment_close_all(&job->read_fd, &job->direct_fd, &job->write_fd);
+        job->result = job->look ? reap_look(job, whole) : 0;
+        if (job->result != 0)
+                return;
         job->result = unlinkat(job->dir_fd, whole, 0) == 0 || errno == ENOENT ? 0 : -errno;
         if (job->result == 0)
                 job->result = folder_sync(job->dir_fd);

@@ -110,7 +110,7 @@ static uint64_t data_from(const struct eng_segment *segment, uint64_t offset)
 
         if (offset >= segment->file_bytes)
                 return segment->file_bytes;
-        at = lseek(segment->read_fd, (off_t)offset, SEEK_DATA);
+        at = lseek(segment->fd.read_fd, (off_t)offset, SEEK_DATA);
         if (at < 0)
                 return errno == ENXIO ? segment->file_bytes : offset;
         if ((uint64_t)at <= offset)
@@ -128,7 +128,7 @@ static uint64_t data_end(const struct eng_segment *segment)
                 at = data_from(segment, at);
                 if (at >= segment->file_bytes)
                         return end;
-                hole = lseek(segment->read_fd, (off_t)at, SEEK_HOLE);
+                hole = lseek(segment->fd.read_fd, (off_t)at, SEEK_HOLE);
                 if (hole < 0 || (uint64_t)hole <= at)
                         return segment->file_bytes / FMT_BLOCK * FMT_BLOCK;
                 at = end = ((uint64_t)hole + FMT_BLOCK - 1) / FMT_BLOCK * FMT_BLOCK;
@@ -145,7 +145,7 @@ static int frame_at(const struct eng_segments *set, const struct eng_segment *se
         int rv;
 
         memcpy(where.drive_id, set->drive_id, FMT_ID);
-        rv = segment_read(segment->read_fd, frame, sizeof(*frame), offset);
+        rv = segment_read(segment->fd.read_fd, frame, sizeof(*frame), offset);
         if (rv == -ENODATA)
                 return 0;
         if (rv != 0)
@@ -214,7 +214,7 @@ static int open_header(struct eng_segments *set, struct eng_segment *segment, co
         struct fmt_segment_header header;
         int rv;
 
-        rv = segment_read(segment->read_fd, &header, sizeof(header), 0);
+        rv = segment_read(segment->fd.read_fd, &header, sizeof(header), 0);
         if (rv == 0)
                 rv = segment_header_check(&header, set->drive_id, segment->id);
         if (rv == -ENODATA || rv == -EIO || rv == -EBADMSG)
@@ -235,50 +235,93 @@ static int open_header(struct eng_segments *set, struct eng_segment *segment, co
         return 0;
 }
 
+/* Opens it for as long as it is looked at. */
+static int look_begin(struct eng_segments *set, struct eng_segment *segment)
+{
+        char name[SEGMENT_NAME_MAX];
+        int fd;
+
+        segment_name(segment->id, SEGMENT_WHOLE, name);
+        fd = eng_fd_open_plain(set->dir_fd, name);
+        if (fd < 0)
+                return fd;
+        segment->fd.read_fd = fd;
+        return 0;
+}
+
+static void look_end(struct eng_segment *segment)
+{
+        eng_fd_close(&segment->fd);
+}
+
+/* The row tells all there is to know of the file. */
+static bool row_is_enough(const struct fmt_index_segment *row)
+{
+        return row != NULL && row->sealed && row->generation != 0 && row->indexed_to == row->end &&
+               row->end >= SEGMENT_FIRST_FRAME;
+}
+
+static void trust(struct eng_segment *segment, const struct fmt_index_segment *row)
+{
+        segment->generation = row->generation;
+        segment->end = segment->file_bytes = row->end;
+        segment->trimmed = segment->row_sealed = true;
+}
+
+/* The file, whose row is missing or does not tell all, is looked at. */
+static int look_into(struct eng_segments *set, struct eng_segment *segment, const struct fmt_index_segment *row,
+                     struct eng_error *error)
+{
+        struct stat st;
+        int rv = look_begin(set, segment);
+
+        if (rv == 0 && fstat(segment->fd.read_fd, &st) != 0)
+                rv = -errno;
+        if (rv != 0) {
+                fail(error, rv, "segment %016llx: %s", (unsigned long long)segment->id, strerror(-rv));
+                look_end(segment);
+                return rv;
+        }
+        segment->file_bytes = (uint64_t)st.st_size;
+        rv = open_header(set, segment, row, error);
+        if (rv == 0) {
+                segment->end = data_end(segment);
+                if (row != NULL && segment->end < row->indexed_to)
+                        segment->end = row->indexed_to; /* as in frames_walk() */
+                segment->trimmed = segment->damaged || segment->end >= segment->file_bytes;
+                segment->fd.checked = true;
+        }
+        look_end(segment);
+        return rv;
+}
+
 static int open_one(struct eng_segments *set, uint64_t id, const struct fmt_index_segment *row, struct eng_error *error)
 {
         struct eng_segment *segment;
-        char name[SEGMENT_NAME_MAX];
-        struct stat st;
-        int rv;
+        int rv = 0;
 
         segment = calloc(1, sizeof(*segment));
         if (segment == NULL)
                 return fail(error, -ENOMEM, "no memory for segments");
         segment->id = id;
-        segment->read_fd = segment->direct_fd = segment->write_fd = -1;
+        segment->write_fd = -1;
         segment->sealed = true;
-        segment_name(id, SEGMENT_WHOLE, name);
-        rv = segment_open_reading(set->dir_fd, name, &segment->read_fd, &segment->direct_fd);
-        if (rv == 0 && fstat(segment->read_fd, &st) != 0)
-                rv = -errno;
+        eng_fd_init(&segment->fd, ENG_FD_SEGMENT);
+        if (row_is_enough(row))
+                trust(segment, row);
+        else
+                rv = look_into(set, segment, row, error);
         if (rv != 0) {
-                fail(error, rv, "segment %s: %s", name, strerror(-rv));
-                goto err;
+                segment_free(segment);
+                return rv;
         }
-        segment->file_bytes = (uint64_t)st.st_size;
-        rv = open_header(set, segment, row, error);
-        if (rv != 0)
-                goto err;
         if (row != NULL) {
                 segment->indexed_to = row->indexed_to;
                 segment->live_frames = row->live_frames;
                 segment->live_bytes = row->live_bytes;
         }
-        /* A row that says 'sealed, all indexed' knew the end. */
-        if (row != NULL && row->sealed && row->indexed_to == row->end && row->end >= SEGMENT_FIRST_FRAME)
-                segment->end = row->end;
-        else
-                segment->end = data_end(segment);
-        if (segment->end < segment->indexed_to)
-                segment->end = segment->indexed_to; /* as in frames_walk() */
-        segment->trimmed = segment->damaged || segment->end >= segment->file_bytes;
         segment_add(set, segment);
         return 0;
-
-err:
-        segment_free(segment);
-        return rv;
 }
 
 /* Walks files and rows, both ascending. */
@@ -328,6 +371,7 @@ int eng_segments_open(const struct eng_segments_options *options, const struct f
                 return fail(error, -ENOMEM, "no memory for segments");
         RB_INIT(&set->by_id);
         TAILQ_INIT(&set->unsynced);
+        TAILQ_INIT(&set->stale);
         TAILQ_INIT(&set->quiet);
         memcpy(set->drive_id, options->drive_id, FMT_ID);
         set->segment_bytes = options->segment_bytes != 0 ? options->segment_bytes : ENG_SEGMENT_BYTES_DEFAULT;
@@ -359,15 +403,15 @@ err:
 
 /* ---- scanning -------------------------------------------------------------------------------------- */
 
-static int scan_one(struct eng_segments *set, struct eng_segment *segment, eng_segment_found found, void *arg,
-                    struct eng_error *error)
+static int scan_open(struct eng_segments *set, struct eng_segment *segment, eng_segment_found found, void *arg,
+                     struct eng_error *error)
 {
         uint64_t from = segment->indexed_to > SEGMENT_FIRST_FRAME ? segment->indexed_to : SEGMENT_FIRST_FRAME;
         int rv;
 
         /* A process that was killed may have left frames that are not durable yet. The index must not name such a one in place of
          * another, whose segment could go before a power cut takes it. */
-        if (fdatasync(segment->read_fd) != 0)
+        if (fdatasync(segment->fd.read_fd) != 0)
                 return fail(error, -errno, "segment %016llx cannot be flushed: %s", (unsigned long long)segment->id,
                             strerror(errno));
         rv = frames_walk(set, segment, from, false, found, arg);
@@ -377,6 +421,20 @@ static int scan_one(struct eng_segments *set, struct eng_segment *segment, eng_s
         if (segment->end < from)
                 segment->end = from;
         return 0;
+}
+
+static int scan_one(struct eng_segments *set, struct eng_segment *segment, eng_segment_found found, void *arg,
+                    struct eng_error *error)
+{
+        int rv = look_begin(set, segment);
+
+        if (rv != 0)
+                return fail(error, rv, "segment %016llx: %s", (unsigned long long)segment->id, strerror(-rv));
+        segment_count_out(set, segment);
+        rv = scan_open(set, segment, found, arg, error);
+        segment_count_in(set, segment);
+        look_end(segment);
+        return rv;
 }
 
 int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
@@ -398,6 +456,8 @@ int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
                                 return rv;
                         if (rv == 0)
                                 segment->indexed_to = segment->end;
+                        else
+                                segment_row_changes(set, segment);
                 }
                 segment->scanned = true;
                 segment_note_quiet(set, segment);

@@ -22,7 +22,10 @@ struct eng_segments {
         struct eng_segment *active; /* NULL: none, or full */
         struct eng_segment *next;   /* prepared; in by_id only once it is active */
         bool preparing;
+        struct eng_segments_info total; /* of those in by_id */
         struct segment_list unsynced;
+        struct segment_list stale; /* their rows in the index are behind */
+        unsigned stale_count;
         struct segment_list
                 quiet; /* sealed, unpinned, synced: may be worth reaping or trimming; looked at again when picked */
 };
@@ -31,8 +34,13 @@ RB_PROTOTYPE(segment_tree, eng_segment, by_id, segment_order)
 
 /* segment.c */
 void segment_add(struct eng_segments *set, struct eng_segment *segment);
+/* The next batch writes its row if that is behind by then. */
+void segment_row_changes(struct eng_segments *set, struct eng_segment *segment);
 void segment_note_quiet(struct eng_segments *set, struct eng_segment *segment);
 void segment_free(struct eng_segment *segment);
+/* Before and after a change of what the totals count. */
+void segment_count_out(struct eng_segments *set, const struct eng_segment *segment);
+void segment_count_in(struct eng_segments *set, const struct eng_segment *segment);
 
 /* segment_file.c */
 enum segment_suffix { SEGMENT_WHOLE, SEGMENT_NEW };
@@ -43,8 +51,6 @@ void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_
                          uint64_t generation);
 /* -EBADMSG: damaged; -EPROTONOSUPPORT: newer; -ESTALE: whole, but of another drive or number. */
 int segment_header_check(const struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id);
-/* Opens it for reading, both ways. Frames are read one by one, so the kernel's reading ahead would bring what nobody asked for. */
-int segment_open_reading(int dir_fd, const char *name, int *read_fd, int *direct_fd);
 /* Closes those of them that are open, and forgets them. */
 void segment_close_all(int *read_fd, int *direct_fd, int *write_fd);
 /* All of len bytes, or a negative errno (-ENODATA: the file ends). */

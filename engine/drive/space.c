@@ -5,6 +5,9 @@
  */
 #include "engine/drive/space.h"
 
+#include "engine/drive.h"
+#include "engine/drive/segment.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -117,4 +120,40 @@ uint64_t eng_space_portion(const struct eng_space *space, uint64_t reserve, uint
         while (want > room && want / 2 >= least)
                 want /= 2;
         return want;
+}
+
+/* ---- sizes that follow from that of the file system ------------------------------------------------- */
+
+#define SEGMENTS_MOST     16384u
+#define SEGMENT_BYTES_MOST (4ull << 30)
+#define RESERVE_MOST      (1ull << 30)
+#define RESERVE_PARTS     20u /* or this part of the file system, if that is less */
+
+static uint64_t segment_by_total(uint64_t total)
+{
+        uint64_t bytes = ENG_SEGMENT_BYTES_DEFAULT;
+
+        while (bytes < SEGMENT_BYTES_MOST && total / bytes > SEGMENTS_MOST)
+                bytes *= 2;
+        return bytes;
+}
+
+uint64_t eng_segment_size(uint64_t set, uint64_t total, uint64_t reserve)
+{
+        uint64_t bytes = set != 0 ? set : segment_by_total(total);
+
+        while (set == 0 && bytes > ENG_SEGMENT_BYTES_DEFAULT && bytes > reserve / 2)
+                bytes /= 2;
+        return bytes;
+}
+
+uint64_t eng_reserve_size(uint64_t set, uint64_t total)
+{
+        uint64_t part = total / RESERVE_PARTS, segments = 2 * segment_by_total(total);
+
+        if (set != 0)
+                return set;
+        if (part < RESERVE_MOST)
+                return part;
+        return segments > RESERVE_MOST ? segments : RESERVE_MOST;
 }

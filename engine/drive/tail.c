@@ -58,6 +58,7 @@ bool eng_value_same_shards(const void *older, size_t older_len, const void *newe
         struct fmt_value a, b;
         struct eng_part first, part;
         size_t pos = 0;
+        int rv;
 
         memcpy(&a, older, sizeof(a));
         memcpy(&b, newer, sizeof(b));
@@ -66,10 +67,10 @@ bool eng_value_same_shards(const void *older, size_t older_len, const void *newe
         if (a.parts == 0 || b.parts == 0 || eng_value_next_part(older, older_len, &pos, &first) != 1)
                 return false;
         pos = 0;
-        while (eng_value_next_part(newer, newer_len, &pos, &part) == 1)
+        while ((rv = eng_value_next_part(newer, newer_len, &pos, &part)) == 1)
                 if (memcmp(part.head.id, first.head.id, FMT_ID) == 0)
                         return true;
-        return false;
+        return rv != 0; /* what it names cannot be told */
 }
 
 static int compare_ids(const void *a, const void *b)

@@ -3,7 +3,8 @@
  *
  * WRITE: the home loop, which has the payload in its cache, sums it and writes the slot; the owner loop gives it its place before and enters the
  * place after. A frame is durable only by a SYNC that comes after its WRITE has completed: SYNCs that arrive while a flush runs wait for
- * it to end and share the next one. A failed or short write, or a failed flush, fails the drive (I8).
+ * it to end and share the next one. A failed write or flush fails the drive (I8); a file system that is full does not, nor does a short write, which is how it
+ * begins to be.
  *
  * owner: the loop, but for what is marked home.
  */
@@ -55,7 +56,8 @@ void eng_write_prepare(struct eng_op *op)
                                       .k = op->write.k,
                                       .m = op->write.m,
                                       .payload_len = op->write.payload_len,
-                                      .epoch = (uint32_t)op->epoch};
+                                      .epoch = (uint32_t)op->epoch,
+                                      .key_hash = op->write.key_hash};
 
         if (!write_valid(op))
                 return; /* refused by the owner */
@@ -110,6 +112,8 @@ static int enter_place(struct eng_local *l, const struct eng_write *w)
 
         if (rv == 1)
                 place_gone(l, &old);
+        if (rv >= 0)
+                eng_rot_replaced(l, w->object_id, &w->place);
         return rv < 0 ? rv : 0;
 }
 
@@ -127,8 +131,9 @@ static void back_on_owner(struct lp_msg *msg)
         TAILQ_REMOVE(&l->writes.flying, w, link);
         eng_watch_end(l, &w->watch);
         eng_segment_written(l->segments, w->segment, w->bytes, ok);
-        rv = ok ? enter_place(l, w) : w->res < 0 ? w->res : -EIO;
-        if (rv == -ENOSPC) { /* a file system that takes no space ahead: full is not failed */
+        rv = ok ? enter_place(l, w) : w->res < 0 ? w->res : -ENOSPC; /* short: there was room for a part of it */
+        if (eng_io_full(rv)) { /* a file system that takes no space ahead: full is not failed */
+                rv = -ENOSPC;
                 end_write(l, w, eng_local_failed(l) ? -EIO : rv);
                 return;
         }
@@ -152,7 +157,8 @@ static void fly(struct eng_local *l, struct eng_write *w)
                                       .offset = w->offset,
                                       .payload_len = w->op->write.payload_len,
                                       .stripe = w->op->write.stripe,
-                                      .shard = w->op->write.shard};
+                                      .shard = w->op->write.shard,
+                                      .key_hash = w->op->write.key_hash};
         TAILQ_INSERT_TAIL(&l->writes.flying, w, link);
         eng_watch_begin(l, &w->watch);
         eng_local_hold(l);
@@ -380,8 +386,7 @@ void eng_write_fail(struct eng_local *l)
 {
         eng_write_retry(l, -EIO);
         sync_answer(&l->writes.sync_waiting, -EIO);
-        if (l->writes.flushing == 0)
-                sync_answer(&l->writes.sync_running, -EIO);
+        sync_answer(&l->writes.sync_running, -EIO);
 }
 
 /* ---- DISCARD --------------------------------------------------------------------------------------- */
@@ -393,6 +398,8 @@ void eng_discard_op(struct eng_local *l, struct eng_op *op)
         /* Discards do not wait for the index as appends do, so they have a bound of their own. */
         if (l->active->bytes < DISCARD_TAILS * l->tail_bytes)
                 rv = eng_tail_discard(l->active, op->discard.object_id, place_gone, l);
+        if (rv == 0)
+                eng_rot_replaced(l, op->discard.object_id, NULL);
         eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);
         if (rv == 0 && eng_batch_due(l))
                 eng_batch_start(l);

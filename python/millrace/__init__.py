@@ -13,7 +13,7 @@ from .io import ObjectReader, ObjectWriter
 from .pool import BufferPool
 from .types import Bucket, Entry, Get, GetResult, ObjectInfo, PutResult, parse_url
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AccessDenied", "AsyncClient", "Bucket", "BucketNotEmpty", "BufferPool", "Busy", "Canceled", "ChecksumMismatch", "Client", "ConnectionFailed",

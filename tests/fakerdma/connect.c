@@ -238,6 +238,8 @@ static void init_pair(struct rdx_pair *pair, const struct rdx_pair_options *opti
                 pair->remote = arrival->client;
                 pair->fd = arrival->fd;
                 pair->pid = arrival->pid;
+                pair->no_reads = arrival->no_reads;
+                pair->mute = arrival->mute;
         } else {
                 snprintf(pair->address, sizeof(pair->address), "%s", options->address);
                 pair->port = options->port;
@@ -285,6 +287,11 @@ void fake_pair_parties(const struct rdx_pair *pair, struct rdx_party *own, struc
         fake_unlock();
 }
 
+unsigned fake_pair_read_depth(const struct rdx_pair *pair)
+{
+        return pair->no_reads ? 0 : 16;
+}
+
 static int connect_stepped(struct rdx_pair *pair, const void *data, size_t len)
 {
         struct rdx_listener *listener = fake.listeners;
@@ -299,6 +306,8 @@ static int connect_stepped(struct rdx_pair *pair, const void *data, size_t len)
         arrival->client = pair;
         arrival->peer = pair->own;
         arrival->fd = -1;
+        arrival->no_reads = fake.options.no_reads;
+        arrival->mute = fake.options.mute;
         pair->arrival = arrival;
         fake_arrive(listener, arrival, data, len);
         return 0;
@@ -334,7 +343,7 @@ int fake_pair_accept(struct rdx_pair *pair, const void *data, size_t len)
                         fake_event(client->channel, RDX_EVENT_UP, client, 0, data, len, NULL);
                 }
         }
-        if (rv == 0)
+        if (rv == 0 && !pair->mute)
                 fake_event(pair->channel, RDX_EVENT_UP, pair, 0, NULL, 0, NULL);
         fake_unlock();
         return rv;

@@ -16,6 +16,8 @@
 #define FAKE_DIRECTORY "MILLRACE_FAKE_RDMA"       /* environment: live, sockets here */
 #define FAKE_NO_DC     "MILLRACE_FAKE_RDMA_NO_DC" /* environment: live, the device has no dynamically connected transport */
 #define FAKE_STRICT    "MILLRACE_FAKE_RDMA_STRICT" /* environment: live, bytes become visible with the notice only */
+#define FAKE_NO_READS  "MILLRACE_FAKE_RDMA_NO_READS" /* environment: live, of a client: its pairs take no READs */
+#define FAKE_MUTE      "MILLRACE_FAKE_RDMA_MUTE"     /* environment: live, of a client: it never says that a connection is established */
 #define FAKE_FAULTS    "MILLRACE_FAKE_RDMA_FAULTS" /* environment: live, a file of struct fake_faults, mapped */
 
 /* What of this process's own work fails, live: written by the test while the process runs. Points: each READ posted, on its way there, and on its way back. */
@@ -35,6 +37,8 @@ struct fake_options {
         unsigned rights;      /* mask of what the device has; 0: all */
         unsigned queue_pairs; /* that can exist at a time; 0: no bound */
         bool no_dc;           /* the device has no dynamically connected transport */
+        bool no_reads;        /* what connects takes no READs */
+        bool mute;            /* what connects never says that it is established */
 };
 
 /* Points: every call that can fail, every post, every work request's way there and its way back. */

@@ -104,6 +104,7 @@ struct rdx_arrival {
         int fd;                  /* live */
         struct rdx_party peer;
         pid_t pid;
+        bool no_reads, mute;
 };
 
 enum fake_state { PAIR_NEW, PAIR_CONNECTING, PAIR_READY, PAIR_ERROR };
@@ -145,6 +146,8 @@ struct rdx_pair {
         char address[64];
         uint16_t port;
         bool cut;
+        bool no_reads; /* of the other end */
+        bool mute;     /* the other end never says that it is established */
         unsigned sends, receives, sends_used, receives_used;
         uint32_t next_seq;
         struct fake_work *work, **work_last;
@@ -262,6 +265,7 @@ uint16_t fake_listener_port(const struct rdx_listener *listener);
 void fake_unlisten(struct rdx_listener *listener);
 void fake_reject(struct rdx_arrival *arrival, const void *data, size_t len);
 int fake_pair_open(const struct rdx_pair_options *options, struct rdx_pair **out);
+unsigned fake_pair_read_depth(const struct rdx_pair *pair);
 void fake_pair_parties(const struct rdx_pair *pair, struct rdx_party *own, struct rdx_party *peer);
 int fake_pair_connect(struct rdx_pair *pair, const void *data, size_t len);
 int fake_pair_accept(struct rdx_pair *pair, const void *data, size_t len);

@@ -25,6 +25,8 @@
 
 enum message_type { MESSAGE_CONNECT = 1, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_WORK, MESSAGE_BULK, MESSAGE_DONE };
 
+enum client { CLIENT_NO_READS = 1, CLIENT_MUTE = 2 }; /* imm of MESSAGE_CONNECT */
+
 struct message {
         uint32_t type, seq;
         int32_t result;
@@ -151,6 +153,8 @@ static void arrive(struct rdx_listener *listener, int fd, const struct message *
         arrival->fd = fd;
         arrival->peer = message->party;
         arrival->pid = message->pid;
+        arrival->no_reads = (message->imm & CLIENT_NO_READS) != 0;
+        arrival->mute = (message->imm & CLIENT_MUTE) != 0;
         fake_arrive(listener, arrival, message->data, message->data_len);
 }
 
@@ -574,6 +578,8 @@ int fake_wire_connect(struct rdx_pair *pair, const void *data, size_t len)
                 .type = MESSAGE_CONNECT, .pid = getpid(), .party = pair->own, .data_len = (uint32_t)len};
         struct sockaddr_un name;
 
+        message.imm =
+                (getenv(FAKE_NO_READS) != NULL ? CLIENT_NO_READS : 0) | (getenv(FAKE_MUTE) != NULL ? CLIENT_MUTE : 0);
         name_socket(&name, pair->address, pair->port);
         pair->fd = new_socket();
         if (connect(pair->fd, (struct sockaddr *)&name, sizeof(name)) != 0 || !send_message(pair->fd, &message, data)) {

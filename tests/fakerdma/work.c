@@ -166,7 +166,7 @@ static void check_own_memory(const struct rdx_pair *pair, const struct rdx_work 
         region = fake_region_of(work->lkey);
         FAKE_MUST(region != NULL && region->domain == pair->domain &&
                   fake_region_holds(region, work->address, work->len));
-        FAKE_MUST(work->op != RDX_OP_READ || (region->access & RDX_LOCAL_WRITE) != 0);
+        FAKE_MUST(work->op != RDX_OP_READ || (!pair->no_reads && (region->access & RDX_LOCAL_WRITE) != 0));
         FAKE_MUST(is_bulk(work) || work->len <= FAKE_SEND_MOST);
 }
 
@@ -519,6 +519,7 @@ static const struct rdx_transport table = {
         .reject = fake_reject,
         .pair_open = fake_pair_open,
         .pair_parties = fake_pair_parties,
+        .pair_read_depth = fake_pair_read_depth,
         .pair_connect = fake_pair_connect,
         .pair_accept = fake_pair_accept,
         .pair_fail = fake_pair_fail,

@@ -17,7 +17,7 @@ static void use_part(const uint8_t *data, size_t size, const struct eng_part *pa
 
         if (part->attrs < data || part->attrs + part->head.attrs_len > data + size)
                 abort();
-        if (part->drives < data || part->drives + 2 * (size_t)part->head.runs * shards > data + size)
+        if (part->drives < data || part->drives + part->width * (size_t)part->head.runs * shards > data + size)
                 abort();
         if (stripes == 0)
                 return;
@@ -30,6 +30,29 @@ static void use_part(const uint8_t *data, size_t size, const struct eng_part *pa
                         abort();
 }
 
+/* Fields of a value that passed: each is read, and lies before the parts. */
+static void use_fields(const uint8_t *data, size_t size)
+{
+        struct fmt_value head;
+        struct fmt_field field;
+        const uint8_t *bytes;
+        size_t pos = 0, before, sum = 0;
+        int rv;
+
+        memcpy(&head, data, sizeof(head));
+        do {
+                before = pos;
+                rv = eng_value_next_field(data, size, &pos, &field, &bytes);
+                if (rv == 1 && (pos <= before || bytes < data + sizeof(head) + head.attrs_len ||
+                                bytes + field.len > data + eng_value_parts_at(&head)))
+                        abort();
+                for (size_t i = 0; rv == 1 && i < field.len; i++)
+                        sum += bytes[i];
+        } while (rv == 1);
+        if (rv != 0 || sum == SIZE_MAX)
+                abort(); /* a value with fields that make no sense does not pass */
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct eng_part part;
@@ -37,6 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int rv, whole;
 
         whole = eng_value_check(data, size);
+        if (whole == 0)
+                use_fields(data, size);
         if (size < sizeof(struct fmt_value) && whole == 0)
                 abort();
         /* Walking is bounded by itself, checked or not. */

@@ -42,6 +42,7 @@ static void try_body(const uint8_t *data, size_t size)
                                 eng_part_drive(&part, eng_part_stripes(&part.head) - 1, 0);
                 }
         }
+        eng_rec_check_copy(body, size, inline_len);
         eng_value_check(body, size);
         eng_rec_check_epoch(body, size);
         free(body);
@@ -61,7 +62,7 @@ static void seal_at(uint8_t *bytes, size_t size, size_t at, uint32_t *prev_crc)
         rec.prev_crc = *prev_crc;
         rec.body_len %= (uint32_t)left + 64;
         rec.inline_len = rec.body_len > 0 ? rec.inline_len % rec.body_len : 0;
-        rec.type = (uint16_t)(1 + rec.type % 4);
+        rec.type = (uint16_t)(1 + rec.type % 8);
         rec.batch = at / FMT_BLOCK * FMT_BLOCK;
         if (rec.body_len <= left)
                 rec.body_crc = era_crc32c(0, bytes + at + sizeof(rec), rec.body_len);

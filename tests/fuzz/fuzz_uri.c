@@ -30,7 +30,7 @@ static void check_address(const struct s3_address *address, struct s3_str host)
         struct s3_address again;
         int n;
 
-        assert(address->bucket_len <= S3_BUCKET_MAX && address->key_len <= S3_KEY_MAX);
+        assert(address->bucket_len <= S3_BUCKET_ONCE_MAX && address->key_len <= S3_KEY_MAX);
         assert(s3_utf8_valid(s3_address_key(address)));
         if (!address->virtual_host || address->key_len == 0)
                 return;
@@ -46,11 +46,18 @@ static void check_target(struct s3_str raw, struct s3_str host)
         static struct s3_query query;
         struct s3_target target;
         struct s3_address address;
+        struct s3_header header = {S3_STR("Host"), host};
+        struct s3_authority authority, again;
+        const char *message = NULL;
 
         if (s3_target_split(raw, &target) != S3_OK)
                 return;
-        if (s3_address_parse(target.path, host, domains, 2, &address) == S3_OK)
-                check_address(&address, host);
+        if (s3_authority_of_request(&target, &header, 1, false, &authority, &message) != S3_OK)
+                authority.host = (struct s3_str){NULL, 0};
+        else
+                assert(s3_authority_parse(s3_str_trim(host), &again) && s3_authority_equal(&authority, &again));
+        if (s3_address_parse(target.path, authority.host, domains, 2, &address) == S3_OK)
+                check_address(&address, authority.host);
         if (s3_query_parse(target.query, buf, target.query.len, &query) == S3_OK)
                 for (unsigned i = 0; i < query.count; i++)
                         assert(s3_utf8_valid(query.param[i].name) && s3_utf8_valid(query.param[i].value));

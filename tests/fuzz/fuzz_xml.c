@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (size < 2)
                 return 0;
-        kind = (enum s3_doc_kind)(data[0] % 3);
+        kind = (enum s3_doc_kind)(data[0] % S3_DOC_KINDS);
         if (s3_doc_new(kind, &whole) != 0 || s3_doc_new(kind, &cut) != 0)
                 abort();
         error = read_doc(whole, (const char *)data + 2, size - 2, size);
@@ -59,6 +59,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (error == S3_OK) {
                 assert(whole->part_count == cut->part_count && whole->object_count == cut->object_count);
                 assert(s3_str_eq(whole->location, cut->location));
+                assert(whole->elements == cut->elements && whole->leaf_count == cut->leaf_count);
+                for (unsigned i = 0; i < whole->leaf_count; i++)
+                        assert(s3_str_eq(whole->leaf[i].name, cut->leaf[i].name) &&
+                               s3_str_eq(whole->leaf[i].value, cut->leaf[i].value));
                 for (unsigned i = 1; i < whole->part_count; i++)
                         assert(whole->parts[i - 1].number < whole->parts[i].number);
                 if (kind == S3_DOC_DELETE)

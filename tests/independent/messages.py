@@ -140,8 +140,9 @@ def frames(body):
         if length == 0:
             need(at == len(body), "bytes behind the end")
             return found, True
-        one, end = result(body[:at + length], at)
-        need(end == at + length, "length of a frame")
+        one, end = result(body[at:at + length], 0)
+        need(end == length, "length of a frame")
+        end += at
         data, crc = body[end:end + one.bytes], 0
         at = end + one.bytes
         if one.bytes:

@@ -91,9 +91,9 @@ class Grant:
 
 
 class Session:
-    def __init__(self, user, rights=SCHEMES, queue_pairs=1, receives=32, connect=True, **changes):
-        """user: a Signer. `changes` replace fields of the opening request."""
-        self.user, self.receives = user, receives
+    def __init__(self, user, rights=SCHEMES, queue_pairs=1, receives=32, connect=True, depth=(16, 16), **changes):
+        """user: a Signer. depth: READs that are offered, here and at the server. `changes` replace fields of the opening request."""
+        self.user, self.receives, self.depth = user, receives, depth
         self.links, self.grants, self.domain = {}, set(), None
         self.number = 0
         self.notices, self.results = {}, {}
@@ -147,7 +147,8 @@ class Session:
                 self.domain = Domain(link)
             link.make_qp(self.domain, self.receives, self.limits["message_bytes"] if control else 32)
             own, other, number = link.addresses()
-            fate = link.connect(self.private(endpoint, index, own, number, **bent))
+            fate = link.connect(self.private(endpoint, index, own, number, **bent), depth=self.depth)
+            self.accepted = fate.responder_resources, fate.initiator_depth
             self.verify_accepted(endpoint, index, fate, control, own, other, number)
         except BaseException:
             link.free()

@@ -16,7 +16,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { SENDS = 64, SEND_SIZE = 16384, CM_DATA = 256, RETRIES = 5, DEPTH = 16 };
+enum { SENDS = 64, SEND_SIZE = 16384, CM_DATA = 256, RETRIES = 5 };
+#define FLUSH_MS 30000
 enum { RECEIVE_ID = 1 << 24 }; /* wr_id of the receive in slot n is this plus n */
 
 struct vb_link {
@@ -26,14 +27,14 @@ struct vb_link {
         struct ibv_cq *cq;
         struct ibv_mr *receive_mr, *send_mr;
         char *receive_memory, *send_memory;
-        uint32_t receive_size;
+        uint32_t receive_size, receives_posted;
         unsigned send_next; /* slots in turn: Python bounds what is outstanding */
 };
 
 /* As Python sees a connection's fate: event is that of rdma_cm, status its own. */
 struct vb_fate {
         int32_t event, status;
-        uint32_t qp_number, length;
+        uint32_t qp_number, responder_resources, initiator_depth, length;
         uint8_t data[CM_DATA];
 };
 
@@ -67,6 +68,8 @@ static int next_event(struct vb_link *link, int timeout_ms, struct vb_fate *fate
         fate->event = (int32_t)event->event;
         fate->status = event->status;
         fate->qp_number = conn->qp_num;
+        fate->responder_resources = conn->responder_resources;
+        fate->initiator_depth = conn->initiator_depth;
         fate->length = conn->private_data == NULL ? 0 : conn->private_data_len;
         if (fate->length != 0)
                 memcpy(fate->data, conn->private_data, fate->length);
@@ -173,7 +176,10 @@ int vb_post_receive(struct vb_link *link, uint32_t slot)
                                 .lkey = link->receive_mr->lkey};
         struct ibv_recv_wr wr = {.wr_id = RECEIVE_ID + slot, .sg_list = &piece, .num_sge = 1}, *bad;
 
-        return -ibv_post_recv(link->id->qp, &wr, &bad);
+        int rv = ibv_post_recv(link->id->qp, &wr, &bad);
+
+        link->receives_posted += rv == 0;
+        return -rv;
 }
 
 const char *vb_received(struct vb_link *link, uint32_t slot)
@@ -224,13 +230,13 @@ void vb_addresses(struct vb_link *link, uint8_t own[16], uint8_t other[16], uint
 
 /* Connects with this private data. Where the link has no queue pair, qp_number is what it says to have: what a forger would do. 0 when an answer of
  * whatever kind came: it is in *fate. */
-int vb_connect(struct vb_link *link, const void *data, uint32_t length, uint32_t qp_number, int timeout_ms,
-               struct vb_fate *fate)
+int vb_connect(struct vb_link *link, const void *data, uint32_t length, uint32_t qp_number, uint32_t responder_resources,
+               uint32_t initiator_depth, int timeout_ms, struct vb_fate *fate)
 {
         struct rdma_conn_param param = {.private_data = data,
                                         .private_data_len = (uint8_t)length,
-                                        .responder_resources = DEPTH,
-                                        .initiator_depth = DEPTH,
+                                        .responder_resources = (uint8_t)responder_resources,
+                                        .initiator_depth = (uint8_t)initiator_depth,
                                         .retry_count = RETRIES,
                                         .rnr_retry_count = 0,
                                         .qp_num = qp_number};
@@ -245,14 +251,6 @@ int vb_disconnect(struct vb_link *link)
         return rdma_disconnect(link->id) == 0 ? 0 : -errno;
 }
 
-/* Moves the queue pair to the error state: nobody writes through it any more. */
-int vb_fence(struct vb_link *link)
-{
-        struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
-        return -ibv_modify_qp(link->id->qp, &attr, IBV_QP_STATE);
-}
-
 static int poll_once(struct vb_link *link, struct vb_completion *out)
 {
         struct ibv_wc wc;
@@ -260,6 +258,8 @@ static int poll_once(struct vb_link *link, struct vb_completion *out)
 
         if (rv <= 0)
                 return rv;
+        if (wc.wr_id >= RECEIVE_ID)
+                link->receives_posted--;
         *out = (struct vb_completion){.id = wc.wr_id,
                                       .status = (int32_t)wc.status,
                                       .opcode = (int32_t)wc.opcode,
@@ -268,6 +268,26 @@ static int poll_once(struct vb_link *link, struct vb_completion *out)
                                       .immediate = ntohl(wc.imm_data),
                                       .rkey = wc.invalidated_rkey};
         return 1;
+}
+
+/* Moves the queue pair to the error state and waits until its receives were given back: nobody writes through it any more. A packet that was
+ * being taken in when the state changed lies before the last of these completions. */
+int vb_fence(struct vb_link *link)
+{
+        struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+        int64_t end = now_ms() + FLUSH_MS;
+        struct vb_completion completion;
+        int rv = ibv_modify_qp(link->id->qp, &attr, IBV_QP_STATE);
+
+        while (rv == 0 && link->receives_posted > 0) {
+                rv = poll_once(link, &completion);
+                if (rv == 0 && now_ms() > end)
+                        return -ETIMEDOUT;
+                if (rv == 0)
+                        poll(NULL, 0, 1);
+                rv = rv < 0 ? -rv : 0;
+        }
+        return -rv;
 }
 
 /* The next completion: 1. 0 when none came in time. 2 when the connection ended instead: *fate has it. */

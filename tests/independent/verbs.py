@@ -12,7 +12,8 @@ WITH_IMM, WITH_INV = 2, 8
 
 class LinkFate(ctypes.Structure):
     """What rdma_cm said of a connection."""
-    _fields_ = [("event", ctypes.c_int32), ("status", ctypes.c_int32), ("qp_number", ctypes.c_uint32), ("length", ctypes.c_uint32),
+    _fields_ = [("event", ctypes.c_int32), ("status", ctypes.c_int32), ("qp_number", ctypes.c_uint32),
+                ("responder_resources", ctypes.c_uint32), ("initiator_depth", ctypes.c_uint32), ("length", ctypes.c_uint32),
                 ("data", ctypes.c_uint8 * 256)]
 
     def private(self):
@@ -31,7 +32,7 @@ def load():
     for name, result, arguments in [
             ("resolve", i, [ctypes.c_char_p, i, i, p]), ("free", None, [p]), ("domain_new", p, [p]), ("domain_free", i, [p]), ("windows", i, [p]),
             ("make_qp", i, [p, p, u32, u32]), ("post_receive", i, [p, u32]), ("received", p, [p, u32]), ("addresses", None, [p, p, p, p]),
-            ("connect", i, [p, ctypes.c_char_p, u32, u32, i, p]), ("disconnect", i, [p]), ("fence", i, [p]), ("poll", i, [p, i, p, p]),
+            ("connect", i, [p, ctypes.c_char_p, u32, u32, u32, u32, i, p]), ("disconnect", i, [p]), ("fence", i, [p]), ("poll", i, [p, i, p, p]),
             ("send", i, [p, u64, ctypes.c_char_p, u32]), ("register", p, [p, p, size, i]), ("region_rkey", u32, [p]), ("deregister", i, [p]),
             ("window_new", p, [p, i]), ("window_free", i, [p]), ("bind", i, [p, u64, p, p, u64, u64, i, p]), ("invalidate", i, [p, u64, u32]),
             ("crc32c", u32, [u32, p, size])]:
@@ -109,9 +110,10 @@ class Link:
         LIBRARY.vb_addresses(self.pointer, own, other, ctypes.byref(number))
         return bytes(own), bytes(other), number.value
 
-    def connect(self, data, qp_number=0, timeout_ms=10000):
+    def connect(self, data, qp_number=0, timeout_ms=10000, depth=(16, 16)):
+        """depth: responder_resources and initiator_depth that are offered."""
         fate = LinkFate()
-        check(LIBRARY.vb_connect(self.pointer, data, len(data), qp_number, timeout_ms, ctypes.byref(fate)), "connect")
+        check(LIBRARY.vb_connect(self.pointer, data, len(data), qp_number, *depth, timeout_ms, ctypes.byref(fate)), "connect")
         return fate
 
     def poll(self, timeout_ms):

@@ -63,7 +63,7 @@ def test_parts(s3, bucket, rng):
     got = attributes(s3, bucket, "m")
     assert got["ObjectSize"] == sum(map(len, parts))
     assert got["ETag"] == checksums.multipart_etag(parts).strip('"')
-    assert got["Checksum"] == {"ChecksumSHA256": checksums.composite("SHA256", parts), "ChecksumType": "COMPOSITE"}
+    assert got["Checksum"] == {"ChecksumSHA256": checksums.composite("SHA256", parts).split("-")[0], "ChecksumType": "COMPOSITE"}
     listed = got["ObjectParts"]
     assert (listed["TotalPartsCount"], listed["IsTruncated"], listed["PartNumberMarker"]) == (3, False, 0)
     assert listed["Parts"] == [{"PartNumber": number, "Size": len(part), "ChecksumSHA256": checksums.checksum("SHA256", part)}

@@ -3,10 +3,11 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from tests.support.daemon import BUILD, PATIENCE, sanitizer_environment
+from tests.support.daemon import BUILD, PATIENCE, ROOT, sanitizer_environment
 from tests.support.rdma import DRIVER, rdma_daemon
 from tests.support.s3raw import RawClient
 
@@ -31,6 +32,21 @@ def test_micro(tmp_path):
     assert figures["reclaim.written_for_each_byte"] > 0
     assert figures["list.index_bytes_for_each_name"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_scale(tmp_path):
+    """What generate makes is a store: it opens as it is, its names are read, and all orphans in it are found."""
+    command = [sys.executable, ROOT / "bench/scale.py", "--build", BUILD, "--names", "20000", "--records", "5000", "--files", "20", "--orphans", "500",
+               "--count", "200", "--rebuild", "400", "--folder", tmp_path, "--json", tmp_path / "figures"]
+    done = subprocess.run(list(map(str, command)), env={**os.environ, **sanitizer_environment()}, capture_output=True, text=True, timeout=100 * PATIENCE,
+                          check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    figures = json.loads((tmp_path / "figures").read_text())
+    assert figures["orphans"]["found"] == figures["orphans"]["planted"] == 500
+    named = 20 * 7 << 20  # at the least, of 20 segments: they were taken as they are, not lost, and no index was made anew, for which there are no records
+    assert figures["start after a stop"]["live_bytes"] > named and figures["start after a kill"]["live_bytes"] > named
+    assert figures["rebuild"]["names_a_second"] > 0 and "| GET, first | 200 |" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["figures"]
 
 
 def test_micro_in_lines(tmp_path):

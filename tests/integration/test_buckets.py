@@ -82,10 +82,11 @@ def test_location_constraint_at_creation(raw, s3):
     good = '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{}</CreateBucketConfiguration>'
     assert create(good.format("")).status == 200
     other = create(good.format("<LocationConstraint>eu-west-1</LocationConstraint>"))
+    assert (other.status, other.code) == (400, "IllegalLocationConstraintException"), other
+    other = create(good.format("<LocationConstraint>eu-nowhere-1</LocationConstraint>"))
     assert (other.status, other.code) == (400, "InvalidLocationConstraint"), other
-    assert other.xml.findtext("LocationConstraint") == "eu-west-1"
-    own = create(good.format("<LocationConstraint>us-east-1</LocationConstraint>"))  # which has no name as a location
-    assert (own.status, own.code) == (400, "InvalidLocationConstraint"), own
+    assert other.xml.findtext("LocationConstraint") == "eu-nowhere-1"
+    assert create(good.format("<LocationConstraint>us-east-1</LocationConstraint>")).status == 200  # more than AWS takes: it is meant
     for bad in ["<CreateBucketConfiguration>", "<Other/>", "no xml at all"]:
         answer = create(bad)
         assert (answer.status, answer.code) == (400, "MalformedXML"), (bad, answer)
@@ -150,3 +151,77 @@ def test_bucket_with_an_unfinished_upload(s3, bucket):
     upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
     s3.upload_part(Bucket=bucket, Key="k", UploadId=upload, PartNumber=1, Body=b"x" * 300_000)
     assert status_of(s3.delete_bucket(Bucket=bucket)) == 204
+
+
+def test_writers_do_not_notice_attempts_to_delete(s3):
+    """The bucket always holds an object: each attempt is 409, and no write is refused."""
+    name = new_name()
+    s3.create_bucket(Bucket=name)
+    s3.put_object(Bucket=name, Key="kept", Body=b"x")
+    over = threading.Event()
+    answers = []
+
+    def delete():
+        while not over.is_set():
+            try:
+                s3.delete_bucket(Bucket=name)
+                answers.append("deleted")
+            except s3.exceptions.ClientError as error:
+                answers.append(error.response["Error"]["Code"])
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    try:
+        for i in range(150):
+            s3.put_object(Bucket=name, Key=f"k{i % 7}", Body=b"y" * 100)
+            s3.delete_object(Bucket=name, Key=f"k{i % 7}")
+    finally:
+        over.set()
+        thread.join()
+    assert set(answers) == {"BucketNotEmpty"}
+
+
+def test_a_write_meets_an_empty_bucket_that_is_being_deleted(s3):
+    """It succeeds, or the bucket is gone: 404 comes only when it is."""
+    codes = set()
+    for _ in range(25):
+        name = new_name()
+        s3.create_bucket(Bucket=name)
+        start = threading.Barrier(3)
+
+        def put(name=name, start=start):
+            start.wait()
+            try:
+                s3.put_object(Bucket=name, Key="k", Body=b"z")
+                codes.add("put")
+            except s3.exceptions.ClientError as error:
+                codes.add(error.response["Error"]["Code"])
+
+        threads = [threading.Thread(target=put) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        try:
+            s3.delete_bucket(Bucket=name)
+            refused("404", 404, s3.head_bucket, Bucket=name)
+        except s3.exceptions.ClientError as error:
+            assert error.response["Error"]["Code"] == "BucketNotEmpty"
+            assert "k" in [o["Key"] for o in s3.list_objects_v2(Bucket=name)["Contents"]]
+        for thread in threads:
+            thread.join()
+    assert codes <= {"put", "NoSuchBucket"}
+
+
+def test_uploads_go_with_their_bucket(s3):
+    name = new_name()
+    s3.create_bucket(Bucket=name)
+    for i in range(40):
+        upload = s3.create_multipart_upload(Bucket=name, Key=f"u{i}")["UploadId"]
+        if i % 8 == 0:
+            s3.upload_part(Bucket=name, Key=f"u{i}", UploadId=upload, PartNumber=1, Body=b"p" * 200_000)
+    assert status_of(s3.delete_bucket(Bucket=name)) == 204
+    refused("NoSuchBucket", 404, s3.upload_part, Bucket=name, Key="u39", UploadId=upload, PartNumber=1, Body=b"p")
+    s3.create_bucket(Bucket=name)
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket=name)
+    refused("NoSuchUpload", 404, s3.upload_part, Bucket=name, Key="u39", UploadId=upload, PartNumber=1, Body=b"p")
+    assert status_of(s3.delete_bucket(Bucket=name)) == 204

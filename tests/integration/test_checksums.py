@@ -124,12 +124,55 @@ def test_no_checksum_unless_asked(s3, bucket):
                 if h.startswith("x-amz-checksum-")]
 
 
-def test_checksum_on_a_part_by_number(s3, bucket, rng):
-    """HEAD and GET with partNumber give no checksum that would not be true of the bytes sent."""
-    data = rng.randbytes(100)
-    s3.put_object(Bucket=bucket, Key="k", Body=data)
-    got = s3.get_object(Bucket=bucket, Key="k", PartNumber=1, ChecksumMode="ENABLED")
-    assert got["Body"].read() == data
+def sums_of(answer):
+    return {name: value for name, value in headers_of(answer).items() if name.startswith("x-amz-checksum-")}
+
+
+KINDS_AND_TYPES = [(None, None)] + [(kind, "COMPOSITE") for kind in checksums.COMPOSITE_KINDS] + [(kind, "FULL_OBJECT") for kind in checksums.FULL_OBJECT_KINDS]
+
+
+@both_layouts
+@pytest.mark.parametrize("kind, of", KINDS_AND_TYPES)
+def test_checksums_of_parts(s3, bucket, rng, kind, of):
+    """GET and HEAD of a part give its own checksum and the type of the object's, and GetObjectAttributes the same."""
+    parts = {2: rng.randbytes(5 << 20), 3: rng.randbytes(5 << 20), 7: rng.randbytes(1234)}
+    created = {"ChecksumAlgorithm": kind, "ChecksumType": of} if kind else {}
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k", **created)["UploadId"]
+    kind, of = kind or "CRC64NVME", of or "FULL_OBJECT"
+    texts = {number: checksums.checksum(kind, data) for number, data in parts.items()}
+    done = []
+    for number, data in parts.items():
+        given = {checksums.field(kind): texts[number]} if created else {}
+        etag = s3.upload_part(Bucket=bucket, Key="k", UploadId=upload, PartNumber=number, Body=data, **given)["ETag"]
+        done.append({"PartNumber": number, "ETag": etag, **given})
+    s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=upload, MultipartUpload={"Parts": done})
+    for number, data in parts.items():
+        wanted = {checksums.header(kind): texts[number], "x-amz-checksum-type": of}
+        got = s3.get_object(Bucket=bucket, Key="k", PartNumber=number, ChecksumMode="ENABLED")
+        assert sums_of(got) == wanted and got["PartsCount"] == 3 and got["Body"].read() == data
+        assert sums_of(s3.head_object(Bucket=bucket, Key="k", PartNumber=number, ChecksumMode="ENABLED")) == wanted
+        assert not sums_of(s3.head_object(Bucket=bucket, Key="k", PartNumber=number))
+    named = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["ObjectParts", "Checksum"])
+    assert {p["PartNumber"]: p[checksums.field(kind)] for p in named["ObjectParts"]["Parts"]} == texts
+    assert named["Checksum"]["ChecksumType"] == of
+    whole = b"".join(parts.values())
+    text = checksums.composite(kind, list(parts.values())) if of == "COMPOSITE" else checksums.checksum(kind, whole)
+    assert sums_of(s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")) == {checksums.header(kind): text, "x-amz-checksum-type": of}
+    ranged = s3.get_object(Bucket=bucket, Key="k", Range=f"bytes=0-{len(parts[2]) - 1}", ChecksumMode="ENABLED")
+    assert not sums_of(ranged) and ranged["Body"].read() == parts[2]
+
+
+@both_layouts
+@pytest.mark.parametrize("kind", checksums.KINDS)
+def test_checksum_of_the_only_part(s3, bucket, rng, kind):
+    """An object that was not made of parts is its own part 1."""
+    for size in (0, 100, 300_000):
+        data = rng.randbytes(size)
+        s3.put_object(Bucket=bucket, Key="k", Body=data, **{checksums.field(kind): checksums.checksum(kind, data)})
+        wanted = {checksums.header(kind): checksums.checksum(kind, data), "x-amz-checksum-type": "FULL_OBJECT"}
+        got = s3.get_object(Bucket=bucket, Key="k", PartNumber=1, ChecksumMode="ENABLED")
+        assert sums_of(got) == wanted and got["Body"].read() == data
+        assert sums_of(s3.head_object(Bucket=bucket, Key="k", PartNumber=1, ChecksumMode="ENABLED")) == wanted
 
 
 def test_sha256_of_the_payload(s3, raw, bucket):

@@ -1,13 +1,19 @@
 """The program `millrace` against the daemon."""
+import base64
 import filecmp
 import json
 import os
+import re
 import subprocess
+import tarfile
+import urllib.parse
+from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import CLI, PATIENCE, sanitizer_environment
+from tests.support.daemon import CLI, PATIENCE, Daemon, sanitizer_environment
 from tests.support.expect import keys_of, read
+from tests.support.s3raw import RawClient
 
 MIB = 1 << 20
 pytestmark = pytest.mark.daemon
@@ -15,9 +21,13 @@ pytestmark = pytest.mark.daemon
 
 @pytest.fixture
 def cli(store, tmp_path):
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MILLRACE_ENDPOINT": store.endpoint,
-           "MILLRACE_ROOT_ACCESS_KEY": store.access_key, "MILLRACE_ROOT_SECRET_KEY": store.secret_key,
-           "MILLRACE_ADMIN": f"http://{store.host}:{store.daemon.admin_port}", **sanitizer_environment()}
+    return cli_of(store.daemon, tmp_path)
+
+
+def cli_of(daemon, home):
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "MILLRACE_ENDPOINT": daemon.endpoint,
+           "MILLRACE_ROOT_ACCESS_KEY": daemon.access_key, "MILLRACE_ROOT_SECRET_KEY": daemon.secret_key,
+           "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", **sanitizer_environment()}
 
     def run(*arguments, status=0, stdin=None):
         done = subprocess.run([str(CLI), *map(str, arguments)], env=env, input=stdin, capture_output=True, timeout=60 * PATIENCE, check=False)
@@ -42,6 +52,13 @@ def test_put_get_ls_cat_stat_rm(cli, s3, bucket, tmp_path, rng):
     assert keys_of(s3, bucket) == []
     cli("get", f"s3://{bucket}/a/one", tmp_path / "none", status=1)
     assert not (tmp_path / "none").exists()
+
+
+def test_metadata_beyond_ascii(cli, bucket, tmp_path):
+    """On the wire it is encoded, which nobody who stored it wants to see."""
+    (tmp_path / "one").write_bytes(b"x")
+    cli("put", "-m", "name=Grüße, 日本", tmp_path / "one", f"s3://{bucket}/one")
+    assert "x-amz-meta-name: Grüße, 日本\n" in cli("stat", f"s3://{bucket}/one").decode()
 
 
 def test_the_transport_asked_for_is_the_one_used(cli, bucket, tmp_path):
@@ -101,6 +118,82 @@ def test_admin(cli, s3, bucket):
     assert upload.encode() in cli("admin", "uploads", "ls", f"s3://{bucket}")
     cli("admin", "uploads", "abort", f"s3://{bucket}/up/load", upload)
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
+
+
+def test_support_bundle(cli, store, bucket, s3, tmp_path):
+    """All parts are there and none has a secret, however it may be written."""
+    s3.put_object(Bucket=bucket, Key="a-name-of-an-object", Body=b"x")
+    made = tmp_path / "bundle.tar.gz"
+    assert cli("admin", "support-bundle", made).decode().strip() == str(made)
+    assert made.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(made) as tar:
+        files = {Path(member.name).name: tar.extractfile(member).read() for member in tar.getmembers()}
+        assert all(member.isfile() and member.name.startswith("millrace-support-") for member in tar.getmembers())
+    assert set(files) == {"support.json", "info.json", "drives.json", "heal.json", "scrub.json", "verify.json", "ready.json", "live.json",
+                          "metrics.txt", "contents.json"}
+    contents = json.loads(files["contents.json"])
+    assert all(part["status"] == 200 for part in contents["parts"]) and len(contents["parts"]) == len(files) - 1, contents
+    support, info = json.loads(files["support.json"]), json.loads(files["info.json"])
+    assert support["version"] == info["version"] == contents["client"] and support["machine"]["release"]
+    assert [line["line"] for line in support["log"] if "ready" in line["line"] or "serving" in line["line"] or "S3" in line["line"]], support["log"]
+    assert support["settings"]["region"] == {"value": "us-east-1", "source": "default"}
+    assert support["settings"]["rdma_token_key"]["value"] == "*"
+    assert "millrace_ready 1" in files["metrics.txt"].decode() and info["drives"][0]["id"] in files["drives.json"].decode()
+    everything = b"\n".join(files.values())
+    secret = store.secret_key.encode()
+    for form in (secret, base64.b64encode(secret), secret.hex().encode(), urllib.parse.quote(secret, safe="").encode(), b"Signature="):
+        assert form not in everything, form
+    assert b"a-name-of-an-object" not in everything
+    cli("admin", "support-bundle", made, status=1)  # it is there
+
+
+def test_a_bundle_has_no_secret_that_the_daemon_has_shown(tmp_path):
+    """Credentials that it made itself stood among its messages; the key of the RDMA tokens is in its settings."""
+    made = tmp_path / "bundle.tar.gz"
+    with Daemon(drives=1, credentials=False, settings={"rdma_token_key": "0badcafe"}).start() as daemon:
+        shown = dict(re.findall(r"(access|secret) key: (\S+)", daemon.output()))
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}",
+               "MILLRACE_ROOT_ACCESS_KEY": shown["access"], "MILLRACE_ROOT_SECRET_KEY": shown["secret"], **sanitizer_environment()}
+        subprocess.run([str(CLI), "admin", "support-bundle", str(made)], env=env, check=True, timeout=60 * PATIENCE)
+        # what the program takes out is not there to begin with
+        raw = RawClient(daemon.host, daemon.admin_port, shown["access"], shown["secret"])
+        told = raw.request("GET", "/admin/v1/support").body.decode()
+    with tarfile.open(made) as tar:
+        everything = told + "".join(tar.extractfile(member).read().decode() for member in tar.getmembers())
+    assert "new root credentials" in everything and f"access key: {shown['access']}" in everything
+    assert shown["secret"] not in everything and "secret key" not in everything and "0badcafe" not in everything
+
+
+def test_a_bundle_of_a_daemon_that_is_not_there(cli, tmp_path):
+    made = tmp_path / "bundle.tar.gz"
+    cli("admin", "support-bundle", "--admin", "http://127.0.0.1:9", made, status=1)
+    with tarfile.open(made) as tar:
+        [member] = tar.getmembers()
+        parts = json.load(tar.extractfile(member))["parts"]
+    assert parts and all(part["missing"] for part in parts)
+
+
+def test_a_report_of_damage_is_one_document(tmp_path):
+    """On a store of its own: what else a common one holds, as parts of uploads that are still open, may stay damaged."""
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        cli = cli_of(daemon, tmp_path)
+        cli("mb", "s3://bucket")
+        (tmp_path / "rots").write_bytes(bytes(300_000))
+        cli("put", tmp_path / "rots", "s3://bucket/rots")
+        damaged = 0
+        for segment in daemon.drives[0].glob("data/*"):
+            with open(segment, "r+b") as file:
+                for at in range(4096, segment.stat().st_size, 4096):  # headers of frames and payload alike
+                    file.seek(at + 2048)
+                    byte = file.read(1)
+                    if byte:
+                        file.seek(at + 2048)
+                        file.write(bytes([byte[0] ^ 1]))
+                        damaged += 1
+        assert damaged > 0
+        report = json.loads(cli("admin", "verify", "--json", status=1))
+        assert report["damaged_shards"] + report["missing_shards"] > 0
+        assert json.loads(cli("admin", "verify", "--json", "--quiet"))["damaged_shards"] == 0  # all were repaired
 
 
 def test_usage(cli):

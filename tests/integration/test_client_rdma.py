@@ -21,13 +21,12 @@ from tests.support.waits import eventually, metric, run_all
 millrace = pytest.importorskip("millrace")
 
 pytestmark = [pytest.mark.daemon, pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport")]
+loads_driver = pytest.mark.only_where(BUILD.name not in ("asan", "tsan"), "a driver that Python can load: a sanitizer's cannot be")
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = {"none": 0, "one": 1, "small": 10 * KIB, "inline": 128 * KIB, "large": 300 * KIB, "units": 3 * MIB, "big": 17 * MIB + 12345, "huge": 64 * MIB}
 
 
 def client_of(daemon, **options):
-    if options.get("transport", "rdma") != "tcp" and BUILD.name in ("asan", "tsan"):
-        pytest.skip("a sanitizer's driver cannot be loaded into Python")
     options = {"transport": "rdma", "region": "us-east-1", "test_rdma_driver": str(DRIVER), "connect_timeout": 30, **options}
     return millrace.Client(options.pop("endpoint", daemon.endpoint), access_key=daemon.access_key, secret_key=daemon.secret_key, **options)
 
@@ -91,6 +90,7 @@ def got(client, site, name, expected="rdma", **rest):
 
 # ---- what comes ------------------------------------------------------------------------------------------------------
 
+@loads_driver
 @pytest.mark.parametrize("rights", [1, 2, 4])
 def test_objects_of_all_sizes(site, rights):
     with client_of(site, rdma_rights=rights) as client:
@@ -98,6 +98,7 @@ def test_objects_of_all_sizes(site, rights):
             assert got(client, site, name).object_verified == (name != "none" or True)
 
 
+@loads_driver
 def test_ranges(site, client):
     for offset, length in ((0, 1), (MIB - 3, 2 * MIB + 7), (5, 9 * MIB), (17 * MIB, 12345)):
         got(client, site, "big", offset=offset, length=length)
@@ -106,6 +107,7 @@ def test_ranges(site, client):
     assert result.transport == "rdma" and bytes(result.data) == site.objects["big"][-100000:]
 
 
+@loads_driver
 def test_memory_that_is_not_registered_is_bounced(site, client):
     """By a bounded pool: more pieces than that has slots, from several threads."""
     def one(name):
@@ -119,6 +121,7 @@ def test_memory_that_is_not_registered_is_bounced(site, client):
     run_all([lambda: one("big")] * 6)
 
 
+@loads_driver
 def test_arrays_and_tensors_of_the_pool_are_registered(site):
     data = site.objects["units"]
     with client_of(site, transport="auto") as client, client_of(site, transport="auto") as other:
@@ -133,6 +136,7 @@ def test_arrays_and_tensors_of_the_pool_are_registered(site):
         assert client.get_into("samples", "units", tensor).transport == "rdma" and tensor.numpy().tobytes() == data
 
 
+@loads_driver
 def test_many_threads_share_a_session(site, client):
     rng = random.Random(SEED)
     names = [[rng.choice(list(site.objects)) for _ in range(12)] for _ in range(8)]
@@ -140,6 +144,7 @@ def test_many_threads_share_a_session(site, client):
     assert metric(site, "millrace_rdma_sessions") == 1
 
 
+@loads_driver
 def test_a_batch_of_registered_memory(site, client):
     gets = [millrace.Get("samples", name, length=SIZES.get(name, 10)) for name in ("small", "inline", "units", "absent", "large")]
     results = client.get_batch(gets)
@@ -152,6 +157,7 @@ def test_a_batch_of_registered_memory(site, client):
 
 # ---- what goes ---------------------------------------------------------------------------------------------------------
 
+@loads_driver
 def test_uploads(site, client):
     """Whole ones and those in parts, from registered memory and from other."""
     for name, data in site.objects.items():
@@ -189,6 +195,7 @@ def test_threads_that_cancel(site, rights):
 
 # ---- what AUTO makes of it ---------------------------------------------------------------------------------------------
 
+@loads_driver
 def test_auto_takes_rdma_for_large_registered_memory(site):
     with client_of(site, transport="auto") as client:
         got(client, site, "units", "rdma")
@@ -200,6 +207,7 @@ def test_auto_takes_rdma_for_large_registered_memory(site):
         got(client, site, "small", "rdma", transport="rdma")
 
 
+@loads_driver
 def test_an_endpoint_without_rdma(site):
     with Daemon().start() as daemon:
         with client_of(daemon, transport="auto") as client:
@@ -213,6 +221,7 @@ def test_an_endpoint_without_rdma(site):
             got(client, daemon, "big", "tcp")
 
 
+@loads_driver
 def test_a_machine_without_rdma(site):
     with client_of(site, test_rdma_driver=None, transport="auto") as client:
         got(client, site, "big", "tcp")
@@ -223,6 +232,7 @@ def test_a_machine_without_rdma(site):
 
 # ---- failures --------------------------------------------------------------------------------------------------------
 
+@loads_driver
 def test_errors_are_those_of_tcp(site, client):
     with pytest.raises(millrace.NotFound):
         client.get("samples", "absent")
@@ -237,6 +247,7 @@ def test_errors_are_those_of_tcp(site, client):
     assert caught.value.errno == 116
 
 
+@loads_driver
 def test_a_session_that_its_user_ends_is_opened_again_unseen(site, client):
     from tests.support.s3raw import RawClient  # pylint: disable=import-outside-toplevel
     got(client, site, "units")
@@ -247,6 +258,7 @@ def test_a_session_that_its_user_ends_is_opened_again_unseen(site, client):
     got(client, site, "units")
 
 
+@loads_driver
 @pytest.mark.parametrize("transport", ["auto", "rdma"])
 def test_the_daemon_is_killed_in_mid_transfer(site, transport):
     """Bytes are right or there are none; a daemon that is back is used again, sessions and all."""
@@ -283,6 +295,7 @@ def test_the_daemon_is_killed_in_mid_transfer(site, transport):
             assert client.get("samples", "huge", transport="tcp") == daemon.objects["huge"]
 
 
+@loads_driver
 def test_credentials_that_are_revoked(site, tmp_path):
     credentials = tmp_path / "credentials"
 
@@ -309,6 +322,7 @@ def test_credentials_that_are_revoked(site, tmp_path):
             eventually(refused)
 
 
+@loads_driver
 def test_a_fork_leaves_the_session_to_the_parent(site, client):
     got(client, site, "units")
     child = os.fork()
@@ -323,6 +337,7 @@ def test_a_fork_leaves_the_session_to_the_parent(site, client):
     got(client, site, "units")
 
 
+@loads_driver
 def test_sessions_end_with_their_client(site):
     eventually(lambda: metric(site, "millrace_rdma_sessions") == 0)
     with client_of(site) as client:
@@ -371,6 +386,7 @@ EDITS = {
 }
 
 
+@loads_driver
 @pytest.mark.parametrize("name", list(EDITS))
 def test_one_wrong_answer_is_made_good(site, name):
     edits = Edits(EDITS[name], 1)
@@ -380,6 +396,7 @@ def test_one_wrong_answer_is_made_good(site, name):
         got(client, site, "units")
 
 
+@loads_driver
 @pytest.mark.parametrize("name", list(EDITS))
 def test_wrong_answers_without_end(site, name):
     """TCP carries the bytes where that is left to the client; else it fails, and says of what."""
@@ -393,6 +410,7 @@ def test_wrong_answers_without_end(site, name):
                 client.get("samples", "units")
 
 
+@loads_driver
 def test_what_is_declined_comes_in_the_body(site):
     data = site.objects["units"]
     crc = checksum("CRC32C", data).encode()
@@ -420,6 +438,7 @@ def test_what_is_declined_comes_in_the_body(site):
                 assert metric(site, "millrace_rdma_sessions_opened_total") - before <= 1
 
 
+@loads_driver
 def test_sessions_are_renewed_unseen(site):
     """They expire after two seconds, as far as the client is told: another one is there before that, and all goes on by RDMA."""
     def short(request, lines, body):
@@ -452,6 +471,7 @@ ANSWERS = {
 }
 
 
+@loads_driver
 @pytest.mark.parametrize("name", list(ANSWERS))
 def test_sessions_that_cannot_be_opened(site, name):
     asked = []
@@ -471,6 +491,7 @@ def test_sessions_that_cannot_be_opened(site, name):
             client.get("samples", "units", transport="rdma")
 
 
+@loads_driver
 @pytest.mark.parametrize("status", [200, 400, 403, 404, 405, 412, 500, 501, 503])
 def test_endpoints_that_know_no_sessions(site, status):
     """Whatever they answer to the asking, it is not taken for an answer to what was wanted."""

@@ -343,13 +343,43 @@ def test_space_comes_back():
 # ---- credentials --------------------------------------------------------------------------------------------
 
 
+def credentials_of(daemon, drive, *options):
+    """As millraced shows them to a shell."""
+    status, output = run_daemon(["--show-credentials", "--drive", drive, "--key-file", daemon.folder / "key", *options], env={"MILLRACE_KEY": ""})
+    assert status == 0, output
+    shown = dict(re.findall(r"^export (\w+)='(.*)'$", output, re.M))
+    return {"access_key": shown["AWS_ACCESS_KEY_ID"], "secret_key": shown["AWS_SECRET_ACCESS_KEY"]}
+
+
+def test_rotated_credentials():
+    """New ones by a command, taken on SIGHUP; then a new key; then the key is lost."""
+    with Daemon(drives=2, credentials=False).start() as daemon:
+        base = [*(word for drive in daemon.drives for word in ("--drive", drive)), "--key-file", daemon.folder / "key"]
+        first = credentials_of(daemon, daemon.drives[0])
+        for option in ("--rotate-credentials", "--rotate-key"):
+            status, output = run_daemon([option, *base], env={"MILLRACE_KEY": ""})
+            assert status == 0, output
+            second = credentials_of(daemon, daemon.drives[1])
+            daemon.signal(signal.SIGHUP)
+            daemon.wait_until(lambda: daemon.output().count("reloaded") >= (1 if option == "--rotate-credentials" else 2), 10, "to reload")
+            make_client(daemon.endpoint, second["access_key"], second["secret_key"]).list_buckets()
+        refused("InvalidAccessKeyId", 403, make_client(daemon.endpoint, first["access_key"], first["secret_key"]).list_buckets)
+        daemon.stop()
+        (daemon.folder / "key").rename(daemon.folder / "away")
+        refuses([*base, *LISTEN], str(daemon.folder / "key"), env={"MILLRACE_KEY": ""})
+        (daemon.folder / "away").rename(daemon.folder / "key")
+        daemon.restart()
+        make_client(daemon.endpoint, second["access_key"], second["secret_key"]).list_buckets()
+
+
 def test_generated_credentials():
     """Made at format time, kept with mode 0600, shown once."""
     with Daemon(drives=2, credentials=False).start() as daemon:
         shown = daemon.output()
         files = [d / "CREDENTIALS" for d in daemon.drives]
-        pairs = [dict(re.findall(r"(access_key|secret_key)\s*=\s*(\S+)", f.read_text())) for f in files]
+        pairs = [credentials_of(daemon, drive) for drive in daemon.drives]
         assert pairs[0] == pairs[1] and len(pairs[0]["secret_key"]) >= 32
+        assert not any(pairs[0][name] in f.read_text() for f in files for name in pairs[0])
         assert all(stat.S_IMODE(f.stat().st_mode) == 0o600 for f in files)
         assert pairs[0]["access_key"] in shown and pairs[0]["secret_key"] in shown
         daemon.access_key, daemon.secret_key = None, None
@@ -448,6 +478,22 @@ def test_access_log(tmp_path):
         daemon.wait_until(lambda: "reloaded" in daemon.output(), 10, "to reload")
         s3.list_buckets()
         daemon.wait_until(lambda: log.exists() and "ListBuckets" in log.read_text(), 10, "to log into the new file")
+
+
+def test_the_access_log_names_the_trace(tmp_path):
+    """Of a well-formed traceparent, and of no other: the header takes part in nothing but the line."""
+    log, trace, parent = tmp_path / "access.log", "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    sent = [f"00-{trace}-{parent}-01", f"00-{trace}-{parent}", f'00-{trace[:-1]}"-{parent}-01', "x" * 8000]
+    with Daemon(drives=1, settings={"access_log": str(log)}).start() as daemon:
+        raw = store_of(daemon).raw
+        for value in sent:
+            assert raw.request("GET", "/", unsigned_headers={"traceparent": value}).status == 200
+            assert raw.plain("GET", "/", headers={"traceparent": value}).status == 403
+        daemon.wait_until(lambda: log.exists() and log.read_text().count("\n") == 2 * len(sent), 10, "to log")
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        found = sorted((line.get("trace_id", ""), line.get("parent_id", ""), line["status"]) for line in lines)
+        assert found == [*[("", "", 200)] * 3, *[("", "", 403)] * 3, (trace, parent, 200), (trace, parent, 403)], lines
+        assert "xxxx" not in log.read_text()
 
 
 # ---- signals ------------------------------------------------------------------------------------------------

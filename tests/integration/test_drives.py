@@ -185,13 +185,16 @@ def test_what_is_refused():
 
 
 def test_scrub():
-    with Daemon(drives=4, ec="2+2", settings={"scrub_interval": "1h"}).start() as daemon:
+    with Daemon(drives=4, ec="2+2", settings={"scrub_interval": "1h", "scrub_period": "1h"}).start() as daemon:
         fill(client_of(daemon))
         assert "at rest" in cli(daemon, "admin", "scrub", "status")
         cli(daemon, "admin", "scrub", "start")
         daemon.wait_until(lambda: json.loads(cli(daemon, "admin", "scrub", "status", "--json"))["last"]["ended_ms"] > 0, 60, "to be scrubbed")
+        rounds = lambda: [d["last_ended_ms"] for d in json.loads(cli(daemon, "admin", "scrub", "status", "--json"))["data"]]
+        daemon.wait_until(lambda: len(rounds()) == 4 and all(rounds()), 60, "to have the data of all drives read")
         said = cli(daemon, "admin", "scrub", "status")
-        assert "12 objects" in said and "0 damaged" in said
+        assert "12 objects" in said and "0 damaged" in said and said.count("0 shards damaged") == 4
+        assert sum(v for k, v in daemon.metrics().items() if k.startswith("millrace_drive_scrub_damaged_total")) == 0
         assert daemon.metrics()["millrace_scrub_missing_shards"] == 0
     with Daemon(drives=1, settings={"scrub_rate": "0"}).start() as daemon:
         assert "scrub_rate" in cli(daemon, "admin", "scrub", "start", status=1)

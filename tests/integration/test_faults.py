@@ -40,7 +40,7 @@ def run_history(faults, seconds=2.0, kill=True, costs=0, **layout):
 
 HARMLESS = ["serialise", "duplicate", "delay:ms=3,every=5", "serialise;duplicate;delay:ms=2,every=7", "delay:ms=30,slot=1",
             "corrupt:slot=0,every=2", "corrupt:slot=2", "corrupt:slot=0,every=3;corrupt:slot=3,every=5", "delay:op=append,ms=5,slot=3",
-            "delay:op=commit,ms=20"]
+            "delay:op=commit,ms=20", "pages"]
 
 
 @pytest.mark.parametrize("faults", HARMLESS)
@@ -163,6 +163,42 @@ def test_truncated_files(rng):
                     file.truncate(path.stat().st_size // 2)
         daemon.restart(60)
         all_right(daemon, bodies)
+
+
+@pytest.mark.parametrize("slot", [0, 2])
+def test_a_page_of_an_index_never_comes(slot):
+    """A drive hangs inside its index: the loop that it shares with others goes on, readers wait for its limit at most, and it leaves."""
+    with Daemon(drives=4, ec="2+2", settings=SMALL).start() as daemon:
+        s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+        s3.create_bucket(Bucket="hung")
+        bodies = {f"k{i}": bytes([i]) * size for i, size in enumerate([700, 90 * KIB, 600 * KIB] * 12)}
+        for key, body in bodies.items():
+            s3.put_object(Bucket="hung", Key=key, Body=body)
+        daemon.stop()
+        daemon.settings["test_faults"] = f"pages:slot={slot},after=2,ms=3600000"
+        daemon.restart(60)
+        wrong, ended = [], threading.Event()
+
+        def reader():
+            client = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, read_timeout=30 * PATIENCE)
+            while not ended.is_set():
+                for key, body in bodies.items():
+                    if client.get_object(Bucket="hung", Key=key)["Body"].read() != body:
+                        wrong.append(key)
+
+        threads = [threading.Thread(target=reader) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            daemon.wait_until(lambda: daemon.health_json()[1]["drives_in"] == 3, 60, "to give the drive up")
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+        assert not wrong
+        drive = daemon.health_json()[1]["drives"][slot]
+        assert "a read, write or flush" in drive["reason"], drive
+        assert not wrong and all(s3.get_object(Bucket="hung", Key=key)["Body"].read() == body for key, body in bodies.items())
 
 
 def test_reads_while_a_drive_stalls():

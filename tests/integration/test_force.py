@@ -85,6 +85,36 @@ def gone_on(count, ec, present, small=0):
     return daemon, bodies
 
 
+@pytest.mark.parametrize("count,ec,slot", [(2, "1+1", 0), (2, "1+1", 1), (3, "2+1", 0), (3, "2+1", 2)])
+def test_the_lost_drive_of_a_small_store_is_replaced(count, ec, slot):
+    """Too few are left to replace it after a restart, and the refusal says how: given up first. Nothing is lost."""
+    with Daemon(drives=count, ec=ec).start() as daemon:
+        bodies = fill(client_of(daemon))
+        daemon.stop()
+        away(daemon, slot)
+        spawn(daemon, "too few to write")
+        daemon.wait_ready()
+        holds(client_of(daemon), bodies)
+        answers(daemon, 503, "put_object", Bucket="kept", Key="n", Body=b"x")
+        daemon.drives[slot].mkdir()
+        said = cli(daemon, "admin", "drive", "replace", slot, daemon.drives[slot], status=1)
+        assert "gone for good" in said and "then replace it" in said and "--force-without" in said, said
+        force(daemon, slot, status=1)  # says what it would mean
+        assert f"open without {slot}" in force(daemon, slot, "--yes")
+        daemon.wait_ready()
+        holds(client_of(daemon), bodies)
+        cli(daemon, "admin", "drive", "replace", slot, daemon.drives[slot])
+        daemon.wait_until(lambda: daemon.health_json()[1]["writable"], 60, "to be writable")
+        whole(daemon)
+        bodies["n"] = b"n" * 300_000
+        client_of(daemon).put_object(Bucket="kept", Key="n", Body=bodies["n"])
+        daemon.stop()
+        daemon.start()
+        whole(daemon)
+        holds(client_of(daemon), bodies)
+        assert json.loads(cli(daemon, "admin", "verify", "--json"))["missing_shards"] == 0
+
+
 def test_one_of_three_goes_on():
     daemon, bodies = gone_on(3, "1+2", (2,))
     with daemon:

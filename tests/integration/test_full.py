@@ -4,11 +4,12 @@ import concurrent.futures
 import hashlib
 import os
 import random
+import socket
 import subprocess
 import time
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.conftest import SEED, make_client
 from tests.support.daemon import PATIENCE, Daemon
@@ -227,3 +228,77 @@ def test_really_full(small):
         model.delete(s3, [key for key in model.objects if key.startswith("early")])
         model.check(s3)
         assert drives_in(daemon) == 2
+
+
+def test_deletes_with_no_byte_left(small):
+    """Deletes go on until the log has no room, then they are refused or wait; no drive fails, and all goes on when there is room."""
+    folder = small(160)
+    paths = drives_on(folder, 2)
+    settings = {"full_reserve": "1MiB", "tail_size": "2MiB", "cache": "1MiB", "log_file_size": "4MiB"}
+    with Daemon(drive_paths=paths, ec="1+1", settings=settings).start() as daemon:
+        s3 = client_of(daemon)
+        s3.create_bucket(Bucket="none")
+        model = Model(daemon, "none", [2 * KIB])
+        keys = [f"early{i:04}" for i in range(2600)]
+        for key in keys:
+            assert model.put(s3, key)
+        filler = folder / "filler"
+
+        def take_all():
+            with open(filler, "ab", buffering=0) as out:
+                try:
+                    while out.write(bytes(4096)) > 0:
+                        pass
+                except OSError:
+                    pass
+
+        take_all()
+        impatient = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, read_timeout=3, retries=0)
+        unsure = []
+        for i, key in enumerate(keys[100:]):
+            if i % 50 == 0:
+                take_all()
+            try:
+                impatient.delete_object(Bucket="none", Key=key)
+                model.objects.pop(key)
+            except (ClientError, BotoCoreError):
+                unsure.append(key)
+                model.objects.pop(key)
+                if len(unsure) > 3:
+                    break
+        print(f"{len(unsure)} deletes refused or not answered, {len(model.objects)} objects left")
+        assert drives_in(daemon) == 2
+        for key, (version, size) in list(model.objects.items())[::20]:
+            assert s3.get_object(Bucket="none", Key=key)["Body"].read() == body_of(key, version, size)
+        filler.unlink()
+        model.put_when_possible(s3, "after", 3 * MIB)
+        for key in unsure:
+            s3.delete_object(Bucket="none", Key=key)
+        model.delete(s3, keys[:50])
+        model.check(s3)
+        assert drives_in(daemon) == 2
+        assert unsure
+
+
+def test_few_descriptors(tmp_path, monkeypatch):
+    """Idle connections of strangers take all the descriptors they are let have: the store has what it needs, and no drive fails."""
+    monkeypatch.setattr("tests.support.daemon.WRAP", ["sh", "-c", 'ulimit -n 300; exec "$@"', "sh"])
+    settings = {"log_file_size": "4MiB", "segment_size": "4MiB", "loops": "2"}
+    daemon = Daemon(drive_paths=drives_on(tmp_path, 4), ec="2+2", settings=settings)
+    daemon.start()
+    idle = []
+    try:
+        s3 = client_of(daemon)
+        s3.create_bucket(Bucket="few")
+        model = Model(daemon, "few", [2 * KIB, 200 * KIB, 3 * MIB])
+        host, port = daemon.endpoint.split("//")[1].split(":")
+        for _ in range(400):
+            idle.append(socket.create_connection((host, int(port)), timeout=10))
+        for i in range(30):
+            assert model.put(s3, f"k{i}")
+        model.check(s3)
+        assert drives_in(daemon) == 4
+    finally:
+        for sock in idle:
+            sock.close()
+        daemon.discard()

@@ -187,6 +187,31 @@ def test_half_a_part_request_is_not_a_put(s3, raw, bucket):
     assert keys_of(s3, bucket) == []
 
 
+@pytest.mark.parametrize("key", ["\0" * 1024, "a\0\x01b", "\0\x01" * 512, "\x1f" * 1024, "\"" * 1024, "\ufffe" * 341])
+def test_keys_of_any_bytes(raw, bucket, key):
+    """What XML has no form for, and what grows most when it is escaped, on disk and in answers: every call takes such a key, or names nothing."""
+    path, nothing = f"/{bucket}/{key}", [("uploadId", "0" * 32)]
+    created = raw.request("POST", path, query=[("uploads", "")])
+    assert created.status == 200
+    upload = [("uploadId", created.body.split(b"<UploadId>")[1].split(b"<")[0].decode())]
+    part = raw.request("PUT", path, query=[("partNumber", "1"), *upload], body=b"part")
+    assert part.status == 200
+    assert raw.request("GET", path, query=upload).status == 200
+    for query in ([("uploads", "")], [("uploads", ""), ("prefix", key)], [("uploads", ""), ("key-marker", key)],
+                  [("uploads", ""), ("delimiter", key)], [("list-type", "2"), ("prefix", key)], [("list-type", "2"), ("start-after", key)],
+                  [("marker", key)], [("delimiter", key), ("encoding-type", "url")]):
+        assert raw.request("GET", f"/{bucket}", query=query).status == 200, query
+    for query in ([("list-type", "2"), ("continuation-token", key)], [("uploads", ""), ("key-marker", "a"), ("upload-id-marker", key)]):
+        assert raw.request("GET", f"/{bucket}", query=query).status == 400, query
+    assert raw.request("GET", path, query=[("uploadId", key)]).status == 404
+    assert raw.request("DELETE", path, query=nothing).status == 404
+    done = raw.request("POST", path, query=upload, body=b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>"
+                       + part.headers["etag"].encode() + b"</ETag></Part></CompleteMultipartUpload>")
+    assert done.status == 200 and b"<ETag>" in done.body
+    assert raw.request("GET", path).body == b"part"
+    assert raw.request("DELETE", path).status == 204
+
+
 def test_list_parts_pages(s3, raw, bucket):
     upload = create(s3, bucket)
     numbers = [1, 2, 3, 10, 11, 500, 9999, 10000]

@@ -1,16 +1,55 @@
-"""URLs presigned the old way (AWSAccessKeyId, Expires, Signature), which boto3 and aws cli still make by default."""
+"""URLs presigned the old way (AWSAccessKeyId, Expires, Signature), which boto3 and aws cli still make by default: taken where the
+setting presign_v2 says so, and never longer than a week."""
+import base64
+import hashlib
+import hmac
+import json
+import secrets
 import time
 import urllib.parse
 
 import pytest
 import requests
 
+from tests.conftest import Store
+from tests.support.daemon import Daemon
 from tests.support.expect import read
+
+pytestmark = pytest.mark.daemon
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    log = tmp_path_factory.mktemp("access") / "log"
+    with Daemon(drives=1, settings={"presign_v2": "yes", "access_log": str(log)}).start() as daemon:
+        store = Store(daemon.host, daemon.port, daemon.access_key, daemon.secret_key, daemon)
+        store.log = log
+        yield store
+
+
+@pytest.fixture
+def s3(store):
+    return store.s3()
+
+
+@pytest.fixture
+def bucket(s3):
+    name = f"v2-{secrets.token_hex(4)}"
+    s3.create_bucket(Bucket=name)
+    return name
 
 
 @pytest.fixture
 def v2(store):
     return store.s3(signature_version="s3")
+
+
+def signed(store, path, expires_at):
+    """A GET that is signed here, so that it may expire whenever one likes."""
+    text = f"GET\n\n\n{expires_at}\n{path}"
+    signature = base64.b64encode(hmac.new(store.secret_key.encode(), text.encode(), hashlib.sha1).digest()).decode()
+    query = urllib.parse.urlencode({"AWSAccessKeyId": store.access_key, "Expires": expires_at, "Signature": signature})
+    return f"{store.endpoint}{path}?{query}"
 
 
 def presign(v2, call, bucket, key="a b/é+%", expires=60, **arguments):
@@ -95,3 +134,48 @@ def test_expired(s3, v2, bucket):
     url = presign(v2, "get_object", bucket, "k", expires=1)
     time.sleep(2.1)
     assert code_of(requests.get(url, timeout=30)) == (403, "AccessDenied")
+
+
+def test_a_week_at_most(store, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    now, week = int(time.time()), 7 * 24 * 3600
+    assert requests.get(signed(store, f"/{bucket}/k", now + week - 60), timeout=30).content == b"1"
+    for later in (now + week + 60, now + 50 * 52 * week):
+        answer = requests.get(signed(store, f"/{bucket}/k", later), timeout=30)
+        assert code_of(answer) == (403, "AccessDenied") and b"week" in answer.content, answer.content
+
+
+def test_signatures_are_not_logged(store, v2, s3, bucket):
+    """Neither version's, nor in the header that names where a client came from, nor where a URL was encoded twice."""
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    old = presign(v2, "get_object", bucket, "k")
+    new = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=60)
+    found = [urllib.parse.parse_qs(urllib.parse.urlsplit(url).query) for url in (old, new)]
+    signatures = [found[0]["Signature"][0], found[1]["X-Amz-Signature"][0]]
+    for url in (old, new):
+        assert requests.get(url, headers={"Referer": url, "User-Agent": f"agent {url}"}, timeout=30).status_code == 200
+        requests.get(url.replace("?", "%3F"), timeout=30)
+        requests.get(url.replace("Signature", "%53ignature"), timeout=30)
+    end = f"{bucket}-end"
+    requests.get(f"{store.endpoint}/{end}", timeout=30)
+    for _ in range(500):
+        text = store.log.read_text()
+        if end in text:
+            break
+        time.sleep(0.02)
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert sum("ignature=*" in line["target"] for line in lines) >= 6, text
+    for signature in signatures:
+        assert signature not in text and urllib.parse.quote(signature, safe="") not in text
+
+
+def test_off_unless_said_otherwise(pool):
+    store = pool.get("single")
+    s3, name = store.s3(), f"v2-{secrets.token_hex(4)}"
+    s3.create_bucket(Bucket=name)
+    s3.put_object(Bucket=name, Key="k", Body=b"1")
+    v2 = store.s3(signature_version="s3")
+    for call, method in (("get_object", "get"), ("put_object", "put"), ("delete_object", "delete")):
+        answer = requests.request(method, presign(v2, call, name, "k"), timeout=30)
+        assert code_of(answer) == (400, "InvalidRequest") and b"AWS4-HMAC-SHA256" in answer.content, answer.content
+    assert read(s3, name, "k") == b"1"

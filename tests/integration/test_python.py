@@ -14,7 +14,7 @@ import millrace
 from millrace import Get
 
 MIB = 1 << 20
-pytestmark = pytest.mark.daemon
+pytestmark = [pytest.mark.daemon, pytest.mark.client]
 
 
 def client_of(store, **settings):

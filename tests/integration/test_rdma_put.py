@@ -161,7 +161,7 @@ def test_checksums(site, session, size):
     for kind in KINDS:
         path = f"/uploads/sum-{kind}-{size}"
         wrong = {header(kind): checksum(kind, data + b"x")}
-        refused(session.put(path, data, headers=wrong), 400, "BadDigest", size > 0)
+        refused(session.put(path, data, headers=wrong), 400, "BadDigest", False)
         absent(site, path)
         answer = session.put(path, data, headers={header(kind): checksum(kind, data)})
         taken(answer, data)
@@ -169,7 +169,7 @@ def test_checksums(site, session, size):
         head = site.user.request("HEAD", path, headers={"x-amz-checksum-mode": "ENABLED"})
         assert head.headers[header(kind)] == checksum(kind, data)
     text = base64.b64encode(hashlib.md5(data + b"x").digest()).decode()
-    refused(session.put("/uploads/sum-md5", data, headers={"content-md5": text}), 400, "BadDigest", size > 0)
+    refused(session.put("/uploads/sum-md5", data, headers={"content-md5": text}), 400, "BadDigest", False)
     absent(site, "/uploads/sum-md5")
     text = base64.b64encode(hashlib.md5(data).digest()).decode()
     taken(session.put("/uploads/sum-md5", data, headers={"content-md5": text}), data)
@@ -233,7 +233,7 @@ def test_parts(site, session):
         query = [("partNumber", str(number)), ("uploadId", upload)]
         refused(session.put(path, data, query=query), 400, "InvalidRequest", False)  # a COMPOSITE upload wants each part's
         wrong = {header("CRC32C"): checksum("CRC32C", data + b"x")}
-        refused(session.put(path, data, query=query, headers=wrong), 400, "BadDigest", True)
+        refused(session.put(path, data, query=query, headers=wrong), 400, "BadDigest", False)
         answer = session.put(path, data, query=query, headers={header("CRC32C"): checksum("CRC32C", data)})
         taken(answer, data)
         assert answer.headers[header("CRC32C")] == checksum("CRC32C", data)

@@ -310,9 +310,18 @@ def test_without_a_gid(site, target):
 
 
 def test_keys_of_customers(site, target):
-    """What is encrypted for one customer is not sent in the clear, whatever the object. (Without a token such a PUT is NotImplemented.)"""
+    """No object is encrypted with a customer's key, so a GET that gives one is refused, as over TCP; an upload that does is declined. (Without a token such a
+    PUT is NotImplemented.)"""
     key = {"x-amz-server-side-encryption-customer-algorithm": "AES256"}
-    check_declined(site.user, site.objects, target.token(0, 4 * MIB), "sse-c", headers=key)
+    token = target.token(0, 4 * MIB)
+    for headers in (key, {"range": "bytes=5-1000004", **key}):
+        answer = ask(site.user, "GET", "/samples/units", token, headers=headers)
+        assert (answer.status, answer.code) == (400, "InvalidRequest"), answer
+    answer = ask(site.user, "GET", "/samples/absent", token, headers=key)
+    assert (answer.status, answer.code) == (404, "NoSuchKey"), answer
+    upload_declined(ask(site.user, "PUT", "/samples/new", token, headers=key), "sse-c")
+    assert site.user.request("GET", "/samples/new").status == 404
+    assert target.saved(0, 4096) != site.objects["units"][:4096]
 
 
 def test_a_device_without_dc(target):

@@ -39,7 +39,8 @@ def base_environment(home):
 def aws(store, tmp_path):
     env = {**base_environment(tmp_path), "AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key,
            "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": store.endpoint, "AWS_MAX_ATTEMPTS": "1",
-           "AWS_EC2_METADATA_DISABLED": "true"}
+           "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": str(tmp_path / "aws-config")}
+    (tmp_path / "aws-config").write_text("[default]\ns3 =\n    signature_version = s3v4\n")  # of presigned URLs
     return Tool(str(AWS), [], env)
 
 

@@ -15,7 +15,7 @@ from millrace.torch.fetch import Ahead, Fetcher
 from millrace.torch.order import sequence
 from tests.integration.test_python import client_of
 
-pytestmark = pytest.mark.daemon
+pytestmark = [pytest.mark.daemon, pytest.mark.client]
 RECORD = 1000
 
 
@@ -101,7 +101,7 @@ def test_tensors_of_any_type_without_a_copy(client, bucket):
         MapDataset([Get(bucket, "t", 0, 7)], client=client, transform=lambda sample: sample.tensor(torch.float32))[0]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: memory cannot be pinned")
+@pytest.mark.only_where(torch.cuda.is_available(), "a GPU: memory is pinned for one")
 def test_pinned_memory(client, bucket, records):
     pinned = torch.zeros(RECORD, dtype=torch.uint8).pin_memory()
     client.get_into(bucket, "r/b", pinned)

@@ -19,7 +19,7 @@ import millrace.webdataset
 from millrace.torch import Reader, Writer
 from tests.integration.test_python import client_of
 
-pytestmark = pytest.mark.daemon
+pytestmark = [pytest.mark.daemon, pytest.mark.client]
 MIB = 1 << 20
 
 

@@ -1,6 +1,7 @@
 """Sub-resources that are never set give AWS's 'not configured' answer; what is not there answers 501 and stores nothing; and no
 header that would change what is stored is ignored."""
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support import checksums
 from tests.support.expect import absent, keys_of, read
@@ -12,7 +13,7 @@ BUCKET_GETS = {
     "lifecycle": (404, "NoSuchLifecycleConfiguration"), "cors": (404, "NoSuchCORSConfiguration"), "tagging": (404, "NoSuchTagSet"),
     "website": (404, "NoSuchWebsiteConfiguration"), "encryption": (404, "ServerSideEncryptionConfigurationNotFoundError"),
     "object-lock": (404, "ObjectLockConfigurationNotFoundError"), "replication": (404, "ReplicationConfigurationNotFoundError"),
-    "publicAccessBlock": (404, "NoSuchPublicAccessBlockConfiguration"), "ownershipControls": (200, "OwnershipControls"),
+    "publicAccessBlock": (200, "PublicAccessBlockConfiguration"), "ownershipControls": (200, "OwnershipControls"),
     "versioning": (200, "VersioningConfiguration"), "acl": (200, "AccessControlPolicy"), "notification": (200, "NotificationConfiguration"),
     "logging": (200, "BucketLoggingStatus"), "accelerate": (200, "AccelerateConfiguration"),
     "requestPayment": (200, "RequestPaymentConfiguration"), "location": (200, "LocationConstraint"),
@@ -60,6 +61,7 @@ def test_put_of_configurations(raw, s3, bucket, name):
     body = BUCKET_PUTS[name]
     answer = raw.request("PUT", f"/{bucket}", query=[(name, "")], body=body, headers={"Content-MD5": checksums.content_md5(body)})
     assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
+    assert answer.xml.findtext("Resource") == f"/{bucket}?{name}", answer
     answer = raw.request("GET", f"/{bucket}", query=[("list-type", "2")])
     assert answer.status == 200
 
@@ -214,3 +216,112 @@ def test_conditional_headers_on_calls_that_do_not_know_them(raw, s3, bucket):
 def test_unknown_query_parameters_are_ignored(raw, bucket):
     assert raw.request("PUT", f"/{bucket}/k", query=[("x-id", "PutObject"), ("foo", "bar")], body=b"x").status == 200
     assert raw.request("GET", f"/{bucket}/k", query=[("x-id", "GetObject"), ("foo", "")]).body == b"x"
+
+
+# ---- what is refused is named, and what changes nothing is not refused -----------------------------------------
+
+NAMED = [
+    ("PUT", "/{b}/k", [], {"x-amz-tagging": "a=b"}, "x-amz-tagging"),
+    ("PUT", "/{b}/k", [], {"x-amz-acl": "public-read"}, "x-amz-acl"),
+    ("PUT", "/{b}/k", [], {"x-amz-grant-read": "id=x"}, "x-amz-grant-read"),
+    ("PUT", "/{b}/k", [], {"x-amz-server-side-encryption": "aws:kms"}, "x-amz-server-side-encryption"),
+    ("PUT", "/{b}/k", [], {"x-amz-server-side-encryption-bucket-key-enabled": "true"}, "x-amz-server-side-encryption-bucket-key-enabled"),
+    ("PUT", "/{b}/k", [], {"x-amz-object-lock-mode": "GOVERNANCE"}, "x-amz-object-lock-mode"),
+    ("PUT", "/{b}/k", [], {"x-amz-sdk-checksum-algorithm": "XXHASH64"}, "x-amz-sdk-checksum-algorithm"),
+    ("PUT", "/{b}/k", [], {"x-amz-checksum-sha512": "AAAA"}, "x-amz-checksum-sha512"),
+    ("PUT", "/{b}/k", [], {"if-match": "\"a\"", "if-none-match": "*"}, "If-None-Match"),
+    ("POST", "/{b}/k", [("uploads", "")], {"x-amz-checksum-algorithm": "XXHASH3"}, "x-amz-checksum-algorithm"),
+    ("PUT", "/{b}/l", [], {"x-amz-copy-source": "/{b}/k", "x-amz-copy-source-range": "bytes=0-1"}, "x-amz-copy-source-range"),
+    ("DELETE", "/{b}/k", [], {"x-amz-mfa": "x"}, "x-amz-mfa"),
+    ("DELETE", "/{b}/k", [], {"if-none-match": "*"}, "If-None-Match"),
+    ("PUT", "/{b}-new", [], {"x-amz-bucket-object-lock-enabled": "true"}, "x-amz-bucket-object-lock-enabled"),
+    ("PUT", "/{b}-new", [], {"x-amz-object-ownership": "ObjectWriter"}, "x-amz-object-ownership"),
+    ("POST", "/{b}", [], {"content-type": "multipart/form-data; boundary=x"}, "Content-Type"),
+]
+
+
+@pytest.mark.parametrize("method, path, query, headers, name", NAMED)
+def test_headers_that_are_refused_are_named(raw, s3, bucket, method, path, query, headers, name):
+    headers = {k: v.format(b=bucket) for k, v in headers.items()}
+    answer = raw.request(method, path.format(b=bucket), query=query, headers=headers)
+    assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
+    assert answer.xml.findtext("Header") == name, answer
+    assert keys_of(s3, bucket) == []
+
+
+@pytest.mark.parametrize("method, path, query", [("GET", "/{b}/k", "torrent"), ("POST", "/{b}/k", "restore"), ("PUT", "/{b}/k", "retention"),
+                                                 ("PUT", "/{b}", "policy"), ("GET", "/{b}", "session"), ("DELETE", "/{b}", "acl")])
+def test_sub_resources_that_are_refused_are_named(raw, bucket, method, path, query):
+    path = path.format(b=bucket)
+    answer = raw.request(method, path, query=[(query, "")])
+    assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
+    assert answer.xml.findtext("Resource") == f"{path}?{query}", answer
+
+
+@pytest.mark.parametrize("element", ["Tags", "Bucket", "Location"])
+def test_elements_that_are_refused_are_named(raw, bucket, element):
+    answer = raw.request("PUT", f"/{bucket}-new", body=f"<CreateBucketConfiguration><{element}/></CreateBucketConfiguration>".encode())
+    assert (answer.status, error_shape(answer)) == (501, "NotImplemented") and element in answer.xml.findtext("Message"), answer
+
+
+def test_headers_that_say_nothing(raw, s3, bucket):
+    nothing = {"x-amz-tagging": "", "x-amz-server-side-encryption-bucket-key-enabled": "false", "x-amz-acl": "private"}
+    assert raw.request("PUT", f"/{bucket}/k", headers=nothing, body=b"x").status == 200
+    assert read(s3, bucket, "k") == b"x"
+    assert raw.request("PUT", f"/{bucket}/l", headers={**nothing, "x-amz-copy-source": f"/{bucket}/k"}).status == 200
+    assert raw.request("POST", f"/{bucket}/m", query=[("uploads", "")], headers=nothing).status == 200
+    made = raw.request("PUT", f"/{bucket}-new", headers={"x-amz-acl": "private", "x-amz-object-ownership": "BucketOwnerEnforced",
+                                                         "x-amz-bucket-object-lock-enabled": "false"},
+                       body=b"<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint></CreateBucketConfiguration>")
+    assert made.status == 200, made
+    assert raw.request("GET", f"/{bucket}-new", query=[("location", "")]).xml.text is None
+
+
+ALL_BLOCKED = {"BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True}
+
+
+def test_access_of_the_public_is_always_blocked(s3, bucket):
+    for _ in range(2):
+        assert s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"] == ALL_BLOCKED
+        s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=ALL_BLOCKED)
+        s3.delete_public_access_block(Bucket=bucket)
+    for name in ALL_BLOCKED:
+        for other in ({**ALL_BLOCKED, name: False}, {n: True for n in ALL_BLOCKED if n != name}):
+            with pytest.raises(ClientError) as refused:
+                s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=other)
+            assert refused.value.response["Error"]["Code"] == "NotImplemented"
+
+
+def test_acls_that_are_so_anyway(raw, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    policy = {name: s3.get_bucket_acl(Bucket=bucket)[name] for name in ("Owner", "Grants")}
+    for call, names in ((s3.put_bucket_acl, {"Bucket": bucket}), (s3.put_object_acl, {"Bucket": bucket, "Key": "k"})):
+        call(**names, ACL="private")
+        call(**names, AccessControlPolicy=policy)
+        everybody = {"Grantee": {"Type": "Group", "URI": "http://acs.amazonaws.com/groups/global/AllUsers"}, "Permission": "READ"}
+        other = {"Grantee": {"Type": "CanonicalUser", "ID": "0" * 64}, "Permission": "FULL_CONTROL"}
+        for how in ({"ACL": "public-read"}, {"GrantRead": "id=x"}, {"AccessControlPolicy": {**policy, "Grants": policy["Grants"] + [everybody]}},
+                    {"AccessControlPolicy": {**policy, "Grants": [other]}}, {"AccessControlPolicy": {**policy, "Grants": []}}):
+            with pytest.raises(ClientError) as refused:
+                call(**names, **how)
+            assert refused.value.response["Error"]["Code"] == "NotImplemented", how
+    assert raw.request("PUT", f"/{bucket}", query=[("acl", "")]).code == "MissingSecurityHeader"
+    assert raw.request("PUT", f"/{bucket}/none", query=[("acl", "")], headers={"x-amz-acl": "private"}).code == "NoSuchKey"
+    assert read(s3, bucket, "k") == b"x"
+
+
+def test_settings_that_are_so_anyway(raw, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": []})
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+    s3.put_bucket_request_payment(Bucket=bucket, RequestPaymentConfiguration={"Payer": "BucketOwner"})
+    for call, arguments in ((s3.put_object_tagging, {"Key": "k", "Tagging": {"TagSet": [{"Key": "a", "Value": ""}]}}),
+                            (s3.put_bucket_ownership_controls, {"OwnershipControls": {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}}),
+                            (s3.put_bucket_request_payment, {"RequestPaymentConfiguration": {"Payer": "Requester"}})):
+        with pytest.raises(ClientError) as refused:
+            call(Bucket=bucket, **arguments)
+        assert refused.value.response["Error"]["Code"] == "NotImplemented", arguments
+    assert raw.request("PUT", f"/{bucket}", query=[("publicAccessBlock", "")]).code == "MissingRequestBodyError"
+    for name in ("publicAccessBlock", "acl"):
+        assert raw.request("PUT", f"/{bucket}", query=[(name, "")], body=b"<no xml").code == "MalformedXML"
+    assert raw.request("PUT", "/no-such-bucket-here", query=[("publicAccessBlock", "")], body=b"<a/>").code == "NoSuchBucket"

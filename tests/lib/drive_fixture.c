@@ -15,6 +15,7 @@
 
 #include "ec.h"
 #include "tests/lib/must.h"
+#include "tests/lib/wait.h"
 
 static void run_command(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void run_command(const char *format, ...)
@@ -199,7 +200,7 @@ int fx_wait(struct fx_op *op)
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += 30;
+        until.tv_sec += WAIT_MOST;
         while (sem_timedwait(&op->ended, &until) != 0)
                 MUST(errno == EINTR);
         sem_destroy(&op->ended);

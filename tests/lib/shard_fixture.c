@@ -2,6 +2,7 @@
  * shard_fixture.c - see shard_fixture.h.
  */
 #include "tests/lib/shard_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,14 +84,8 @@ int sh_discard(struct fx *fx, uint64_t id)
 
 bool sh_wait_files(struct fx *fx, const char *folder, const char *suffix, unsigned at_most)
 {
-        unsigned i;
-
-        for (i = 0; i < 400; i++) {
-                if (fx_count_files(fx, folder, suffix) <= at_most)
-                        return true;
-                usleep(25000);
-        }
-        return false;
+        WAIT_UNTIL(fx_count_files(fx, folder, suffix) <= at_most);
+        return fx_count_files(fx, folder, suffix) <= at_most;
 }
 
 void sh_remove_index(struct fx *fx)

@@ -14,6 +14,9 @@
 #include <unistd.h>
 
 #include "ec.h"
+#include "engine/drive.h"
+#include "engine/drive/index.h"
+#include "tests/lib/wait.h"
 
 /* ---- bytes ------------------------------------------------------------------------------------------- */
 
@@ -102,7 +105,7 @@ int sf_open(struct sf *sf, bool format)
         return 0;
 }
 
-bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds)
+static bool becomes(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds)
 {
         struct eng_health *h = malloc(sizeof(*h));
         bool ok = false;
@@ -114,14 +117,35 @@ bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void
                 if (!ok)
                         usleep(10000);
         }
-        if (!ok) {
-                fprintf(stderr, "health: ready %d writable %d %s; in %u of %u\n", h->ready, h->writable, h->reason, h->drives_in,
-                        h->drive_count);
-                for (i = 0; i < h->drive_count; i++)
-                        fprintf(stderr, "  drive %u state %d %s\n", i, h->drives[i].state, h->drives[i].reason);
-        }
         free(h);
         return ok;
+}
+
+static void say_health(struct sf *sf)
+{
+        struct eng_health *h = malloc(sizeof(*h));
+        unsigned i;
+
+        eng_health_read(sf->store, h);
+        fprintf(stderr, "health: ready %d writable %d %s; in %u of %u\n", h->ready, h->writable, h->reason, h->drives_in,
+                h->drive_count);
+        for (i = 0; i < h->drive_count; i++)
+                fprintf(stderr, "  drive %u state %d %s\n", i, h->drives[i].state, h->drives[i].reason);
+        free(h);
+}
+
+bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds)
+{
+        bool ok = becomes(sf, fine, arg, seconds > WAIT_MOST ? seconds : WAIT_MOST);
+
+        if (!ok)
+                say_health(sf);
+        return ok;
+}
+
+bool sf_stays_otherwise(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds)
+{
+        return !becomes(sf, fine, arg, seconds);
 }
 
 static bool is_ready(const struct eng_health *h, void *arg)
@@ -153,6 +177,22 @@ void sf_remove(struct sf *sf)
 
         snprintf(command, sizeof(command), "rm -rf '%s'", sf->root);
         assert(system(command) == 0);
+}
+
+struct eng_index *sf_index(const struct sf *sf, unsigned drive)
+{
+        char path[256];
+        struct eng_index_options options = {.path = path};
+        enum eng_folder_state state;
+        struct eng_identity identity;
+        struct eng_index *index;
+        struct eng_error error;
+
+        snprintf(path, sizeof(path), "%s/index", sf->path[drive]);
+        assert(eng_folder_probe(sf->path[drive], &state, &identity, &error) == 0);
+        memcpy(options.drive_id, identity.drive_id, FMT_ID);
+        assert(eng_index_open(&options, &index) == 0);
+        return index;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------ */
@@ -266,7 +306,8 @@ static void put_more(void *arg)
         struct call *c = arg;
         uint8_t piece[50000];
         uint8_t want[ERA_MD5_SIZE], got[ERA_MD5_SIZE];
-        struct eng_put_commit commit = {.attrs = "attrs", .attrs_len = 5};
+        static const char attrs[ENG_ATTRS_MAX] = "attrs";
+        struct eng_put_commit commit = {.attrs = attrs, .attrs_len = c->sf->attrs_len != 0 ? c->sf->attrs_len : 5};
 
         while (c->at < c->size) {
                 size_t n = c->size - c->at < sizeof(piece) ? c->size - c->at : sizeof(piece);

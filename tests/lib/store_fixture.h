@@ -21,15 +21,23 @@ struct sf {
         struct eng_store *store;
         struct eng_options options;
         struct eng_error error;
+        size_t attrs_len;              /* of what is put; 0: five bytes */
 };
 
 /* Makes folders; then open (format or not). ready: waits until health says ready (or, with want_ready false, not at all). */
 void sf_make(struct sf *sf, unsigned drives, unsigned loops);
 int sf_open(struct sf *sf, bool format);
 bool sf_wait_ready(struct sf *sf, unsigned seconds);
+/* The seconds are those of a quick machine: it waits longer where it must (wait.h). */
 bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
+/* For so long it does not become fine. */
+bool sf_stays_otherwise(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
 void sf_close(struct sf *sf);          /* clean end */
 void sf_remove(struct sf *sf);         /* folders too */
+
+/* The index of a drive that is not open. */
+struct eng_index;
+struct eng_index *sf_index(const struct sf *sf, unsigned drive);
 
 int sf_bucket(struct sf *sf, const char *name, uint64_t *id);
 int sf_bucket_delete(struct sf *sf, const char *name);

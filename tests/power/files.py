@@ -1,8 +1,8 @@
 """What the files of a drive must be after a cut, whatever the store makes of them: promises that one module makes to another.
 
-segment_file.c: a segment of the right name has a good header. logfile.c: a file made ahead is full of zeroes, so it has its whole length. file.c: log
-files are unlinked one after the other, and nothing goes from the index before it is durably gone from the folder. index.c: a commit
-that was answered is on stable storage, its name included.
+segment_file.c: a segment of the right name has a good header; a half-made one (.new) may come back, as a start removes what it finds.
+logfile.c: a file made ahead is full of zeroes, so it has its whole length. file.c: log files are unlinked one after the other, and nothing
+goes from the index before it is durably gone from the folder. index.c: a commit that was answered is on stable storage, its name included.
 """
 import struct
 
@@ -25,13 +25,13 @@ class Promises:
                 if folder == "index":
                     commits[drive] = commits.get(drive, 0) + 1
                     self.settle_segments(unlinked, drive)
-            elif entry.kind == "rename":
+            elif entry.kind in ("create", "rename"):
                 self.gone.discard(entry.path)
                 unlinked.pop(entry.path, None)
             elif entry.kind == "unlink" and folder == "log" and entry.path in begun:
                 self.gone |= {path for path in unlinked if path.startswith(f"{drive}/log/")}
                 unlinked[entry.path] = 0
-            elif entry.kind == "unlink" and folder == "data":
+            elif entry.kind == "unlink" and folder == "data" and entry.path.endswith(".seg"):
                 unlinked[entry.path] = 0
             elif entry.kind == "unlink" and folder == "index":
                 commits[drive] = 0

@@ -16,14 +16,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 ADDRESS = os.environ.get("ADDRESS")
 SEED = int(os.environ.setdefault("SEED", str(secrets.randbelow(1 << 32))))
 KIB, MIB = 1 << 10, 1 << 20
-# of one block and less, of several units, and of many WRITEs
-SIZES = {"none": 0, "one": 1, "odd": 4097, "block": 128 * KIB, "units": 3 * MIB + 5, "big": 32 * MIB}
+# of one block and less, of several units, and of many WRITEs and two of the client's parts
+SIZES = {"none": 0, "one": 1, "odd": 4097, "block": 128 * KIB, "units": 3 * MIB + 5, "big": 9 * MIB}
+LONG = 20 * MIB  # takes half a second: something can break in the middle of it
+# The guest's disk is its memory, and the files of drives are allocated whole: those of the default size take seconds.
+SMALL_FILES = {"log_file_size": "8MiB", "segment_size": "32MiB"}
+PERIOD = MIB + 4117
 
 if ADDRESS is None:
     pytest.exit("tests/rdma/run.py runs these tests", returncode=2)
 
 from tests.independent.session import Session  # noqa: E402
-from tests.independent.signer import Signer  # noqa: E402
+from tests.independent.signer import UNSIGNED, Signer  # noqa: E402
 from tests.support.daemon import BUILD, Daemon  # noqa: E402,F401
 
 
@@ -37,15 +41,17 @@ def pytest_collection_modifyitems(items):
 
 
 def content(name, size):
-    """The bytes of an object: by its name and the seed."""
-    return hashlib.shake_128(f"{SEED}/{name}".encode()).digest(size)
+    """The bytes of an object, by its name and the seed. They repeat after a prime number of bytes, so that no two units, stripes or WRITEs are alike: random
+    ones throughout take seconds in an emulated machine."""
+    once = hashlib.shake_128(f"{SEED}/{name}".encode()).digest(min(size, PERIOD))
+    return (once * (size // PERIOD + 1))[:size]
 
 
 class Site:
     """A daemon with RDMA, a user of it, and what was stored."""
 
     def __init__(self, drives=1, ec=None, listen=(ADDRESS,), options=(), **settings):
-        self.daemon = Daemon(drives=drives, ec=ec, settings=settings,
+        self.daemon = Daemon(drives=drives, ec=ec, settings={**SMALL_FILES, **settings},
                              options=[*options, *(word for address in listen for word in ("--rdma-listen", f"{address}:0"))])
         self.objects = {}
 
@@ -57,7 +63,7 @@ class Site:
     def store(self, bucket, objects):
         assert self.user.request("PUT", f"/{bucket}").status == 200
         for name, data in objects.items():
-            answer = self.user.request("PUT", f"/{bucket}/{name}", data)
+            answer = self.user.request("PUT", f"/{bucket}/{name}", data, digest=UNSIGNED)
             assert answer.status == 200, answer
             self.objects[f"/{bucket}/{name}"] = data
 

@@ -10,6 +10,7 @@ import argparse
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,10 +22,17 @@ sys.path.insert(0, str(ROOT))
 from tests.support import guest  # noqa: E402
 
 ADDRESS = "10.77.0.1"
+PYTHON = "build/venv/bin/python"
 # rdma_rxe asks the crypto layer for crc32, and does not load it
 MODULES = ["crc32_generic", "crc32c_generic", "veth", "rdma_rxe", "rdma_ucm", "ib_uverbs"]
 DEVICE = (f"export ADDRESS={ADDRESS}; ip link add v0 type veth peer name v1 && ip addr add $ADDRESS/24 dev v0 && ip link set v0 up && "
           "ip link set v1 up && rdma link add rxe0 type rxe netdev v0 && ulimit -l unlimited && sleep 1")
+
+
+def compile_tests():
+    """Leaves the tests' bytecode beside them, so that the guest need not compile. Whatever is wrong with a test shows there."""
+    subprocess.run([PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-p", "pytest_timeout", "--confcutdir=tests/rdma", "tests/rdma"],
+                   cwd=ROOT, env={**os.environ, "ADDRESS": ADDRESS, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": ""}, stdout=subprocess.DEVNULL, check=False)
 
 
 def main():
@@ -39,10 +47,11 @@ def main():
         raise SystemExit(f"not installed: {' '.join(lacking)}; tools/deps.sh --qemu installs them")
     if os.geteuid() != 0:
         raise SystemExit("only root can share its root with the guest")
-    environment = f"export MILLRACE_BUILD={arguments.build} MILLRACE_PATIENCE=6 PYTHONDONTWRITEBYTECODE=1 SEED={os.environ.get('SEED', time.time_ns() % (1 << 32))}"
-    tests = shlex.join(["build/venv/bin/python", "-m", "pytest", "-v", "--tb=short", "--color=no", "--no-header", "--show-capture=no", "-p", "no:cacheprovider", "--confcutdir=tests/rdma",
-                        "--timeout=120", "--durations=12", "--junitxml=/mnt/junit.xml", *more,
+    environment = f"export MILLRACE_BUILD={arguments.build} MILLRACE_PATIENCE=6 PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 SEED={os.environ.get('SEED', time.time_ns() % (1 << 32))}"
+    tests = shlex.join([PYTHON, "-m", "pytest", "-v", "--tb=short", "--color=no", "--no-header", "--show-capture=no", "-p", "no:cacheprovider", "--confcutdir=tests/rdma",
+                        "-p", "pytest_timeout", "--timeout=120", "--durations=12", "--junitxml=/mnt/junit.xml", *more,
                         *([] if any(word.startswith("tests/") for word in more) else ["tests/rdma"])])
+    compile_tests()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="millrace-guest-") as out:
         try:

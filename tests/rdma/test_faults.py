@@ -11,7 +11,7 @@ import pytest
 from tests.independent.session import UNTOUCHED, Ended
 from tests.independent.verbs import Memory
 
-from .conftest import MIB, Site, content
+from .conftest import LONG, MIB, Site, content
 
 
 class Transfer:
@@ -86,10 +86,15 @@ def test_a_right_that_was_taken_back(site):
         session.free()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def long_object(shared):
+    shared.store("long", {"object": content("long", LONG)})
+
+
 def test_a_client_that_fences_in_the_middle(site):
     session = site.session()
     with site.session() as other:
-        transfer = Transfer(session, "/samples/big", 32 * MIB)
+        transfer = Transfer(session, "/long/object", LONG)
         session.fence()
         seen = transfer.memory.crc32c(0, transfer.memory.size)
         assert other.get("/samples/units", 4 * MIB).data == site.objects["/samples/units"]
@@ -100,7 +105,7 @@ def test_a_client_that_fences_in_the_middle(site):
 
 
 def test_a_killed_client(site):
-    arguments = [str(word) for word in (site.daemon.host, site.daemon.port, site.user.access_key, site.user.secret, "/samples/big", 32 * MIB)]
+    arguments = [str(word) for word in (site.daemon.host, site.daemon.port, site.user.access_key, site.user.secret, "/long/object", LONG)]
     with site.session() as other:
         victims = [subprocess.Popen([sys.executable, "-m", "tests.independent.hold", *arguments], stdout=subprocess.PIPE, text=True) for _ in range(2)]
         for victim in victims:
@@ -113,13 +118,13 @@ def test_a_killed_client(site):
             victim.wait()
             victim.stdout.close()
         site.daemon.wait_until(lambda: site.sessions() == 1, 30, "to end the sessions of dead clients")
-        assert other.get("/samples/big", 32 * MIB).data == site.objects["/samples/big"]
+        assert other.get("/long/object", LONG).data == site.objects["/long/object"]
 
 
 @pytest.fixture
 def own():
     site = Site(drives=4, ec="2+2").start()
-    site.store("few", {"big": content("few", 32 * MIB), "small": content("small", 5000)})
+    site.store("few", {"big": content("few", LONG), "small": content("small", 5000)})
     yield site
     site.end()
 
@@ -127,7 +132,7 @@ def own():
 def test_a_killed_server(own):
     session = own.session()
     boot = session.terms["endpoints"][0]["boot_id"]
-    transfer = Transfer(session, "/few/big", 32 * MIB)
+    transfer = Transfer(session, "/few/big", LONG)
     own.daemon.kill()
     assert failed(transfer.outcome(), own.objects["/few/big"])
     session.wait_end()
@@ -139,13 +144,13 @@ def test_a_killed_server(own):
     assert answer.status == 403
     with own.session() as new:
         assert new.terms["endpoints"][0]["boot_id"] != boot
-        assert new.get("/few/big", 32 * MIB).data == own.objects["/few/big"]
+        assert new.get("/few/big", LONG).data == own.objects["/few/big"]
 
 
 def test_a_server_that_ends_in_the_middle(own):
     """SIGTERM: what is under way is whole, or an error; the daemon's end is clean."""
     session = own.session()
-    transfer = Transfer(session, "/few/big", 32 * MIB)
+    transfer = Transfer(session, "/few/big", LONG)
     own.daemon.signal(signal.SIGTERM)
     failed(transfer.outcome(), own.objects["/few/big"])
     assert own.daemon.process.wait(60) == 0, own.daemon.tail()
@@ -167,7 +172,7 @@ def second_device():
 def elsewhere(second_device):
     """A daemon on that device."""
     site = Site(drives=4, ec="2+2", listen=(second_device[1],)).start()
-    site.store("few", {"big": content("few", 32 * MIB), "small": content("small", 5000)})
+    site.store("few", {"big": content("few", LONG), "small": content("small", 5000)})
     yield site
     site.end()
 
@@ -180,14 +185,14 @@ def test_an_interface_that_was_down_for_a_moment(elsewhere, second_device):
         time.sleep(0.5)
         assert session.get("/few/small", 5000).data == elsewhere.objects["/few/small"]
     with elsewhere.session() as new:
-        assert new.get("/few/big", 32 * MIB).data == elsewhere.objects["/few/big"]
+        assert new.get("/few/big", LONG).data == elsewhere.objects["/few/big"]
 
 
 def test_an_interface_that_goes_down_in_the_middle(elsewhere, second_device, site):
     """Every session of the device ends; HTTP goes on, and so do the sessions of another device."""
     with site.session() as other:
         session = elsewhere.session()
-        transfer = Transfer(session, "/few/big", 32 * MIB)
+        transfer = Transfer(session, "/few/big", LONG)
         subprocess.run(["ip", "link", "set", second_device[0], "down"], check=True)
         try:
             assert failed(transfer.outcome(), elsewhere.objects["/few/big"])
@@ -196,7 +201,7 @@ def test_an_interface_that_goes_down_in_the_middle(elsewhere, second_device, sit
             subprocess.run(["ip", "link", "set", second_device[0], "up"], check=True)
         session.free()
         elsewhere.daemon.wait_until(lambda: elsewhere.sessions() == 0, 30, "to end the session")
-        assert other.get("/samples/big", 32 * MIB).data == site.objects["/samples/big"]
+        assert other.get("/long/object", LONG).data == site.objects["/long/object"]
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\1\0\1\0" + bytes(28), b"\2\0\1\0\x20\0\0\0" + bytes(24), os.urandom(500), bytes(16384)],

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.daemon import CLI, sanitizer_environment
 
-from .conftest import MIB, SIZES, Site, content
+from .conftest import LONG, MIB, SIZES, Site, content
 from .package import unpack
 
 
@@ -54,7 +54,7 @@ def test_objects_of_all_sizes(site, open_client, rights):
     client = open_client(rdma_rights=rights)
     for name in SIZES:
         got(client, site, name)
-    got(client, site, "big", offset=5 * MIB - 1, length=9 * MIB)
+    got(client, site, "big", offset=3 * MIB - 1, length=5 * MIB)
     assert client.get("samples", "units") == site.objects["/samples/units"]
     assert site.sessions() == 1
 
@@ -104,7 +104,7 @@ def test_a_killed_daemon(open_client, package):
     """Bytes are right or there are none; a daemon that is back is used again, by new sessions."""
     own = Site(drives=4, ec="2+2").start()
     try:
-        own.store("samples", {"big": content("killed", 32 * MIB)})
+        own.store("samples", {"big": content("killed", LONG)})
         client = open_client(own, attempts=20)
         got(client, own, "big")
         outcomes, begun = [], threading.Event()
@@ -121,7 +121,7 @@ def test_a_killed_daemon(open_client, package):
         thread = threading.Thread(target=read)
         thread.start()
         begun.wait()
-        own.daemon.wait_until(lambda: own.metric("millrace_rdma_written_bytes_total") > 40 * MIB, 60, "to be in the middle")
+        own.daemon.wait_until(lambda: own.metric("millrace_rdma_written_bytes_total") > LONG + 8 * MIB, 60, "to be in the middle")
         own.daemon.kill()
         own.daemon.format = False
         own.daemon.restart()
@@ -178,7 +178,7 @@ def test_get_and_put(site, run, tmp_path, transport):
 def test_bench(site, run, transport):
     """Each byte is compared, and all of them went by this transport, as the daemon counts it, too."""
     before = site.metric("millrace_rdma_written_bytes_total"), site.metric("millrace_rdma_read_bytes_total")
-    report = json.loads(run("bench", "--transport", transport, "--json", "--verify", "--seconds", "0.5", "--objects", "20", "--range-of", "1M", "put-64k", "put-5m",
+    report = json.loads(run("bench", "--transport", transport, "--json", "--verify", "--seconds", "0.5", "--objects", "3", "--connections", "2", "--range-of", "1M", "put-64k", "put-5m",
                             "get-4k", "get-9m", "range-64k", "batch-16-10k", "mixed-4k"))
     assert report["errors"] == 0 and len(report["phases"]) == 7
     for phase in report["phases"]:

@@ -126,6 +126,20 @@ def test_who_has_not_the_key_is_not_the_server(site):
         session.free()
 
 
+@pytest.mark.parametrize("depth", [(0, 0), (1, 0), (0, 1), (1, 1), (16, 16)], ids=lambda depth: f"{depth[0]}-{depth[1]}")
+def test_no_more_reads_than_were_offered(site, depth):
+    """The server accepts with as many as the client offers; who takes no READs is not read."""
+    with site.session(depth=depth) as session:
+        assert session.accepted[0] <= depth[0] and session.accepted[1] <= depth[1], session.accepted
+        assert session.get("/samples/units", 4 << 20).data == site.objects["/samples/units"]
+        data = content(f"depth-{depth}", 300000)
+        got = session.put("/samples/depth", data)
+        if depth[0] > 0:
+            assert (got.status, got.transport) == (200, "rdma") and site.user.request("GET", "/samples/depth").body == data
+        else:
+            assert (got.status, got.answer.code, got.answer.headers["x-millrace-rdma-declined"]) == (501, "RDMADeclined", "reads") and not got.unread
+
+
 def test_garbage_instead_of_private_data(site):
     session = site.session(connect=False)
     endpoint = session.terms["endpoints"][0]

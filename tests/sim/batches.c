@@ -35,7 +35,7 @@ static struct shared *shared;
 static bool trace, verbose, twice, sweep;
 static unsigned long long first = 1, last = 200, runs_max = 200, only_at;
 static unsigned failed;
-static uint64_t run;
+static uint64_t run, swept;
 static double began, limit;
 
 const char *__asan_default_options(void);
@@ -144,6 +144,7 @@ static void run_series(struct series left)
 
                 some.count = left.count < batches->size ? left.count : batches->size;
                 n = batch(&some);
+                swept += some.at == SIM_SWEEP_COUNT ? 0 : n;
                 if (n < some.count) {
                         failed++;
                         n++;
@@ -232,5 +233,6 @@ int batches_main(int argc, char **argv, const struct batches *given)
         printf("%s: %llu histories, %u failed, %.1f s, %.0f histories/min\n", sim_program, (unsigned long long)run, failed, took,
                (double)run * 60 / took);
         batches->report(shared->events);
+        printf("  %llu crash and fault points\n", (unsigned long long)(sweep ? swept : batches->spoilt()));
         return failed > 0 ? 1 : 0;
 }

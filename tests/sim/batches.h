@@ -7,7 +7,7 @@
  *
  * --seconds begins no batch after so long; --twice runs each seed again, and fails where the second run goes another way. --sweep runs a seed once and
  * counts what may fail in it, then again for each, and that one fails: all of them with --runs 0, else every so manieth, at most N (200); with --at
- * that one alone. Exits 1 if a history failed, 2 for what it cannot do.
+ * that one alone. The last line counts crash and fault points: what the histories of --seeds met of them, or the runs of a sweep, one each. Exits 1 if a history failed, 2 for what it cannot do.
  */
 #ifndef MILLRACE_TESTS_SIM_BATCHES_H
 #define MILLRACE_TESTS_SIM_BATCHES_H
@@ -28,6 +28,7 @@ struct batches {
         struct batches_figures figures[6]; /* up to the first without a place */
         const char *points;                /* what a sweep fails, in the plural */
         void (*report)(uint64_t events);   /* the figures, on lines that begin with two spaces */
+        uint64_t (*spoilt)(void);          /* of these figures, how often something crashed, or was made to fail */
         const char *options;               /* of its own, for the usage message; NULL: none */
         bool (*option)(const char *arg);   /* takes one of them; false: unknown */
 };

@@ -18,7 +18,7 @@
 #define SIM_S  1000000000ull
 
 /* Each purpose draws from a stream of its own, so that a change of one does not shift all others. */
-enum sim_stream { SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_STREAMS };
+enum sim_stream { SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_ROLLBACK, SIM_TROUBLE, SIM_SCRUB, SIM_PAGES, SIM_STREAMS };
 
 struct sim {
         uint64_t seed, now;
@@ -60,6 +60,8 @@ uint32_t sim_at(uint64_t delay, struct lp_loop *self, void (*fn)(void *arg), voi
 void sim_cancel(uint32_t handle);
 bool sim_step(void);         /* runs the next event; false: there is none */
 void sim_events_clear(void); /* the process is gone */
+/* The loop does nothing for so long: what was to happen on it happens then, in the same order. One at a time. */
+void sim_block(struct lp_loop *self, uint64_t ns);
 
 /* ---- what happened --------------------------------------------------------------------------------------- */
 

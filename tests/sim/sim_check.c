@@ -4,6 +4,7 @@
 #include "tests/sim/sim_world.h"
 
 #include <stdlib.h>
+#include <endian.h>
 #include <string.h>
 
 #include "engine/store.h"
@@ -65,6 +66,20 @@ static void check_name(const struct sim_disk *disk, const struct sim_name *entry
         }
 }
 
+/* What a deleted bucket left is gone, and so is the record that asks for it. */
+static void check_bucket(const struct sim_disk *disk, const struct sim_name *entry)
+{
+        struct eng_name name = {.len = (uint16_t)entry->name->len};
+        uint64_t bucket;
+
+        memcpy(name.data, entry->name->data, name.len);
+        if (eng_dead_bucket_name_len(&name) != 0)
+                sim_fail("drive %u still has the record of a bucket that was deleted", disk->number);
+        memcpy(&bucket, name.data + 1, sizeof(bucket));
+        if (name.data[0] != FMT_SPACE_CONFIG && eng_bucket_by_id(&world.store->loops[0], be64toh(bucket)) == NULL)
+                sim_fail("drive %u has a name of space %u of a bucket that was deleted", disk->number, name.data[0]);
+}
+
 void check_replicas(void)
 {
         unsigned i, j;
@@ -73,8 +88,10 @@ void check_replicas(void)
                 const struct sim_names *names = names_of(&sim_disks[i]);
 
                 for (j = 0; j < names->count; j++)
-                        if (names->items[j].kind == SIM_PUT)
+                        if (names->items[j].kind == SIM_PUT) {
                                 check_name(&sim_disks[i], &names->items[j]);
+                                check_bucket(&sim_disks[i], &names->items[j]);
+                        }
         }
 }
 
@@ -194,6 +211,46 @@ void check_shards(int rotten)
                         if (names->items[j].kind == SIM_PUT && is_first(i, &names->items[j]))
                                 check_value(&names->items[j], rotten);
         }
+}
+
+static bool is_there(const struct eng_part *part, uint32_t stripe, unsigned shard)
+{
+        const struct sim_disk *disk = disk_of_slot(eng_part_drive(part, stripe, shard));
+        const struct sim_frame *frame;
+
+        if (shard < part->head.k && shard >= eng_stripe_units(&part->head, stripe))
+                return true;
+        frame = disk == NULL ? NULL : sim_disk_find(disk, part->head.id, stripe, shard);
+        return frame != NULL && !frame->damaged && frame->synced;
+}
+
+static bool has_all_shards(const struct sim_name *entry)
+{
+        struct eng_part part;
+        uint32_t stripe;
+        unsigned shard;
+        size_t pos = 0;
+
+        while (eng_value_next_part(entry->value->data, entry->value->len, &pos, &part) == 1)
+                for (stripe = 0; stripe < eng_part_stripes(&part.head); stripe++)
+                        for (shard = 0; shard < (unsigned)part.head.k + part.head.m; shard++)
+                                if (!is_there(&part, stripe, shard))
+                                        return false;
+        return true;
+}
+
+bool shards_whole(void)
+{
+        unsigned i, j;
+
+        for (i = 0; i < sim_disk_count; i++) {
+                const struct sim_names *names = names_of(&sim_disks[i]);
+
+                for (j = 0; j < names->count; j++)
+                        if (names->items[j].kind == SIM_PUT && !has_all_shards(&names->items[j]))
+                                return false;
+        }
+        return true;
 }
 
 /* ---- leaks ------------------------------------------------------------------------------------------------------------ */

@@ -64,6 +64,8 @@ void client_unknown(int op);
 void client_instead(int op, enum history_kind kind);
 /* An answer about how things stood. */
 void client_saw(struct client *c, unsigned reg, enum history_kind kind, uint64_t value);
+/* Somebody may have deleted its bucket by now. */
+bool client_may_be_gone(const struct client *c);
 /* Books the answer of a conditional change. */
 void client_answered(struct client *c, int op, int rv);
 
@@ -82,5 +84,7 @@ void upload_abort(struct client *c);
 void bucket_create(struct client *c);
 void bucket_delete(struct client *c);
 void bucket_look(struct client *c);
+/* Begins an upload there that nobody goes on with: it does not keep the bucket, and goes with it. */
+void bucket_upload(struct client *c);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PATIENCE (200 * SIM_S)
+#define VERIFY_IN 60 /* operations, before somebody asks for a verification */
 
 struct world world;
 struct client_figures client_figures;
@@ -66,6 +67,11 @@ static bool refused(int rv)
         return rv == -EAGAIN || rv == -ENOSPC || rv == -EHOSTDOWN || rv == -EINVAL || rv == -ENOMEM;
 }
 
+bool client_may_be_gone(const struct client *c)
+{
+        return c->bucket != 0 && history_possible(world.buckets[c->bucket].reg, 0, c->asked, history_now());
+}
+
 void client_answered(struct client *c, int op, int rv)
 {
         const struct eng_condition *cond = &c->condition;
@@ -77,11 +83,13 @@ void client_answered(struct client *c, int op, int rv)
                 client_instead(op, H_PRESENT);
         else if (rv == -ESTALE && cond->if_etag)
                 client_instead(op, H_OTHER);
-        else if (rv == -ENOENT && (cond->if_etag || cond->if_present) && c->bucket == 0)
+        else if (rv == -ENOENT && (cond->if_etag || cond->if_present))
                 client_instead(op, H_ABSENT);
-        else if (rv == -ENOENT && (c->bucket != 0 || !plain))
-                client_dropped(op); /* the bucket is gone, or the object: who can tell */
-        else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE)
+        else if (rv == -ENOENT && !plain)
+                client_dropped(op);
+        else if (rv == -EIDRM && client_may_be_gone(c))
+                client_dropped(op);
+        else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE || rv == -EIDRM)
                 sim_fail("client %u: %s answers %d", c->number, c->doing, rv);
         else if (refused(rv))
                 client_dropped(op);
@@ -114,7 +122,7 @@ void client_later(struct client *c, uint64_t ns, void (*fn)(void *client))
 void client_error(struct client *c, int rv)
 {
         client_figures.errors++;
-        if (rv == -EAGAIN)
+        if (rv == -EAGAIN || (rv == -EIDRM && client_may_be_gone(c)))
                 return;
         if (world.final || world.calm)
                 sim_fail("client %u: %s answers %d without cause", c->number, c->doing, rv);
@@ -196,6 +204,8 @@ static void buckets(struct client *c)
         c->bucket = world.bucket_count - 1;
         if (c->bucket == 0 || (world.buckets[c->bucket].closing && one_in(2)))
                 bucket_create(c);
+        else if (one_in(4))
+                bucket_upload(c);
         else if (one_in(2))
                 bucket_look(c);
         else
@@ -244,6 +254,8 @@ static void next(void *arg)
         client_moved(c);
         choose_condition(c);
         c->asked = history_now();
+        if (one_in(VERIFY_IN))
+                eng_verify_start(world.store); /* beside heals: both repair */
         if (one_in(world.parts))
                 multipart(c);
         else if (one_in(world.buckets_on))

@@ -37,7 +37,9 @@ struct world {
         bool gone;      /* the process has ended itself for want of memory */
         bool last;      /* life: nothing goes wrong any more */
         bool restarted; /* in it: once, for want of memory (in a sweep) */
+        bool stuck;     /* a drive of this process hangs while it is looked at or opened, for ever */
         bool final;     /* all drives are back: everything must be readable */
+        int64_t scrubbed_ms; /* see check_scrub() */
         unsigned client_count, key_count, ops_left;
         uint64_t bytes_left;               /* of large bodies */
         unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */

@@ -26,6 +26,11 @@ struct event {
 static struct event *slab;
 static uint32_t slab_size, *idle, idle_count, *heap, heap_count;
 static uint64_t serial;
+static struct {
+        struct lp_loop *self;
+        uint64_t until;
+        uint32_t put_off; /* events, so far */
+} blocked;
 
 /* ---- randomness ----------------------------------------------------------------------------------------- */
 
@@ -141,12 +146,36 @@ void sim_cancel(uint32_t handle)
         slab[handle - 1].fn = NULL;
 }
 
+void sim_block(struct lp_loop *self, uint64_t ns)
+{
+        if (blocked.until > sim.now)
+                return;
+        blocked.self = self;
+        blocked.until = sim.now + ns;
+        blocked.put_off = 0;
+}
+
+/* The first event was to happen on a loop that is blocked. Those put off keep their order by their number. */
+static bool put_off(void)
+{
+        struct event *e = &slab[heap[0]];
+
+        if (e->self == NULL || e->self != blocked.self || e->time >= blocked.until)
+                return false;
+        e->time = blocked.until;
+        e->tie = blocked.put_off++;
+        sift_down(0);
+        return true;
+}
+
 bool sim_step(void)
 {
         struct event e;
         uint32_t at;
 
         do {
+                while (heap_count > 0 && put_off())
+                        ;
                 if (heap_count == 0)
                         return false;
                 at = heap[0];
@@ -174,6 +203,7 @@ void sim_events_clear(void)
                 idle[idle_count++] = heap[i];
         }
         heap_count = 0;
+        memset(&blocked, 0, sizeof(blocked));
 }
 
 /* ---- what happened --------------------------------------------------------------------------------------- */

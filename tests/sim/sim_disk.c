@@ -64,7 +64,7 @@ unsigned sim_disks_away(void)
 
         for (i = 0; i < sim_disk_count; i++)
                 n += is_of_store(&sim_disks[i]) &&
-                     (!sim_disks[i].present || sim_disks[i].unreadable || sim_drive_failed(&sim_disks[i]));
+                     (sim_disks[i].use == SIM_DISK_LOST || !sim_disks[i].present || sim_disks[i].unreadable || sim_drive_failed(&sim_disks[i]));
         return n;
 }
 
@@ -73,6 +73,17 @@ void sim_index_clear(struct sim_index *index)
         sim_names_clear(&index->names);
         free(index->pgs);
         memset(index, 0, sizeof(*index));
+}
+
+static void clear_image(struct sim_image *image)
+{
+        unsigned i;
+
+        for (i = 0; i < image->frame_count; i++)
+                eng_buf_unref(image->frames[i].payload);
+        free(image->frames);
+        sim_index_clear(&image->index);
+        memset(image, 0, sizeof(*image));
 }
 
 void sim_disks_free(void)
@@ -93,6 +104,7 @@ void sim_disks_free(void)
                         sim_disk_drop_frame(disk, disk->frame_count - 1);
                 free(disk->frames);
                 sim_index_clear(&disk->index);
+                clear_image(&disk->image);
         }
         sim_disk_count = 0;
 }
@@ -203,6 +215,78 @@ void sim_disk_crash(struct sim_disk *disk, bool power)
                 if (power)
                         frame->synced = true;
         }
+}
+
+/* ---- disks that lose what they acknowledged ------------------------------------------------------------------------- */
+
+static void copy_index(struct sim_index *to, const struct sim_index *from)
+{
+        memset(to, 0, sizeof(*to));
+        sim_names_copy(&to->names, &from->names);
+        to->pgs = calloc(from->pg_count + 1, sizeof(to->pgs[0]));
+        assert(to->pgs != NULL);
+        if (from->pg_count > 0)
+                memcpy(to->pgs, from->pgs, from->pg_count * sizeof(to->pgs[0]));
+        to->pg_count = from->pg_count;
+        to->covered = from->covered;
+        to->generation = from->generation;
+}
+
+void sim_disk_image(struct sim_disk *disk)
+{
+        struct sim_image *image = &disk->image;
+        unsigned i;
+
+        clear_image(image);
+        image->taken = true;
+        image->log_count = disk->log_count;
+        copy_index(&image->index, &disk->index);
+        image->frames = calloc(disk->frame_count + 1, sizeof(image->frames[0]));
+        assert(image->frames != NULL);
+        for (i = 0; i < disk->frame_count; i++) {
+                image->frames[i] = *disk->frames[i];
+                eng_buf_ref(image->frames[i].payload);
+        }
+        image->frame_count = disk->frame_count;
+}
+
+static void cut_log(struct sim_disk *disk, uint64_t count)
+{
+        while (disk->log_count > count)
+                eng_buf_unref(disk->log[--disk->log_count].body);
+}
+
+void sim_disk_restore(struct sim_disk *disk)
+{
+        struct sim_image *image = &disk->image;
+        unsigned i;
+
+        sim_trace("disk %u: put back to an image, with %llu of %llu records", disk->number,
+                  (unsigned long long)image->log_count, (unsigned long long)disk->log_count);
+        sim_figures.images_restored++;
+        cut_log(disk, image->log_count);
+        sim_index_clear(&disk->index);
+        copy_index(&disk->index, &image->index);
+        while (disk->frame_count > 0)
+                sim_disk_drop_frame(disk, disk->frame_count - 1);
+        for (i = 0; i < image->frame_count; i++) {
+                struct sim_frame *frame = sim_disk_frame(disk);
+
+                *frame = image->frames[i];
+                eng_buf_ref(frame->payload);
+        }
+        disk->rolled_back = true;
+}
+
+void sim_disk_cut(struct sim_disk *disk, uint64_t records)
+{
+        uint64_t keep = disk->log_count > records + 1 ? disk->log_count - records : 1;
+
+        sim_trace("disk %u: its cache lied: %llu of %llu records are left", disk->number, (unsigned long long)keep,
+                  (unsigned long long)disk->log_count);
+        sim_figures.cuts++;
+        cut_log(disk, keep);
+        disk->rolled_back = true;
 }
 
 /* ---- folders (engine/drive.h) ------------------------------------------------------------------------------------ */

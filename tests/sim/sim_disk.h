@@ -17,9 +17,11 @@ struct sim_frame {
         uint32_t stripe;
         uint8_t shard;
         struct eng_buf *payload;
+        uint64_t key_hash;
         uint64_t written;   /* number of its completed WRITE; 0: under way */
         uint32_t discarded; /* generation of the index batch that will say so; 0: no */
         bool synced, damaged;
+        bool known;         /* to be damaged: a scrub has found it */
 };
 
 struct sim_record {
@@ -38,6 +40,15 @@ struct sim_index {
 
 struct sim_drive;
 
+/* All of a disk at one moment. */
+struct sim_image {
+        bool taken;
+        uint64_t log_count;
+        struct sim_index index;
+        struct sim_frame *frames; /* by value, each with a reference of its payload */
+        unsigned frame_count;
+};
+
 /* What the operator knows of it (sim_operator.c). */
 enum sim_disk_use {
         SIM_DISK_SERVES, /* a drive of the store */
@@ -51,8 +62,11 @@ struct sim_disk {
         unsigned number;
         enum sim_disk_use use;
         bool present, formatted;
-        bool kept;       /* PARTED: its folder is there, and given to the store at a start */
+        bool kept;       /* PARTED, or LOST and given up: its folder is there, and given to the store at a start */
         bool unreadable; /* opening it fails */
+        bool log_lost;   /* found at its last opening: its log ends before what its index covers */
+        bool rolled_back; /* it lost acknowledged writes, and no epoch without it is in force yet */
+        struct sim_image image;
         bool lose_index; /* it is gone at the next opening: derived from the log again (I4) */
         struct eng_identity identity;
         struct sim_record *log;
@@ -61,6 +75,7 @@ struct sim_disk {
         struct sim_frame **frames;
         unsigned frame_count, frame_size;
         uint64_t written; /* WRITEs completed */
+        struct fmt_drive_scrub scrub;
         struct sim_drive *open;
         struct sim_drive *retired; /* failed in this life, and the store has let them go */
         struct sim_faults {       /* of drives opened from it */
@@ -78,7 +93,9 @@ extern uint32_t sim_pg_count; /* of stores that are formatted */
 extern bool sim_loose_order;  /* ops of different groups may overtake each other */
 
 struct sim_figures {
-        uint64_t ops, appends, writes, reads, power_cuts, kills, failures, hangs, rotten, lost_records, lost_frames;
+        uint64_t ops, appends, writes, reads, power_cuts, kills, failures, hangs, rotten, rot_found, lost_records, lost_frames;
+        uint64_t images_restored, cuts; /* disks put back to an earlier image; logs that lost acknowledged records at their end */
+        uint64_t blocked, stuck; /* loops that did nothing for a while; openings that never came to an end */
 };
 extern struct sim_figures sim_figures;
 
@@ -91,6 +108,11 @@ unsigned sim_disks_serving(void);
 unsigned sim_disks_away(void);
 /* The process ends: what was not durable is kept or lost. power: what no SYNC covered may be gone too. */
 void sim_disk_crash(struct sim_disk *disk, bool power);
+
+/* Of a disk that is not open: keeps all of it, as it is; puts it back to that; loses the last records that it acknowledged. */
+void sim_disk_image(struct sim_disk *disk);
+void sim_disk_restore(struct sim_disk *disk);
+void sim_disk_cut(struct sim_disk *disk, uint64_t records);
 
 /* An object id as text, for the trace. */
 const char *sim_id(const uint8_t id[FMT_ID]);

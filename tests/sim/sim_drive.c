@@ -125,8 +125,6 @@ static void apply(struct sim_drive *d, const struct eng_append *append)
         size_t pos = 0;
 
         d->dirty = true;
-        if (append->rec.type == FMT_RECORD_FENCE)
-                return;
         while (eng_rec_next(append->body->data, append->rec.body_len, append->rec.inline_len, &pos, &mut) == 1)
                 sim_names_apply(&d->names, &mut, &append->rec, append->body, d->generation, add_dead, &d->dead);
 }
@@ -143,12 +141,13 @@ static void apply_up_to(struct sim_drive *d, struct eng_log_pg *pg, uint64_t seq
 
 static void apply_void(struct sim_drive *d, const struct eng_append *append)
 {
+        const struct eng_buf *body = append->body;
         struct eng_log_pg *pg = NULL;
         struct fmt_void one;
         size_t at;
 
-        for (at = 0; at + sizeof(one) <= append->rec.body_len; at += sizeof(one)) {
-                memcpy(&one, append->body->data + at, sizeof(one));
+        for (at = 0; body != NULL && at + sizeof(one) <= body->len; at += sizeof(one)) {
+                memcpy(&one, body->data + at, sizeof(one));
                 eng_pgs_void(&d->pgs, &one);
         }
         while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL)
@@ -164,7 +163,6 @@ static void take_record(struct sim_drive *d, struct eng_append *append, bool rep
         d->dirty = true;
         switch (append->rec.type) {
         case FMT_RECORD_PG:
-        case FMT_RECORD_FENCE:
                 pg = eng_pgs_get(&d->pgs, append->rec.pg);
                 eng_pgs_set_committed(pg, append->rec.committed);
                 if (!eng_pgs_add(&d->pgs, pg, append))
@@ -259,8 +257,6 @@ static int check_append(const struct eng_op *op)
                 return body != NULL && eng_rec_check_copy(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
         case FMT_RECORD_VOID:
                 return len == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_FENCE:
-                return op->append.inline_len == 0 ? 0 : -EINVAL;
         }
         return -EINVAL;
 }
@@ -269,7 +265,7 @@ static bool have_already(struct sim_drive *d, const struct eng_op *op)
 {
         const struct eng_log_pg *pg;
 
-        if (op->append.type != FMT_RECORD_PG && op->append.type != FMT_RECORD_FENCE)
+        if (op->append.type != FMT_RECORD_PG)
                 return false;
         pg = eng_pgs_find(&d->pgs, op->append.pg);
         return pg != NULL &&
@@ -367,7 +363,7 @@ static void snapshot(struct sim_drive *d)
         assert(d->next.pgs != NULL);
         while ((pg = eng_pgs_next(&d->pgs, pg)) != NULL)
                 d->next.pgs[d->next.pg_count++] = (struct fmt_index_pg){
-                        .pg = pg->pg, .seq = pg->applied, .committed = pg->committed, .epoch = pg->epoch};
+                        .pg = pg->pg, .seq = pg->applied, .committed = pg->committed, .epoch = pg->applied_epoch};
         d->next.covered = oldest != NULL ? oldest->rec.position : d->disk->log_count;
         d->next.generation = d->generation++;
         d->next_dead = d->dead;
@@ -497,6 +493,7 @@ static void op_write(struct sim_drive *d, struct eng_op *op)
         memcpy(frame->object_id, op->write.object_id, FMT_ID);
         frame->stripe = op->write.stripe;
         frame->shard = op->write.shard;
+        frame->key_hash = op->write.key_hash;
         frame->payload = sim_buf_new(op->write.payload_len);
         memcpy(frame->payload->data, op->write.payload, op->write.payload_len);
         op->priv[PRIV_FRAME] = (uint64_t)(uintptr_t)frame;
@@ -574,47 +571,201 @@ static void op_discard(struct sim_drive *d, struct eng_op *op)
 
 static void op_held(struct sim_drive *d, struct eng_op *op)
 {
+        const struct sim_frame *frame;
         uint32_t i;
 
         if (op->held.count > ENG_HELD_MAX)
                 sim_fail("a HELD of %u stripes", op->held.count);
         memset(op->held.bits, 0, sizeof(op->held.bits));
-        for (i = 0; i < op->held.count; i++)
-                if (sim_disk_find(d->disk, op->held.object_id, op->held.stripe + i, op->held.shard) != NULL)
+        for (i = 0; i < op->held.count; i++) {
+                frame = sim_disk_find(d->disk, op->held.object_id, op->held.stripe + i, op->held.shard);
+                if (frame != NULL && !frame->known)
                         op->held.bits[i / 64] |= 1ull << (i % 64);
+        }
         answer(op, 0);
 }
 
-/* The least id after the given one that has frames, or NULL. */
-static const uint8_t *next_id(const struct sim_drive *d, const uint8_t *after)
+/* ---- scrub: frames in the order in which they were written ---------------------------------------------------------------------- */
+
+static struct sim_frame *next_written(const struct sim_drive *d, uint64_t after)
 {
-        const uint8_t *least = NULL;
+        struct sim_frame *next = NULL;
+        unsigned i;
+
+        for (i = 0; i < d->disk->frame_count; i++) {
+                struct sim_frame *f = d->disk->frames[i];
+
+                if (f->written > after && f->discarded == 0 && (next == NULL || f->written < next->written))
+                        next = f;
+        }
+        return next;
+}
+
+/* Neither discarded nor written anew. */
+static bool is_newest(const struct sim_drive *d, const struct sim_frame *frame)
+{
+        return sim_disk_find(d->disk, frame->object_id, frame->stripe, frame->shard) == frame;
+}
+
+static uint32_t known_frames(const struct sim_drive *d)
+{
+        uint32_t known = 0;
+        unsigned i;
+
+        for (i = 0; i < d->disk->frame_count; i++)
+                known += d->disk->frames[i]->known && is_newest(d, d->disk->frames[i]);
+        return known;
+}
+
+static void scrub_found(struct eng_op *op, struct sim_frame *frame)
+{
+        frame->known = true;
+        op->scrub.damaged = true;
+        op->scrub.state.damaged++;
+        op->scrub.stripe = frame->stripe;
+        op->scrub.shard = frame->shard;
+        op->scrub.key_hash = frame->key_hash;
+        memcpy(op->scrub.object_id, frame->object_id, FMT_ID);
+        sim_trace("  drive %u: a scrub finds frame %s stripe %u shard %u", op->drive->slot, sim_id(frame->object_id),
+                  frame->stripe, frame->shard);
+        sim_figures.rot_found++;
+}
+
+/* `segment` is 1 while a round is under way, `position` the number of the last frame read. */
+static void have_scrubbed(struct sim_drive *d, struct eng_op *op)
+{
+        struct fmt_drive_scrub *state = &op->scrub.state;
+        struct sim_frame *frame;
+
+        if (state->segment == 0) {
+                memset(state, 0, offsetof(struct fmt_drive_scrub, started_ms));
+                state->segment = 1;
+                state->last = state->total = d->disk->written;
+        }
+        frame = next_written(d, state->position);
+        op->scrub.ended = frame == NULL || frame->written > state->last;
+        if (!op->scrub.ended) {
+                state->position = frame->written;
+                state->bytes = frame->written;
+                if (frame->damaged && is_newest(d, frame))
+                        scrub_found(op, frame);
+                else
+                        state->frames++;
+        }
+        op->scrub.remembered = known_frames(d);
+        d->disk->scrub = *state;
+        answer(op, 0);
+}
+
+/* Some were kept while the clock was years ahead. */
+static struct fmt_drive_scrub kept_scrub(const struct sim_drive *d)
+{
+        struct fmt_drive_scrub state = d->disk->scrub;
+        const int64_t ahead = sim_chance(SIM_SCRUB, 8) ? 10ll * 365 * 86400 * 1000 : 0;
+
+        state.last_started_ms += state.last_started_ms == 0 ? 0 : ahead;
+        state.started_ms += state.started_ms == 0 ? 0 : ahead;
+        return state;
+}
+
+/* True: it takes time. */
+static bool op_scrub(struct sim_drive *d, struct eng_op *op)
+{
+        op->scrub.ended = op->scrub.damaged = false;
+        op->scrub.remembered = known_frames(d);
+        if (op->scrub.what == ENG_SCRUB_READ) {
+                if (op->scrub.most == 0 || op->scrub.most > ENG_SCRUB_STRETCH || op->home != d->drive.owner)
+                        sim_fail("a SCRUB of %u bytes", op->scrub.most);
+                if (op->scrub.yield && sim_chance(SIM_SCRUB, 4)) {
+                        answer(op, -EAGAIN);
+                        return false;
+                }
+                memset(op->scrub.slot, 0xdd, 4096);
+                return true;
+        }
+        if (op->scrub.what == ENG_SCRUB_LOAD)
+                op->scrub.state = kept_scrub(d);
+        else
+                d->disk->scrub = op->scrub.state;
+        answer(op, 0);
+        return false;
+}
+
+/* A frame of the least id after the given one, or NULL. */
+static const struct sim_frame *next_id(const struct sim_drive *d, const uint8_t *after)
+{
+        const struct sim_frame *least = NULL;
         unsigned i;
 
         for (i = 0; i < d->disk->frame_count; i++) {
                 const struct sim_frame *f = d->disk->frames[i];
 
                 if (f->written != 0 && f->discarded == 0 && memcmp(f->object_id, after, FMT_ID) > 0 &&
-                    (least == NULL || memcmp(f->object_id, least, FMT_ID) < 0))
-                        least = f->object_id;
+                    (least == NULL || memcmp(f->object_id, least->object_id, FMT_ID) < 0))
+                        least = f;
         }
         return least;
 }
 
 static void op_ids(struct sim_drive *d, struct eng_op *op)
 {
-        const uint8_t *id = op->ids.after;
+        const uint8_t *after = op->ids.after;
+        const struct sim_frame *frame;
 
         if (op->ids.max == 0 || op->ids.max > ENG_IDS_MAX)
                 sim_fail("IDS of %u", op->ids.max);
         op->ids.count = 0;
-        op->ids.ids = sim_buf_new((size_t)op->ids.max * FMT_ID);
-        while (op->ids.count < op->ids.max && (id = next_id(d, id)) != NULL)
-                memcpy(op->ids.ids->data + (size_t)op->ids.count++ * FMT_ID, id, FMT_ID);
+        op->ids.ids = sim_buf_new((size_t)op->ids.max * sizeof(struct eng_held_id));
+        while (op->ids.count < op->ids.max && (frame = next_id(d, after)) != NULL) {
+                struct eng_held_id *held = (struct eng_held_id *)op->ids.ids->data + op->ids.count++;
+
+                held->key_hash = frame->key_hash;
+                memcpy(held->id, frame->object_id, FMT_ID);
+                after = frame->object_id;
+        }
         if (op->ids.count == 0) {
                 eng_buf_unref(op->ids.ids);
                 op->ids.ids = NULL;
         }
+        answer(op, 0);
+}
+
+/* Some name that is visible here has a part of this id. */
+static bool is_owned(const struct sim_drive *d, const uint8_t id[FMT_ID])
+{
+        struct eng_part part;
+        size_t pos;
+        unsigned i;
+
+        for (i = 0; i < d->names.count; i++) {
+                const struct sim_name *name = &d->names.items[i];
+
+                pos = 0;
+                while (name->kind == SIM_PUT && eng_value_next_part(name->value->data, name->value->len, &pos, &part) == 1)
+                        if (memcmp(part.head.id, id, FMT_ID) == 0)
+                                return true;
+        }
+        return false;
+}
+
+/* The mark is the index batch that will hold what is visible now; before it is there the drive answers -EAGAIN, as a real one does. */
+static void op_owned(struct sim_drive *d, struct eng_op *op)
+{
+        uint32_t i;
+
+        op->owned.bits = NULL;
+        if (op->owned.count > ENG_OWNED_MAX)
+                sim_fail("OWNED of %u", op->owned.count);
+        if (op->owned.count == 0) {
+                op->owned.mark = d->generation;
+                answer(op, 0);
+                return;
+        }
+        op->owned.bits = sim_buf_new(ENG_OWNED_MAX / 8);
+        memset(op->owned.bits->data, 0, ENG_OWNED_MAX / 8);
+        for (i = 0; i < op->owned.count; i++)
+                if (is_owned(d, op->owned.ids[i]))
+                        op->owned.bits->data[i / 8] |= (uint8_t)(1u << i % 8);
         answer(op, 0);
 }
 
@@ -635,6 +786,8 @@ static void complete(void *arg)
                 written(d, op);
         } else if (op->kind == ENG_OP_SYNC) {
                 synced(d, op);
+        } else if (op->kind == ENG_OP_SCRUB) {
+                have_scrubbed(d, op);
         } else {
                 have_read(d, op);
         }
@@ -672,6 +825,14 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
         case ENG_OP_IDS:
                 op_ids(d, op);
                 return;
+        case ENG_OP_OWNED:
+                if (op->owned.count > 0 && sim_chance(SIM_FAULTS, 8)) { /* what the mark stands for is not in the index yet */
+                        op->owned.bits = NULL;
+                        answer(op, -EAGAIN);
+                        return;
+                }
+                op_owned(d, op);
+                return;
         case ENG_OP_WRITE:
                 op->priv[PRIV_FRAME] = 0;
                 op_write(d, op);
@@ -685,6 +846,11 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
         case ENG_OP_READ:
                 op_read(d, op);
                 usual = 100 * SIM_US;
+                break;
+        case ENG_OP_SCRUB:
+                if (!op_scrub(d, op))
+                        return;
+                usual = 300 * SIM_US;
                 break;
         case ENG_OP_KINDS:
                 sim_fail("an operation of no kind");
@@ -958,7 +1124,8 @@ static void load_index(struct sim_drive *d)
         struct sim_index *index = &d->disk->index;
         unsigned i;
 
-        if (d->disk->lose_index) {
+        d->disk->log_lost = index->covered > d->disk->log_count;
+        if (d->disk->lose_index || d->disk->log_lost) {
                 uint32_t generation = index->generation;
 
                 sim_index_clear(index);
@@ -973,7 +1140,7 @@ static void load_index(struct sim_drive *d)
                 pg->applied = pg->seen = index->pgs[i].seq;
                 pg->committed = index->pgs[i].seq;
                 pg->marked = index->pgs[i].committed;
-                pg->epoch = index->pgs[i].epoch;
+                pg->epoch = pg->applied_epoch = index->pgs[i].epoch;
         }
 }
 
@@ -1020,9 +1187,24 @@ bool eng_local_let_go(struct eng_drive *drive)
         return true;
 }
 
+bool eng_local_log_lost(struct eng_drive *drive)
+{
+        return DRIVE(drive)->disk->log_lost;
+}
+
 bool eng_local_vanished(struct eng_drive *drive)
 {
         return DRIVE(drive)->vanished;
+}
+
+bool eng_local_index_damaged(struct eng_drive *drive)
+{
+        return false;
+}
+
+const char *eng_local_damage(struct eng_drive *drive)
+{
+        return NULL;
 }
 
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)

@@ -15,13 +15,16 @@
 static void report(uint64_t events)
 {
         printf("  %llu lives: %llu power cuts, %llu kills; %llu faults: %llu drive failures, %llu hangs, %llu rotten "
-               "frames\n",
+               "frames, %llu of them found by a scrub\n",
                N(world_figures.lives), N(sim_figures.power_cuts), N(sim_figures.kills), N(world_figures.faults),
-               N(sim_figures.failures), N(sim_figures.hangs), N(sim_figures.rotten));
-        printf("  drives: %llu lost for good, %llu replaced, %llu returned, %llu added, %llu removed; %llu requests "
+               N(sim_figures.failures), N(sim_figures.hangs), N(sim_figures.rotten),
+               N(sim_figures.rot_found));
+        printf("  %llu disks put back to an image, %llu logs lost acknowledged records; %llu loops blocked, %llu openings never ended\n",
+               N(sim_figures.images_restored), N(sim_figures.cuts), N(sim_figures.blocked), N(sim_figures.stuck));
+        printf("  drives: %llu lost for good, %llu replaced, %llu returned, %llu added, %llu removed; %llu forced starts; %llu requests "
                "refused\n",
                N(operator_figures.lost), N(operator_figures.replaced), N(operator_figures.returned),
-               N(operator_figures.added), N(operator_figures.removed), N(operator_figures.refused));
+               N(operator_figures.added), N(operator_figures.removed), N(operator_figures.forced), N(operator_figures.refused));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),
                N(sim_alloc_figures.ends));
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n", N(client_figures.ops),
@@ -30,6 +33,12 @@ static void report(uint64_t events)
                "(known gap); %llu registers too hard\n",
                N(sim_figures.lost_records), N(world_figures.settled), N(sim_figures.lost_frames),
                N(world_figures.leaked_frames), N(client_figures.undecided));
+}
+
+static uint64_t spoilt(void)
+{
+        return sim_figures.power_cuts + sim_figures.kills + sim_figures.failures + sim_figures.hangs + sim_figures.rotten +
+               sim_figures.images_restored + sim_figures.cuts + sim_figures.blocked + sim_figures.stuck + operator_figures.lost + sim_alloc_figures.failed;
 }
 
 int main(int argc, char **argv)
@@ -44,6 +53,7 @@ int main(int argc, char **argv)
                             {&operator_figures, sizeof(operator_figures)}},
                 .points = "allocations",
                 .report = report,
+                .spoilt = spoilt,
         };
 
         return batches_main(argc, argv, &batches);

@@ -280,6 +280,23 @@ void bucket_create(struct client *c)
         eng_bucket_create(world.store, bucket_name(c), "", 0, bucket_created, c);
 }
 
+static void left(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
+{
+        struct client *c = arg;
+
+        if (rv != 0)
+                client_error(c, rv);
+        client_done(c, rv);
+}
+
+void bucket_upload(struct client *c)
+{
+        static const uint8_t tag[8];
+
+        c->doing = "begin upload";
+        eng_upload_create(world.store, world.buckets[c->bucket].id, client_key(c), "", 0, tag, left, c);
+}
+
 /* If it is deleted, nothing was in it and nothing ever will be: for each of its keys, from c->op2 on. */
 static void ask_seals(struct client *c)
 {

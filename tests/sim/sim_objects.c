@@ -348,7 +348,7 @@ static void updated(void *arg, int rv, const struct eng_object *object)
         if (rv == 0) {
                 history_at((unsigned)c->op)->value = H_VALUE(content_of_etag(object->etag), c->tag);
                 client_took(c->op);
-        } else if (rv == -ENOENT && c->bucket == 0) {
+        } else if (rv == -ENOENT) {
                 client_instead(c->op, H_ABSENT);
         } else {
                 client_answered(c, c->op, rv);

@@ -10,6 +10,7 @@
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_world.h"
 
 #define WORKS_IN 3u /* one history in so many */
 #define JOBS_MAX 5u
@@ -24,7 +25,10 @@ static struct {
         enum job job;
         unsigned slot;         /* REPLACE, REMOVE */
         struct sim_disk *disk; /* REPLACE, ADD: an empty folder, at first */
+        eng_mask more;         /* REPLACE: slots of others that were lost with it, to be replaced next */
+        bool may_force;        /* these drives are gone for good, and the store was told so, or may be */
         uint64_t number;       /* of the report that is awaited; 0: none */
+        uint64_t forced;       /* likewise, of the one that says that the store goes on without drives */
 } work;
 
 static uint64_t below(uint64_t n)
@@ -101,6 +105,16 @@ static bool can_do_without(void)
         return world.store->m > 1 || world.parts == 0;
 }
 
+/* The next of those that were lost together. */
+static void next_lost(void)
+{
+        work.slot = (unsigned)__builtin_ctzll(work.more);
+        work.more &= work.more - 1;
+        work.disk = sim_disk_new();
+        if (work.disk == NULL)
+                sim_fail("the simulator has too few disks");
+}
+
 /* ---- what he begins ---------------------------------------------------------------------------------------------- */
 
 /* The disk, and all that it held, is gone; the others can go on without it. */
@@ -127,6 +141,38 @@ static bool lose(void)
         disk->use = SIM_DISK_LOST;
         disk->present = false;
         sim_drive_fail(disk, "it is lost for good");
+        return true;
+}
+
+/*
+ * As many drives as the code makes good for are gone at once, with the process: those left may be too few for an epoch, and then the operator says that
+ * they are to go on all the same. What they have is all that was acknowledged.
+ */
+static bool lose_many(void)
+{
+        unsigned n, slots = world.store->drive_count, slot;
+        struct sim_disk *disk;
+
+        if (!work.may_lose || world.store->m < 2 || world.parts != 0 || !is_whole() || !shards_whole() ||
+            sim_disk_count + 8 > SIM_DISKS)
+                return false;
+        n = 2 + (unsigned)sim_below(SIM_TROUBLE, world.store->m - 1);
+        while (n > 0) {
+                slot = (unsigned)sim_below(SIM_TROUBLE, slots);
+                disk = disk_in_use(slot);
+                if (disk == NULL)
+                        continue;
+                sim_trace("operator: drive %u is lost with others", slot);
+                operator_figures.lost++;
+                disk->use = SIM_DISK_LOST;
+                disk->present = disk->kept = false;
+                work.more |= eng_bit(slot);
+                n--;
+        }
+        work.job = JOB_REPLACE;
+        work.may_force = true;
+        next_lost();
+        world.gone = true;
         return true;
 }
 
@@ -174,6 +220,11 @@ static void begin_job(void)
 
         if (work.jobs_left == 0 || world.last)
                 return;
+        if (sim_chance(SIM_TROUBLE, 3) && lose_many()) {
+                work.jobs_left--;
+                work.worked = true;
+                return;
+        }
         switch (below(6)) {
         case 0:
         case 1:
@@ -199,6 +250,12 @@ static void job_done(uint64_t *figure)
         (*figure)++;
         work.job = JOB_NONE;
         work.disk = NULL;
+        if (work.more != 0) {
+                work.job = JOB_REPLACE;
+                next_lost();
+        } else {
+                work.may_force = false;
+        }
 }
 
 /* A disk is no drive of the store any more. Its folder may still be given to the store, or be found again. */
@@ -215,7 +272,7 @@ static bool is_taken_in(void)
         if (disk == NULL || !is_in(disk) || (coord()->shape.adding & eng_bit(disk->identity.slot)))
                 return false;
         for (lost = sim_disks; lost < sim_disks + sim_disk_count; lost++)
-                if (lost->use == SIM_DISK_LOST)
+                if (lost->use == SIM_DISK_LOST && lost->identity.slot == disk->identity.slot)
                         part_with(lost);
         disk->use = SIM_DISK_SERVES;
         return true;
@@ -286,6 +343,59 @@ static void take_out(void)
                 work.number = 0;
 }
 
+static eng_mask lost_slots(void)
+{
+        eng_mask lost = 0;
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].use == SIM_DISK_LOST)
+                        lost |= eng_bit(sim_disks[i].identity.slot);
+        return lost;
+}
+
+/* They have been given up: whatever they hold, it is not asked for any more, and now and then they are there again. */
+static void given_up(void)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].use == SIM_DISK_LOST)
+                        sim_disks[i].kept = sim_chance(SIM_TROUBLE, 2);
+        operator_figures.forced++;
+        work.may_force = false;
+}
+
+/* The store waits for the drives that are lost, and for no others. */
+static void force(void)
+{
+        struct eng_force_report report;
+        struct eng_outlook outlook;
+        char why[200];
+
+        if (work.forced != 0 && eng_force_read(world.store, work.forced, &report) == 0) {
+                if (report.running)
+                        return;
+                work.forced = 0;
+                if (report.rv == 0) {
+                        given_up();
+                        return;
+                }
+                sim_trace("operator: not forced: %d %s", report.rv, report.text);
+        }
+        eng_outlook_take(world.store, &outlook);
+        if (outlook.missed != lost_slots())
+                return;
+        eng_outlook_refuse(&outlook, outlook.missed, why);
+        if (why[0] != 0)
+                return;
+        if (outlook.lost + outlook.unreadable != 0)
+                sim_fail("%u drives are lost, and of %u groups no copy is left, %u are unreadable",
+                         (unsigned)__builtin_popcountll(outlook.missed), outlook.lost, outlook.unreadable);
+        if (eng_force(world.store, outlook.missed, &work.forced) != 0)
+                work.forced = 0;
+}
+
 static void go_on(void)
 {
         switch (work.job) {
@@ -312,6 +422,8 @@ static void go_on(void)
 
 static void look(void *arg)
 {
+        if (work.may_force)
+                force();
         if (coord()->phase == ENG_PHASE_OPEN && world.bucket_count > 0)
                 go_on();
         if (work.job != JOB_NONE || work.jobs_left > 0)
@@ -330,7 +442,7 @@ void operator_begin(bool may_lose)
 
 void operator_start(void)
 {
-        work.number = 0;
+        work.number = work.forced = 0;
         if (work.job != JOB_NONE || work.jobs_left > 0)
                 sim_at(sim_skewed(SIM_OPERATOR, SIM_MS, 3 * SIM_S), NULL, look, NULL);
 }

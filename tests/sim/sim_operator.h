@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct operator_figures {
-        uint64_t lost, replaced, returned, added, removed, refused; /* drives; requests */
+        uint64_t lost, replaced, returned, added, removed, forced, refused; /* drives; starts; requests */
 };
 extern struct operator_figures operator_figures;
 

@@ -20,6 +20,8 @@
 #define LIVES_MAX  6u
 #define EVENTS_MAX 3000000u
 #define LIFE_NS    (60 * SIM_S)
+#define SCRUB_PERIOD_MS   10000
+#define SCRUB_INTERVAL_MS 30000
 #define HEAL_NS    (700 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
 
 struct world_figures world_figures;
@@ -29,9 +31,12 @@ static struct plan {
         unsigned k, m, lives;
         unsigned tolerated;       /* drives that may be away at the same time */
         int rotten;               /* disk whose frames rot, or -1 */
+        bool scrubs;
         unsigned away[SIM_DISKS]; /* lives for which it stays missing */
         bool faults, refuses, shared_hasher;
+        bool rolls_back; /* disks lose writes that they acknowledged */
         unsigned ops_per_life;
+        uint64_t scrub_interval_ms; /* 0: no scrub */
 } plan;
 
 static bool plan_chance(unsigned of)
@@ -105,6 +110,9 @@ static void plan_history(void)
         world.parts = plan_chance(2) ? 2 + (unsigned)plan_below(10) : 0;
         world.buckets_on = plan_chance(3) ? 4 + (unsigned)plan_below(20) : 0;
         world.think = sim_skewed(SIM_PLAN, 1, 500 * SIM_MS);
+        plan.rolls_back = plan.faults && sim_chance(SIM_ROLLBACK, 2);
+        plan.scrub_interval_ms = sim_chance(SIM_TROUBLE, 2) ? 0 : 100 + sim_below(SIM_TROUBLE, 20000);
+        plan.scrubs = plan.scrub_interval_ms != 0 && sim_chance(SIM_SCRUB, 2);
         plan_keys();
         operator_begin(plan.faults && plan.rotten < 0);
         sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
@@ -112,12 +120,30 @@ static void plan_history(void)
                   plan.faults ? "faults" : "calm");
 }
 
+static bool any_rolled_back(void)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].rolled_back)
+                        return true;
+        return false;
+}
+
+static void none_rolled_back(void)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                sim_disks[i].rolled_back = false;
+}
+
 /* ---- beginning and ending a life --------------------------------------------------------------------------------- */
 
 /* Whether it could be there, but for what the seed says of this life. */
 static bool is_there(const struct sim_disk *disk)
 {
-        return disk->use == SIM_DISK_PARTED ? disk->kept : disk->use != SIM_DISK_LOST;
+        return disk->use == SIM_DISK_PARTED || disk->use == SIM_DISK_LOST ? disk->kept : true;
 }
 
 static void choose_drives(bool first, bool last)
@@ -135,6 +161,12 @@ static void choose_drives(bool first, bool last)
                 disk->unreadable = disk->full = false;
                 if (last)
                         memset(&disk->faults, 0, sizeof(disk->faults));
+        }
+        if (any_rolled_back()) {
+                memset(plan.away, 0, sizeof(plan.away));
+                for (i = 0; i < sim_disk_count; i++)
+                        sim_disks[i].present = is_there(&sim_disks[i]);
+                return;
         }
         for (i = 0; i < sim_disk_count && plan.faults && !first && !last; i++) {
                 struct sim_disk *disk = &sim_disks[i];
@@ -164,7 +196,10 @@ static int open_store(bool format)
                                       .hash_loops = loops, /* one of them hashes for the others, too */
                                       .hash_loop_count = plan.shared_hasher,
                                       .cache_bytes = 1 << 20,
-                                      .heal_rate = 1 << 30};
+                                      .heal_rate = 1 << 30,
+                                      .scrub_rate = plan.scrub_interval_ms == 0 ? 0 : 1 << 30,
+                                      .scrub_interval_ms = plan.scrub_interval_ms,
+                                      .scrub_period_ms = plan.scrubs ? SCRUB_PERIOD_MS : 0};
         struct eng_error error;
         unsigned i;
         int rv;
@@ -188,11 +223,64 @@ static int open_store(bool format)
         return rv;
 }
 
+/* ---- disks that lose what they acknowledged ---------------------------------------------------------------------- */
+
+/* All drives are in and have all that they should; the others can go on without this one, and tell that it lost something. */
+static bool may_roll_back(unsigned slot)
+{
+        const struct eng_coord *c = world.store->coord;
+        eng_mask all;
+
+        if (c->phase != ENG_PHASE_OPEN || !c->view.writable || plan.rotten >= 0 || world.store->m == 0)
+                return false;
+        all = c->view.map->all;
+        return !c->changing && c->join == NULL && c->attach == NULL && c->view.in == all && (c->view.up & all) == all &&
+               c->filling == 0 && c->shape.adding == 0 && c->shape.leaving == 0 && c->wish.adding == 0 &&
+               c->wish.leaving == 0 && operator_idle() && (all & eng_bit(slot)) != 0 && !(c->shape.gone & eng_bit(slot)) &&
+               eng_could_form(world.store, all & ~eng_bit(slot), all);
+}
+
+/* The disk that the process now ending, or the time until the next one begins, will spoil; or none. */
+static struct sim_disk *victim(void)
+{
+        unsigned at = (unsigned)sim_below(SIM_ROLLBACK, sim_disk_count);
+        struct sim_disk *disk = &sim_disks[at];
+
+        if (!plan.rolls_back || world.store == NULL || world.last || disk->use != SIM_DISK_SERVES || !disk->formatted ||
+            !disk->present || sim_disks_away() > 0)
+                return NULL;
+        return may_roll_back(disk->identity.slot) ? disk : NULL;
+}
+
+/* An image is of the disk as it is between two processes. */
+static void roll_back(struct sim_disk *disk)
+{
+        unsigned i;
+
+        if (disk != NULL && sim_chance(SIM_ROLLBACK, 2)) {
+                if (disk->image.taken && !sim_chance(SIM_ROLLBACK, 3))
+                        sim_disk_restore(disk);
+                else
+                        sim_disk_cut(disk, sim_skewed(SIM_ROLLBACK, 1, 400));
+        }
+        for (i = 0; plan.rolls_back && i < sim_disk_count; i++)
+                if (sim_disks[i].formatted && !sim_disks[i].rolled_back && sim_chance(SIM_ROLLBACK, 2))
+                        sim_disk_image(&sim_disks[i]);
+}
+
+/* What the upkeep goes by, and since when. */
+static struct {
+        const struct eng_store *store;
+        eng_mask in, filling, homeless;
+        uint64_t looked, changed, may_since;
+} upkeep;
+
 enum ending { END_POWER, END_KILL, END_CLEAN };
 
 static void end_life(enum ending how)
 {
         static const char *const words[] = {"power cut", "kill", "clean end"};
+        struct sim_disk *spoilt = victim();
         unsigned i;
 
         sim_trace("%s", words[how]);
@@ -205,10 +293,12 @@ static void end_life(enum ending how)
                 sim_disk_crash(&sim_disks[i], how == END_POWER);
                 sim_drive_free_retired(&sim_disks[i]);
         }
+        roll_back(spoilt);
         clients_lost();
         sim_figures.power_cuts += how == END_POWER;
         sim_figures.kills += how == END_KILL;
         world.store = NULL;
+        memset(&upkeep, 0, sizeof(upkeep));
         world.stopping = false;
         sim.now += SIM_MS + sim_below(SIM_FAULTS, 10 * SIM_S);
 }
@@ -224,6 +314,8 @@ static void fault(void *arg)
 {
         struct sim_disk *disk = &sim_disks[sim_below(SIM_FAULTS, sim_disk_count)];
 
+        if (any_rolled_back())
+                return;
         world_figures.faults++;
         world.calm = false;
         switch (sim_below(SIM_FAULTS, 6)) {
@@ -247,12 +339,25 @@ static void fault(void *arg)
         }
 }
 
+/* A loop that is held up: by a page fault on a bad drive, or because its processor is not there. */
+static void block(void *arg)
+{
+        if (any_rolled_back())
+                return;
+        world.calm = false;
+        sim_figures.blocked++;
+        sim_trace("a loop does nothing for a while");
+        sim_block(world.loops[sim_below(SIM_TROUBLE, world.loop_count)], sim_skewed(SIM_TROUBLE, SIM_MS, 15 * SIM_S));
+}
+
 static void plan_faults(void)
 {
         unsigned n = plan.faults ? (unsigned)sim_below(SIM_FAULTS, 5) : 0;
 
         while (n-- > 0)
                 sim_at(sim_skewed(SIM_FAULTS, 1, 5 * SIM_S), NULL, fault, NULL);
+        if (plan.faults && sim_chance(SIM_TROUBLE, 3))
+                sim_at(sim_skewed(SIM_TROUBLE, 1, 5 * SIM_S), NULL, block, NULL);
 }
 
 /* ---- a life ------------------------------------------------------------------------------------------------------------ */
@@ -282,12 +387,50 @@ static void live(bool *open)
         *open = true;
         sim_trace("the store is open%s, epoch %llu", world.store->coord->view.writable ? "" : " for reading",
                   (unsigned long long)world.store->coord->view.epoch);
-        if (world.store->coord->view.in != world.store->coord->view.map->all)
-                world.calm = false; /* groups with too few current members refuse changes */
-        if (world.store->coord->view.writable)
+        if ((world.store->coord->view.in & world.store->coord->view.up) != world.store->coord->view.map->all)
+                world.calm = false; /* groups with too few current members that are there refuse changes */
+        if (world.store->coord->view.writable) {
                 history_settled();
+                none_rolled_back();
+        }
         world_figures.settled += world.store->settled_records;
+        if (sim_chance(SIM_ROLLBACK, 4))
+                (void)eng_verify_start(world.store); /* beside whatever happens */
+        if (plan.scrubs && sim_chance(SIM_SCRUB, 2))
+                (void)eng_scrub_start(world.store);
         clients_start();
+}
+
+/* Within a minute after its drives have changed, a store looks for what lacks shards, and repairs what it meets. */
+static void watch_upkeep(bool open)
+{
+        const struct eng_store *store = world.store;
+        const struct eng_coord *c;
+        uint64_t last = upkeep.looked;
+        eng_mask in, filling, homeless;
+
+        upkeep.looked = sim.now;
+        if (!open || store == NULL || store->coord->phase != ENG_PHASE_OPEN || store->m == 0 || sim_alloc_fails()) {
+                upkeep.store = NULL;
+                return;
+        }
+        c = store->coord;
+        in = c->view.in & c->view.up;
+        filling = c->filling & in;
+        homeless = eng_placement_homeless(c->view.map);
+        if (upkeep.store != store || upkeep.in != in || upkeep.filling != filling || upkeep.homeless != homeless) {
+                upkeep.store = store;
+                upkeep.in = in;
+                upkeep.filling = filling;
+                upkeep.homeless = homeless;
+                upkeep.changed = last;
+                upkeep.may_since = sim.now;
+        }
+        if (c->changing || c->join != NULL)
+                upkeep.may_since = sim.now;
+        if (sim.now > upkeep.may_since + 60 * SIM_S &&
+            store->heal.started_ms + 1 < lp_wall_ms() - (int64_t)((sim.now - upkeep.changed) / SIM_MS))
+                sim_fail("a minute after its drives have changed the store has not begun to look for what lacks shards");
 }
 
 static void live_for(uint64_t ns, bool *open)
@@ -297,6 +440,7 @@ static void live_for(uint64_t ns, bool *open)
         while (sim.now < until && !world.gone) {
                 live(open);
                 clients_watch();
+                watch_upkeep(*open);
         }
 }
 
@@ -310,6 +454,9 @@ static void first_bucket(bool *open)
                 live(open);
 }
 
+static void wait_for(bool (*state)(void), bool *open);
+static bool scrub_rests(void);
+
 /* A store without faults gives all dead space back. */
 static void check_calm(bool *open)
 {
@@ -320,6 +467,8 @@ static void check_calm(bool *open)
         if (leaked > 0)
                 sim_fail("%llu frames that nothing names are left, though nothing has gone wrong",
                          (unsigned long long)leaked);
+        if (plan.scrubs)
+                wait_for(scrub_rests, open);
         check_replicas();
         check_shards(-1);
         check_idle();
@@ -332,12 +481,12 @@ static void one_life(unsigned number)
         uint64_t until = sim.now + LIFE_NS;
 
         choose_drives(number == 0, false);
-        world.gone = false;
+        world.gone = world.stuck = false;
         world.calm = plan.rotten < 0 && !plan.refuses && sim_disks_away() == 0 && !sim_alloc_fails();
         world_figures.lives++;
         world.ops_left = number == 0 ? 0 : plan.ops_per_life;
         if (open_store(number == 0) != 0) {
-                if (sim_disks_away() < sim_disks_serving())
+                if (sim_disks_away() < sim_disks_serving() && !world.stuck)
                         sim_fail("a store with drives could not be opened");
                 end_life(END_KILL);
                 return;
@@ -353,6 +502,7 @@ static void one_life(unsigned number)
         while (!world.gone && sim.now < until && (to_the_end || sim.events < crash_at)) {
                 live(&open);
                 clients_watch();
+                watch_upkeep(open);
                 if (open && world.ops_left == 0 && clients_idle())
                         break;
         }
@@ -360,12 +510,13 @@ static void one_life(unsigned number)
                 world.ops_left = 0;
                 live(&open);
                 clients_watch();
+                watch_upkeep(open);
         }
         if (world.gone) {
                 end_life(END_KILL);
                 return;
         }
-        if (!plan.faults && !sim_alloc_fails() && number == 0 && to_the_end && clients_idle())
+        if (world.calm && !plan.faults && !sim_alloc_fails() && number == 0 && to_the_end && clients_idle())
                 check_calm(&open);
         end_life(to_the_end && sim_chance(SIM_FAULTS, 2) ? END_CLEAN
                  : sim_chance(SIM_FAULTS, 2)             ? END_POWER
@@ -382,7 +533,9 @@ static bool healed(void)
         eng_health_read(world.store, &health);
         /* one that is lost is removed when no part of an upload needs it any more: see at_rest() */
         return health.writable && (c->view.in | c->shape.leaving) == c->view.map->all && !health.healing &&
-               (health.objects_below == 0 || c->shape.leaving != 0) && c->join == NULL;
+               world.store->heal.failed_objects == 0 && /* else it looks again, later */
+               (health.objects_below == 0 || c->shape.leaving != 0) && c->join == NULL && !eng_drop_running(world.store) &&
+               c->verify == NULL;
 }
 
 /* Nothing is left of a change of the drives; what took another's place has all that it should. */
@@ -460,6 +613,78 @@ static void begin_last_life(bool lose_indexes, bool *open)
         }
 }
 
+static bool is_verified(void)
+{
+        struct eng_verify_report r;
+
+        eng_verify_read(world.store, &r);
+        return !r.running;
+}
+
+/* It holds no slot, and mends nothing. */
+static bool scrub_rests(void)
+{
+        static struct eng_verify_report now, last;
+        unsigned i;
+
+        eng_scrub_read(world.store, &now, &last);
+        for (i = 0; i < world.store->drive_count; i++)
+                if (world.store->scrub_progress[i].running)
+                        return false;
+        return !now.running;
+}
+
+/* Since then each drive has been read whole, and all names have been walked after that. */
+static bool has_scrubbed(void)
+{
+        const struct eng_coord *c = world.store->coord;
+        static struct eng_verify_report now, last;
+        int64_t ended = world.scrubbed_ms;
+        unsigned i;
+
+        for (i = 0; i < world.store->drive_count; i++) {
+                const struct eng_scrub_progress *p = &world.store->scrub_progress[i];
+
+                if ((c->view.in & c->view.up & eng_bit(i)) == 0)
+                        continue;
+                if (p->last_ended_ms < world.scrubbed_ms)
+                        return false;
+                if (p->last_damaged > 0 && p->last_ended_ms > ended)
+                        ended = p->last_ended_ms;
+        }
+        eng_scrub_read(world.store, &now, &last);
+        return last.started_ms > ended && scrub_rests();
+}
+
+/* What has rotted was found, though nobody asked for it, and repaired. */
+static void check_scrub(bool *open)
+{
+        if (!plan.scrubs)
+                return;
+        world.scrubbed_ms = lp_wall_ms() + 2 * SCRUB_PERIOD_MS; /* a round that ends behind this has begun by now */
+        wait_for(has_scrubbed, open);
+}
+
+/* An idle store, read as an operator has it read: its members agree, and nothing is amiss. */
+static void check_verification(bool *open)
+{
+        struct eng_verify_report r;
+
+        wait_for(is_verified, open);
+        if (world.gone || eng_verify_start(world.store) != 0)
+                return;
+        wait_for(is_verified, open);
+        eng_verify_read(world.store, &r);
+        if (world.gone)
+                return;
+        if (r.differing_names > 0)
+                sim_fail("verification found %llu names that differ", (unsigned long long)r.differing_names);
+        if ((plan.rotten < 0 || plan.scrubs) && r.damaged_shards + r.missing_shards + r.unreadable_objects > 0)
+                sim_fail("verification found %llu shards damaged, %llu missing, %llu objects unreadable",
+                         (unsigned long long)r.damaged_shards, (unsigned long long)r.missing_shards,
+                         (unsigned long long)r.unreadable_objects);
+}
+
 static void last_life(bool lose_indexes)
 {
         bool open;
@@ -469,8 +694,12 @@ static void last_life(bool lose_indexes)
         clients_final();
         live_for(12 * SIM_S, &open);
         wait_for(at_rest, &open); /* parts of the uploads that have ended now were in its way */
+        check_scrub(&open);
+        check_verification(&open);
+        if (plan.scrubs)
+                wait_for(scrub_rests, &open);
         check_replicas();
-        check_shards(plan.rotten);
+        check_shards(plan.scrubs ? -1 : plan.rotten);
         check_idle();
         world_figures.leaked_frames += check_leaks();
         world.final = world.last = false;

@@ -21,6 +21,8 @@ void world_run(uint64_t seed, bool trace);
 void check_replicas(void);
 /* Every shard that a record names is where it says and is what it should be; rotten: but on this disk (-1: none). */
 void check_shards(int rotten);
+/* Whether every shard that a record names is there, and durable, just now. */
+bool shards_whole(void);
 /* Frames that no record names. */
 uint64_t check_leaks(void);
 /* Nothing is held that should have been given back: slots, locks, pins, changes in flight. */

@@ -6,6 +6,7 @@ import secrets
 import shlex
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -27,6 +28,7 @@ PATIENCE = 6 if BUILD.name in ("asan", "tsan") else int(os.environ.get("MILLRACE
 
 SANITIZER_REPORT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|UndefinedBehaviorSanitizer|runtime error:"
                               r"|[Aa]ssertion .* failed|\*\*\* stack smashing|\*\*\* buffer overflow")
+UNVERIFIED = ssl._create_unverified_context()  # of a listener whose certificate the test made
 LISTENING = re.compile(r"^millraced: (listening|admin) on (\S+):(\d+)(?: \(TLS\))?\s*$", re.M)
 
 
@@ -67,6 +69,7 @@ class Daemon:
         self.log_start = 0
         self.format = True
         self.tls = False
+        self.admin_tls = "--admin-tls" in self.options
 
     # ---- starting -------------------------------------------------------------------------------------------
 
@@ -84,6 +87,8 @@ class Daemon:
             config = self.folder / "millrace.conf"
             config.write_text("".join(f"{name} = {value}\n" for name, value in self.settings.items()))
             command += ["--config", str(config)]
+        if "--key-file" not in self.options:
+            command += ["--key-file", str(self.folder / "key")]
         return command + self.options
 
     def environment(self):
@@ -142,8 +147,9 @@ class Daemon:
 
     def admin_get(self, path, timeout=5):
         """(status, body) of an unsigned GET of the admin listener; (0, reason) if nothing answers."""
+        url = f"{'https' if self.admin_tls else 'http'}://{self.host}:{self.admin_port}{path}"
         try:
-            with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}{path}", timeout=timeout) as answer:
+            with urllib.request.urlopen(url, timeout=timeout, context=UNVERIFIED if self.admin_tls else None) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
@@ -259,6 +265,7 @@ def run_daemon(arguments, env=None, timeout=20):
     """Runs millraced with raw arguments until it ends by itself; (status, output). For refusals."""
     full = {k: v for k, v in os.environ.items() if not k.startswith("MILLRACE_ROOT")}
     full.update(sanitizer_environment())
+    full.setdefault("MILLRACE_KEY", "00" * 32)  # no file is made for it
     full.update(env or {})
     process = subprocess.Popen(WRAP + [str(PROGRAM)] + [str(a) for a in arguments], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=full)

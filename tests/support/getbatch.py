@@ -22,7 +22,7 @@ class Entry:
 
     def pack(self, before):
         bucket = b"" if before is not None and before.bucket == self.bucket else self.bucket.encode()
-        key, match, version = self.key.encode(), self.if_match.encode(), self.version_id.encode()
+        key, match, version = self.key.encode(errors="surrogateescape"), self.if_match.encode(), self.version_id.encode()
         return struct.pack("<HBBBBHQQQQ", len(key), len(bucket), len(match), len(version), self.suffix, 0, self.first, self.length, 0,
                            self.room) + bucket + key + match + version
 

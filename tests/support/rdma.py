@@ -43,8 +43,8 @@ class PeerError(Exception):
 class Peer:
     """A process that holds the client's end of one session."""
 
-    def __init__(self, sockets):
-        env = {**sanitizer_environment(), "MILLRACE_FAKE_RDMA": sockets}
+    def __init__(self, sockets, env=None):
+        env = {**sanitizer_environment(), "MILLRACE_FAKE_RDMA": sockets, **(env or {})}
         self.process = subprocess.Popen([str(PEER), str(DRIVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
     def line(self):
@@ -99,7 +99,7 @@ class Result:
 class Session:
     """One session: opened, connected, with memory to read into."""
 
-    def __init__(self, daemon, memory=32 << 20, connect=True, **changes):
+    def __init__(self, daemon, memory=32 << 20, connect=True, env=None, **changes):
         self.daemon = daemon
         self.user = RawClient(daemon.host, daemon.port, daemon.access_key, daemon.secret_key)
         self.signer = self.user.signer()
@@ -114,7 +114,7 @@ class Session:
         self.folder = tempfile.mkdtemp(prefix="mr-peer-", dir="/tmp")
         self.forget = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         endpoint = self.opened["endpoints"][0]
-        self.peer = Peer(daemon.sockets)
+        self.peer = Peer(daemon.sockets, env)
         rights = SCHEMES[self.opened["rights"]]
         if connect:
             self.peer.tell("link", endpoint["address"], endpoint["port"], rights)
@@ -179,7 +179,7 @@ class Session:
     def send(self, entries, grip, batch=1, first=0, ordered=False, replies=None, deadline=0):
         """One BATCH message of entries (class Entry), which is not waited for. How many went into it."""
         path = Path(self.folder) / "message"
-        path.write_text("".join(entry.line() for entry in entries))
+        path.write_text("".join(entry.line() for entry in entries), errors="surrogateescape")
         replies = -(-len(entries) // 64) if replies is None else replies
         (sent,) = self.peer.tell("send", grip, batch, first, int(ordered), replies, deadline, path)
         return int(sent)

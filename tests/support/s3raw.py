@@ -3,6 +3,7 @@ import datetime
 import hashlib
 import hmac
 import re
+import secrets
 import socket
 import ssl
 import time
@@ -284,6 +285,8 @@ class RawClient:
             headers.setdefault("x-amz-decoded-content-length", str(len(body)))
             if trailers:
                 headers.setdefault("x-amz-trailer", ",".join(name for name, _ in trailers))
+        if isinstance(path, str) and path.startswith("/admin/") and not anonymous:
+            headers.setdefault("x-millrace-nonce", secrets.token_hex(16))
         for name in drop_headers:
             headers.pop(name, None)
         signed = sorted(headers)

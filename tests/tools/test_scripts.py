@@ -1,5 +1,6 @@
 """The project's own scripts: a check that can't fail is none."""
 import importlib.util
+import shutil
 import stat
 import subprocess
 import sys
@@ -246,3 +247,25 @@ def test_mutations_of_every_flush(tmp_path):
         wanted = sum(line.count(f"{call}(") for line in lines for call in ("fsync", "fdatasync")) - sum(line.count("lp_fdatasync(") for line in lines)
         found = [line for line in output.splitlines() if line.startswith(f"engine/drive/{path.name} ") and "folder" not in line.split(": ")[1] and "DSYNC" not in line]
         assert len(found) == wanted, (path.name, found)
+
+
+# ---- Makefile -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["wheel", "python", "power", "qemu", "soak", "check-rdma", "rdma-speed", "cov", "mutate"])
+def test_a_target_names_what_it_lacks(tmp_path, target):
+    """Without the Python environment it says in one line what makes it, and builds nothing first."""
+    done = subprocess.run(["make", "-s", "-f", ROOT / "Makefile", target], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0 and "tools/deps.sh --test" in done.stderr, done
+    assert not list(tmp_path.rglob("*.o"))
+
+
+@pytest.mark.parametrize("target, program, group", [("format", "clang-format-14", "tools"), ("format-check", "clang-format-14", "tools"), ("fuzz", "clang-14", "tools")])
+def test_a_target_names_the_program_it_lacks(tmp_path, target, program, group):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in ("sh", "make", "cat", "mkdir", "printf", "sed", "awk"):
+        (folder / tool).symlink_to(shutil.which(tool))
+    done = subprocess.run(["make", "-s", "-f", ROOT / "Makefile", target], cwd=tmp_path, env={"PATH": str(folder)}, capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode != 0 and f"{program} is not installed: tools/deps.sh --{group}" in done.stderr, done

@@ -152,7 +152,7 @@ static void synced(struct act *act)
 
 static void stripe_written(struct act *act)
 {
-        if (act->op.result != 0 && act->op.result != -ESTALE)
+        if (act->op.result != 0 && act->op.result != -ESTALE && act->op.result != -ENOSPC)
                 sim_fail("WRITE: %s", strerror(-act->op.result));
         if (act->op.result == 0)
                 act->stripe++;
@@ -257,9 +257,10 @@ static void change_key(void)
         change(rec, shards, UPLOADS);
 }
 
-static void fence(void)
+/* A number that changes nothing. */
+static void empty_change(void)
 {
-        change(record_new(1 + (uint32_t)sim_below(SIM_CLIENTS, GROUPS), FMT_RECORD_FENCE, 0), 0, UPLOADS);
+        change(record_new(1 + (uint32_t)sim_below(SIM_CLIENTS, GROUPS), FMT_RECORD_PG, 0), 0, UPLOADS);
 }
 
 static void begin_upload(unsigned slot)
@@ -366,6 +367,7 @@ static void new_epoch(void)
         model.epoch_flying = true;
         act = act_new(0, epoch_durable);
         act->op.kind = ENG_OP_APPEND;
+        act->op.flags = ENG_OP_RESERVE;
         act->op.epoch = epoch->number;
         act->op.append.type = FMT_RECORD_EPOCH;
         act->op.append.body = eng_buf_new(sizeof(*epoch));
@@ -502,7 +504,7 @@ static void one_thing(void)
         else if (what < 750)
                 change_upload();
         else if (what < 760)
-                fence();
+                empty_change();
         else if (what < 765)
                 new_epoch();
         else if (what < 790)

@@ -10,17 +10,26 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "engine/drive/resident.h"
 #include "tests/sim/drive/world.h"
 
-#define SECTOR 512u
+#define SECTOR          512u
+#define UNREADABLE_EACH 400u  /* reads, about */
+#define FULL_EACH       2000u /* writes and calls, about; then a few of them in a row */
+#define FULL_MOST       40u
+#define UNOPENED_EACH   30u   /* files */
+#define ABSENT_EACH     40u   /* pages of the index that are asked for */
+#define UNCHANGED_EACH  4u    /* histories, in which each write to a segment is looked at */
 
 enum io_kind { IO_READ, IO_WRITE, IO_FLUSH };
 
@@ -37,7 +46,9 @@ static struct lp_io *flying;
 static struct loose *loose;
 static unsigned loose_count, loose_size;
 static uint64_t serial, calls_left, good_left; /* good_left: I/O and calls until one goes wrong, that one included; 0: none does */
-static bool armed, dead, erred, swept;
+static bool armed, dead, erred, swept, trouble;
+static bool said_short;
+static uint64_t full_left; /* writes and calls that will meet a full file system */
 static int first_fd;
 
 /* ---- what is not flushed --------------------------------------------------------------------------------- */
@@ -111,7 +122,47 @@ static bool errs(void)
         return true;
 }
 
+/* The file system is full, for this one and some more. */
+static bool full(void)
+{
+        if (!trouble)
+                return false;
+        if (full_left == 0 && sim_chance(SIM_FAULTS, FULL_EACH))
+                full_left = 1 + sim_below(SIM_FAULTS, FULL_MOST);
+        if (full_left == 0)
+                return false;
+        full_left--;
+        disk_figures.full++;
+        return true;
+}
+
+static bool is_zero(const uint8_t sector[SECTOR])
+{
+        static const uint8_t zeroes[SECTOR];
+
+        return memcmp(sector, zeroes, SECTOR) == 0;
+}
+
 /* ---- I/O of the loops ------------------------------------------------------------------------------------ */
+
+/* What stands in a segment stays as it is: only where nothing was, or what was there already, is anything written (I3). */
+static void check_unchanged(const struct lp_io *io)
+{
+        static uint8_t before[SECTOR];
+        const uint8_t *now = io->buf;
+        char path[DISK_PATH_MAX];
+        uint32_t at;
+
+        if (sim.seed % UNCHANGED_EACH != 0)
+                return;
+        path_of(io->fd, path);
+        if (strstr(path, ".seg") == NULL)
+                return;
+        for (at = 0; at + SECTOR <= io->len; at += SECTOR)
+                if (syscall(SYS_pread64, io->fd, before, SECTOR, io->offset + at) == SECTOR && !is_zero(before) &&
+                    memcmp(before, now + at, SECTOR) != 0)
+                        sim_fail("bytes of %s at %llx are written anew (I3)", path, (unsigned long long)(io->offset + at));
+}
 
 static int write_whole(const struct lp_io *io)
 {
@@ -119,6 +170,20 @@ static int write_whole(const struct lp_io *io)
 
         assert(n == (ssize_t)io->len);
         return (int)n;
+}
+
+/* There is room for a part of it, or for nothing. */
+static int write_some(const struct lp_io *io)
+{
+        uint32_t len = (uint32_t)sim_below(SIM_FAULTS, io->len / SECTOR) * SECTOR;
+
+        if (len > 0 && syscall(SYS_pwrite64, io->fd, io->buf, len, io->offset) != (ssize_t)len)
+                sim_fail("a write of the simulated disk");
+        if (len > 0 && io->rw_flags == 0)
+                loose_add(io->fd, io->offset, len);
+        sim_trace("full: %u of %u bytes at %llx", len, io->len, (unsigned long long)io->offset);
+        said_short = len > 0 && !said_short && sim_chance(SIM_FAULTS, 2); /* a file system is short once, then it says why */
+        return said_short ? (int)len : -ENOSPC;
 }
 
 static void trace_write(const struct lp_io *io)
@@ -131,15 +196,32 @@ static void trace_write(const struct lp_io *io)
         sim_trace("written %s, %u bytes at %llx", path, io->len, (unsigned long long)io->offset);
 }
 
+/* A page of the index that cannot be read ends the drive, so that does not happen now and then. */
+static bool is_index(int fd)
+{
+        char path[DISK_PATH_MAX];
+
+        path_of(fd, path);
+        return strstr(path, "/index/") != NULL;
+}
+
 static int carry_out(const struct lp_io *io)
 {
         ssize_t n;
 
         switch ((enum io_kind)io->op) {
         case IO_READ:
-                n = pread(io->fd, io->buf, io->len, (off_t)io->offset);
+                if (is_index(io->fd)) {
+                        disk_figures.index_reads++;
+                        n = syscall(SYS_pread64, io->fd, io->buf, io->len, io->offset);
+                } else {
+                        n = pread(io->fd, io->buf, io->len, (off_t)io->offset); /* the one of this file */
+                }
                 return n < 0 ? -errno : (int)n;
         case IO_WRITE:
+                if (full())
+                        return write_some(io);
+                check_unchanged(io);
                 n = write_whole(io);
                 trace_write(io);
                 if (io->rw_flags == 0)
@@ -217,6 +299,7 @@ void lp_fdatasync(struct lp_loop *loop, struct lp_io *io, int fd)
 
 /* ---- calls of workers, of LMDB, and of a drive being opened or closed ---------------------------------------- */
 
+ssize_t pread(int fd, void *buf, size_t len, off_t offset);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t offset);
 ssize_t writev(int fd, const struct iovec *iov, int n);
 int fdatasync(int fd);
@@ -227,6 +310,7 @@ int posix_fallocate(int fd, off_t offset, off_t len);
 int unlinkat(int dir_fd, const char *name, int flags);
 int renameat(int from_fd, const char *from, int to_fd, const char *to);
 int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
+int mincore(void *at, size_t len, unsigned char *each);
 
 /* True: the process is dead, the call has no effect. */
 static bool refused(void)
@@ -240,6 +324,17 @@ static bool refused(void)
                 return true;
         }
         return false;
+}
+
+ssize_t pread(int fd, void *buf, size_t len, off_t offset)
+{
+        if (trouble && sim_chance(SIM_FAULTS, UNREADABLE_EACH)) {
+                disk_figures.unreadable++;
+                sim_trace("a read fails");
+                errno = EIO;
+                return -1;
+        }
+        return syscall(SYS_pread64, fd, buf, len, offset);
 }
 
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t offset)
@@ -277,12 +372,33 @@ int fallocate(int fd, int mode, off_t offset, off_t len)
 
         if (refused() || fstat(fd, &st) != 0)
                 return -1;
+        if (full()) {
+                errno = ENOSPC;
+                return -1;
+        }
         return st.st_size >= offset + len ? 0 : (int)syscall(SYS_ftruncate, fd, offset + len);
 }
 
 int posix_fallocate(int fd, off_t offset, off_t len)
 {
         return fallocate(fd, 0, offset, len) == 0 ? 0 : errno;
+}
+
+int openat(int dir_fd, const char *name, int flags, ...)
+{
+        va_list args;
+        mode_t mode;
+
+        va_start(args, flags);
+        mode = (flags & O_CREAT) != 0 ? va_arg(args, mode_t) : 0;
+        va_end(args);
+        if (trouble && sim_chance(SIM_FAULTS, UNOPENED_EACH)) {
+                disk_figures.unopened++;
+                disk_figures.unopened_at = sim.now;
+                errno = EMFILE;
+                return -1;
+        }
+        return (int)syscall(SYS_openat, dir_fd, name, flags, mode);
 }
 
 int unlinkat(int dir_fd, const char *name, int flags)
@@ -302,16 +418,32 @@ int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned
         return refused() ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 
+/* The kernel is not asked: what it has in memory depends on the machine. A page that is said to be absent is there at the next look, or not. */
+int mincore(void *at, size_t len, unsigned char *each)
+{
+        size_t i;
+
+        for (i = 0; i < len / ENG_PAGE_BYTES; i++)
+                each[i] = !trouble || !sim_chance(SIM_PAGES, ABSENT_EACH);
+        return 0;
+}
+
 /* ---- life and death -------------------------------------------------------------------------------------- */
 
 void disk_begin(void)
 {
         flying = NULL;
-        armed = dead = erred = swept = false;
-        good_left = 0;
+        armed = dead = erred = swept = trouble = said_short = false;
+        good_left = full_left = 0;
         first_fd = dup(0);
         assert(first_fd >= 0);
         close(first_fd);
+}
+
+void disk_trouble(bool on)
+{
+        trouble = on && sim_sweep_at == 0;
+        full_left = 0;
 }
 
 void disk_arm(uint64_t n)

@@ -13,8 +13,16 @@ struct disk_figures {
         uint64_t writes, flushes, jobs, calls; /* calls: that change a file, made by jobs and while opening */
         uint64_t torn, lost;                   /* writes */
         uint64_t errors;
+        uint64_t index_reads; /* pages of the index that something waited for */
+        uint64_t unreadable; /* reads that failed; the drive goes on */
+        uint64_t full;       /* writes and calls that met a full file system; the same */
+        uint64_t unopened;   /* files for which there was no descriptor; the same */
+        uint64_t unopened_at; /* simulated time of the last one */
 };
 extern struct disk_figures disk_figures;
+
+/* Now and then, while the drive is in use (not while it is opened): a read of a file fails, the file system is full for a while, there is no descriptor. */
+void disk_trouble(bool on);
 
 /* A new process: nothing is in flight. Descriptors opened from now on are its own. */
 void disk_begin(void);

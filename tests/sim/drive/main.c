@@ -28,16 +28,25 @@ static void report(uint64_t events)
         const struct disk_figures *d = &disk_figures;
 
         printf("  %llu processes: %llu ended well, %llu died in a call, %llu while opening; then %llu power cuts, %llu "
-               "kills, %llu indexes lost\n",
+               "kills, %llu indexes lost; %llu sectors went bad\n",
                N(w->lives), N(w->closed), N(w->dead_in_call), N(w->opened_dead), N(w->power_cuts), N(w->kills),
-               N(w->rebuilt));
+               N(w->rebuilt), N(w->spoilt));
         printf("  %llu changes, %llu copies, %llu voids, %llu epochs, %llu discards, %llu lookups, %llu reads; %llu "
                "events\n",
                N(w->changes), N(w->copies), N(w->voids), N(w->epochs), N(w->discards), N(w->lookups), N(w->reads), N(events));
-        printf("  records settled %llu, lost %llu, void %llu; writes torn %llu, lost %llu; %llu I/O errors\n", N(w->settled),
-               N(w->lost), N(w->voided), N(d->torn), N(d->lost), N(d->errors));
-        printf("  log batches %llu with %llu records, index batches %llu; reclaim moved %llu KiB, freed %llu KiB\n",
-               N(w->log_batches), N(w->log_records), N(w->index_batches), N(w->copied >> 10), N(w->freed >> 10));
+        printf("  records settled %llu, lost %llu, void %llu; writes torn %llu, lost %llu; %llu I/O errors, %llu reads failed, %llu met a full disk, %llu no descriptor\n",
+               N(w->settled),
+               N(w->lost), N(w->voided), N(d->torn), N(d->lost), N(d->errors), N(d->unreadable), N(d->full), N(d->unopened));
+        printf("  log batches %llu with %llu records, index batches %llu, its pages read %llu; reclaim moved %llu KiB, freed %llu KiB\n",
+               N(w->log_batches), N(w->log_records), N(w->index_batches), N(d->index_reads), N(w->copied >> 10), N(w->freed >> 10));
+}
+
+static uint64_t spoilt(void)
+{
+        const struct disk_figures *d = &disk_figures;
+
+        return world_figures.power_cuts + world_figures.kills + world_figures.rebuilt + world_figures.spoilt + d->torn + d->lost + d->errors +
+               d->unreadable + d->full + d->unopened;
 }
 
 static void make_folder(void)
@@ -74,6 +83,7 @@ int main(int argc, char **argv)
                 .figures = {{&world_figures, sizeof(world_figures)}, {&disk_figures, sizeof(disk_figures)}},
                 .points = "I/Os and calls",
                 .report = report,
+                .spoilt = spoilt,
                 .options = " [--keep]",
                 .option = option,
         };

@@ -448,6 +448,7 @@ static bool void_pending(void)
                         if (model.groups[g].records[i]->pending)
                                 void_one(model.groups[g].records[i]);
         model.must_void = true;
+        act->op.flags = ENG_OP_RESERVE;
         act->op.append.type = FMT_RECORD_VOID;
         if (!act_run(act, ENG_OP_APPEND))
                 return false;
@@ -477,6 +478,8 @@ static bool copy_name(unsigned at)
         fill_append(&act->op, rec, 0, rec->epoch);
         if (!act_run(act, ENG_OP_APPEND))
                 return false;
+        if (act->op.result != 0 && world.spoilt)
+                return false; /* what it needs of its index is damaged */
         if (act->op.result != 0)
                 sim_fail("COPY: %s", strerror(-act->op.result));
         act_end(act);
@@ -495,6 +498,26 @@ static bool copy_stale(void)
                 if (model.names[i].stale && !copy_name(i))
                         return false;
         return true;
+}
+
+bool settle_again(void)
+{
+        return settle();
+}
+
+bool copy_all(void)
+{
+        unsigned i;
+
+        for (i = 0; i < NAMES; i++)
+                model.names[i].stale = true;
+        return copy_stale();
+}
+
+void check_all_names(void)
+{
+        if (!check_names())
+                sim_fail("the process has died");
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */

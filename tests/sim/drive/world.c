@@ -5,6 +5,7 @@
 #include "tests/sim/drive/world.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #define LIVES_MAX   7u
 #define EVENTS_MAX  20000u   /* of a process whose end does not come */
 #define WAIT_EVENTS 2000000u /* of an operation that must be answered */
+#define PAGES_EACH  3u       /* processes, about: its index's pages are not in memory until they were read */
 
 struct world world;
 struct world_figures world_figures;
@@ -48,6 +50,21 @@ bool world_step(void)
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
 
+#define OPENING_NS (50ull * SIM_MS) /* an opening takes less until it is told */
+
+/* Since it was asked for a read failed or a file could not be opened, and that may be all that is wrong: asked again, as others would be. */
+static bool could_not_read(struct act *act)
+{
+        if (act->troubles == disk_figures.unreadable + disk_figures.unopened)
+                return false;
+        if (act->op.kind == ENG_OP_LOOKUP) {
+                eng_buf_unref(act->op.lookup.value);
+                act->op.lookup.value = NULL;
+        }
+        act_submit(act);
+        return true;
+}
+
 static void answered(struct eng_op *op)
 {
         struct act *act = (struct act *)((char *)op - offsetof(struct act, op));
@@ -55,6 +72,8 @@ static void answered(struct eng_op *op)
         act->answered = true;
         if (disk_erred() && op->result != 0)
                 return; /* of a drive that failed; its process ends soon */
+        if ((op->result == -EBADMSG || (op->result == -EAGAIN && op->kind != ENG_OP_DISCARD)) && could_not_read(act))
+                return;
         if (op->kind == ENG_OP_APPEND || op->kind == ENG_OP_SYNC)
                 world_moment(MOMENT_DURABLE);
         if (act->after != NULL)
@@ -83,6 +102,9 @@ void act_submit(struct act *act)
 {
         act->op.done = answered;
         act->answered = false;
+        act->troubles = disk_figures.unreadable + disk_figures.unopened;
+        if (disk_figures.unopened > 0 && sim.now - disk_figures.unopened_at < OPENING_NS)
+                act->troubles--; /* it may wait for an opening that has failed already */
         if (act->op.epoch == 0)
                 act->op.epoch = model_epoch();
         if (sim.self == act->loop)
@@ -117,7 +139,7 @@ void fill_append(struct eng_op *op, const struct record *rec, uint64_t committed
 {
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_APPEND;
-        op->flags = rec->seq % 2 == 0 ? ENG_OP_CACHE : 0;
+        op->flags = ENG_OP_RESERVE | (rec->seq % 2 == 0 ? ENG_OP_CACHE : 0);
         op->epoch = epoch;
         op->append.body = rec->body;
         op->append.body_crc = rec->body_crc;
@@ -164,7 +186,9 @@ bool read_right(const struct act *act)
 
 static void failed(void *arg, struct eng_drive *drive, const char *text)
 {
-        if (!disk_dead() && !disk_erred())
+        world.failed = true;
+        sim_trace("the drive failed: %s", text);
+        if (!disk_dead() && !disk_erred() && !world.spoilt)
                 sim_fail("the drive failed: %s", text);
 }
 
@@ -254,7 +278,7 @@ static void open_loops(void)
         options.owner = world.loops[0];
 }
 
-/* Nothing in the log ever goes bad here: reclaim can move all that lives. */
+/* Nothing in the log ever goes bad here: reclaim can move all that lives, if it could read it. */
 static void check_log_files(struct eng_local *l)
 {
         const struct eng_log_file *file;
@@ -275,7 +299,16 @@ static void count_figures(void)
         world_figures.index_batches += eng_local_of(world.drive)->batches_ended;
         world_figures.log_batches += info.batches;
         world_figures.log_records += info.appends;
-        check_log_files(eng_local_of(world.drive));
+        if (info.read_errors == 0)
+                check_log_files(eng_local_of(world.drive));
+}
+
+int world_open(struct eng_error *error)
+{
+        open_loops();
+        world.drive = NULL;
+        world.failed = false;
+        return eng_local_open(&options, &world.drive, error);
 }
 
 /* False: it died. */
@@ -285,15 +318,16 @@ static bool live(void)
         uint64_t until, longest;
         int rv;
 
-        open_loops();
-        world.drive = NULL;
-        rv = eng_local_open(&options, &world.drive, &error);
+        rv = world_open(&error);
         if (disk_dead() || (rv != 0 && disk_erred()))
                 return false;
         if (rv != 0)
                 sim_fail("it cannot be opened: %s", error.text);
         world.quiet = false;
+        disk_trouble(true);
         world.batches = eng_local_of(world.drive)->batches_begun;
+        if (sim_chance(SIM_PLAN, PAGES_EACH))
+                eng_pages_pretend(eng_local_of(world.drive), 0, 0);
         if (!recover())
                 return false;
         clients_begin();
@@ -321,6 +355,7 @@ static void end_well(void)
         disk_arm(0);
         disk_err(0);
         disk_sweep(false);
+        disk_trouble(false);
         disk_finish();
         world.drive->ops->close(world.drive);
         for (n = 0; n < 2; n++)
@@ -342,16 +377,40 @@ static void remove_folder(const char *path)
                 sim_fail("%s cannot be removed", path);
 }
 
-static bool lose_index(void)
+void world_remove_index(void)
 {
         char path[DISK_PATH_MAX];
 
-        if (!sim_chance(SIM_PLAN, 4))
-                return false;
         snprintf(path, sizeof(path), "%s/index", world.path);
         remove_folder(path);
         world_figures.rebuilt++;
+}
+
+static bool lose_index(void)
+{
+        if (!sim_chance(SIM_PLAN, 4))
+                return false;
+        world_remove_index();
         return true;
+}
+
+void world_close(void)
+{
+        uint64_t until = sim.events + WAIT_EVENTS;
+
+        world.quiet = true;
+        while (world.acts > 0 && !world.failed) {
+                if (!world_step())
+                        sim_fail("the process has died");
+                if (sim.events > until)
+                        sim_fail("%u operations wait for ever", world.acts);
+        }
+        end_well();
+        disk_kill();
+        sim_events_clear();
+        sim_loops_clear();
+        world.acts = 0;
+        world.drive = NULL;
 }
 
 static void process_ends(bool well)
@@ -421,6 +480,8 @@ void world_run(uint64_t seed, bool trace, const char *folder)
         lives = 2 + sim_below(SIM_PLAN, LIVES_MAX - 1);
         for (i = 0; i < lives; i++)
                 one_process();
+        if (sim_sweep_at == 0 && sim_chance(SIM_TROUBLE, 2))
+                spoil_drive();
         disk_power_cut();
         remove_folder(world.path);
 }

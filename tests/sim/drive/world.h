@@ -39,6 +39,8 @@ struct world {
         uint64_t batches; /* of the index, looked at */
         unsigned acts;    /* asked for and not answered */
         bool quiet;       /* clients begin nothing new */
+        bool spoilt;      /* what lies on its disk went bad: it may fail */
+        bool failed;      /* and it has, since it was opened */
 };
 extern struct world world;
 
@@ -48,11 +50,16 @@ struct world_figures {
         uint64_t changes, copies, voids, epochs, discards, lookups, reads;
         uint64_t copied, freed, index_batches, log_batches, log_records; /* of the drive's own figures */
         uint64_t settled, lost, voided;                                  /* records */
+        uint64_t spoilt;                                                 /* sectors of files */
 };
 extern struct world_figures world_figures;
 
 /* Runs the history of a seed in a folder that does not exist yet. */
 void world_run(uint64_t seed, bool trace, const char *folder);
+/* A process begins: loops, and the drive. The drive is closed, and all that is in flight comes to an end. Its index is gone. */
+int world_open(struct eng_error *error);
+void world_close(void);
+void world_remove_index(void);
 /* The next event. False: the process has died. */
 bool world_step(void);
 void world_moment(enum moment moment);
@@ -61,6 +68,7 @@ void world_moment(enum moment moment);
 
 /* after() is called once op was answered, on the loop that asked; it asks again, or ends it by act_end(). */
 struct act {
+        uint64_t troubles; /* of the disk, when it was submitted */
         struct eng_op op;
         void (*after)(struct act *act);
         struct lp_loop *loop;
@@ -93,5 +101,16 @@ void clients_superseded(void *arg, struct eng_drive *drive, struct eng_buf *cons
 
 /* Compares with the model, settles or voids what is pending, and compares again. False: the process has died. */
 bool recover(void);
+/* All that is pending is said to count, as a start does that finds nothing missing. False: the process has died. */
+bool settle_again(void);
+/* What the other members have is copied, name by name, to a drive of which nobody knows what it lost. False: the process has died. */
+bool copy_all(void);
+/* Every name is what it should be. */
+void check_all_names(void);
+
+/* ---- a disk that goes bad (spoil.c) ---------------------------------------------------------------------------- */
+
+/* The drive, which is not open, is opened, settled and closed; then it is spoilt, and made good by its peers, some times. */
+void spoil_drive(void);
 
 #endif

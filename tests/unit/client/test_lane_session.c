@@ -141,10 +141,12 @@ static void unsigned_requests(void **state)
 
 /* ---- sessions that end --------------------------------------------------------------------------- */
 
+/* One is lost now, and the next later. */
 static void lose_one(int64_t later)
 {
         assert_int_equal(ask_one(false), 0);
         world_down();
+        lane_turn();
         world_advance(later);
 }
 
@@ -152,7 +154,7 @@ static void sessions_that_keep_breaking(void **state)
 {
         lose_one(30001);
         lose_one(30001);
-        lose_one(30001); /* three, but not within a minute */
+        lose_one(0); /* three, but not within a minute */
         lose_one(0);
         assert_int_equal(ask_one(false), -EOPNOTSUPP); /* the last three were */
         assert_non_null(strstr(want.lease.error.message, "keep breaking"));

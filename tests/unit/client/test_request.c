@@ -229,10 +229,23 @@ static void cancellation_ends_waiting(void **state)
         pthread_join(thread, NULL);
         assert_true(mr_client_canceled(client));
         assert_int_equal(mr_delete(client, "bkt", "k", &err), -ECANCELED);
-        /* an abort goes through all the same */
+        mr_client_free(client);
+        fake_stop(&fake);
+}
+
+static void an_abort_goes_through_after_cancellation(void **state)
+{
+        struct script script = {.status = {503}, .code = {"SlowDown"}};
+        struct fake_s3 fake;
+        struct mr_client *client;
+
+        fake_start(&fake, serve_script, &script);
+        client = fake_client(&fake, 20);
+        mr_client_cancel(client);
         assert_int_equal(mr_upload_abort(client, "bkt", "k", "id", NULL), 0);
         mr_client_free(client);
         fake_stop(&fake);
+        assert_int_equal(fake.requests, 2);
 }
 
 static void serve_admin(void *arg, const struct fake_request *request, struct fake_reply *reply)
@@ -318,6 +331,7 @@ int main(void)
                 cmocka_unit_test(nobody_there),
                 cmocka_unit_test(a_silent_endpoint_is_given_up),
                 cmocka_unit_test(cancellation_ends_waiting),
+                cmocka_unit_test(an_abort_goes_through_after_cancellation),
                 cmocka_unit_test(any_answer_of_the_admin_listener_is_given_back),
                 cmocka_unit_test(head_tells_what_is_known),
         };

@@ -216,6 +216,10 @@ static void test_damaged_format(void **state)
         assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), -EPROTONOSUPPORT);
         assert_non_null(strstr(error.text, "newer"));
         identity = make_identity();
+        identity.features = 1ull << 63;
+        len = eng_identity_print(&identity, text, sizeof(text));
+        assert_int_equal(eng_identity_parse(text, len, &found), -EPROTONOSUPPORT);
+        identity = make_identity();
         identity.slot = ENG_DRIVES_MAX;
         len = eng_identity_print(&identity, text, sizeof(text));
         assert_int_equal(eng_identity_parse(text, len, &found), -EBADMSG);

@@ -56,6 +56,21 @@ static void fill(struct fixture *f)
         assert_int_equal(eng_index_write_commit(txn), 0);
 }
 
+/*
+ * As an older build wrote it: pages without sums, so that damage to a row is met as that (test_index_rot.c has the pages).
+ */
+static void strip_sums(uint8_t *map, size_t size)
+{
+        uint16_t flags;
+
+        for (size_t at = 2 * 4096; at + 4096 <= size; at += 4096) {
+                memset(map + at + 8, 0, 2);
+                memcpy(&flags, map + at + 10, 2);
+                flags &= (uint16_t)~0x3f80u;
+                memcpy(map + at + 10, &flags, 2);
+        }
+}
+
 /* Changes one byte, skip bytes behind the last place where text stands in the file. */
 static void flip_after(struct fixture *f, const void *text, size_t len, size_t skip)
 {
@@ -74,6 +89,7 @@ static void flip_after(struct fixture *f, const void *text, size_t len, size_t s
                 last = at;
         assert_non_null(last);
         last[skip] ^= 0x10;
+        strip_sums(map, (size_t)st.st_size);
         munmap(map, (size_t)st.st_size);
         close(fd);
         assert_int_equal(eng_index_open(&f->options, &f->index), 0);
@@ -272,6 +288,7 @@ static void test_any_byte(void **state)
         int fd, rv;
 
         fill(f);
+        flip_value(f, 3); /* and thereby: no sums */
         eng_index_close(f->index);
         f->index = NULL;
         snprintf(path, sizeof(path), "%s/data.mdb", f->path);
@@ -375,6 +392,7 @@ static void test_other_faults(void **state)
                 if (pid == 0) {
                         volatile uint8_t *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
 
+                        close(STDOUT_FILENO); /* what is said of its end is not the test's */
                         close(STDERR_FILENO);
                         if (i == 0)
                                 _exit(map[0] == 0 ? 0 : 0);

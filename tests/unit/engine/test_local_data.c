@@ -2,6 +2,7 @@
  * test_local_data.c - shards on a local drive: WRITE, SYNC, READ, DISCARD, from several loops, over crashes and damage.
  */
 #include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "ec.h"
 #include "tests/lib/drive_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -223,14 +225,8 @@ static void test_damage_is_told(void **state)
 
 static bool wait_segments(struct fx *fx, unsigned at_most)
 {
-        unsigned i;
-
-        for (i = 0; i < 100; i++) {
-                if (fx_count_files(fx, "data", ".seg") <= at_most)
-                        return true;
-                usleep(50000);
-        }
-        return false;
+        WAIT_UNTIL(fx_count_files(fx, "data", ".seg") <= at_most);
+        return fx_count_files(fx, "data", ".seg") <= at_most;
 }
 
 static void test_discard_frees_segments(void **state)
@@ -288,9 +284,23 @@ static void test_rewritten_shard(void **state)
 
 #define MANY 30u
 
+struct hold {
+        struct lp_msg msg;
+        sem_t go;
+};
+
+static void hold_loop(struct lp_msg *msg)
+{
+        struct hold *hold = (struct hold *)msg;
+
+        while (sem_wait(&hold->go) != 0)
+                ;
+}
+
 /* Ops from three loops at once; the drive belongs to the first. */
 static void test_many_loops(void **state)
 {
+        struct hold hold = {.msg.run = hold_loop};
         static struct fx_op writes[MANY], syncs[MANY], reads[MANY];
         static uint8_t *slots[MANY];
         struct eng_drive_info info;
@@ -306,11 +316,14 @@ static void test_many_loops(void **state)
         }
         for (i = 0; i < MANY; i++)
                 assert_int_equal(fx_wait(&writes[i]), 0);
+        sem_init(&hold.go, 0, 0);
+        lp_post(fx.loops[0], &hold.msg); /* however quick flushes are, some wait */
         for (i = 0; i < MANY; i++) {
                 memset(&syncs[i], 0, sizeof(syncs[i]));
                 syncs[i].op.kind = ENG_OP_SYNC;
                 fx_start(&fx, i % 3, &syncs[i]);
         }
+        sem_post(&hold.go);
         for (i = 0; i < MANY; i++)
                 assert_int_equal(fx_wait(&syncs[i]), 0);
         eng_local_info(fx.local, &info);
@@ -325,6 +338,7 @@ static void test_many_loops(void **state)
                 assert_true(is_right(&reads[i], 1000 + i));
                 free(slots[i]);
         }
+        sem_destroy(&hold.go);
         fx_destroy(&fx);
 }
 

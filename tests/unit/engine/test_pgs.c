@@ -90,11 +90,33 @@ static void test_pending(void **state)
         assert_int_equal(pgs.pending_count, 0);
 }
 
+/* A number that was given says nothing of its record; a mark says that what does not wait was applied. */
+static void test_numbers_that_were_given(void **state)
+{
+        static struct eng_pgs pgs;
+        struct eng_log_pg *pg;
+
+        eng_pgs_init(&pgs);
+        pg = eng_pgs_get(&pgs, 3);
+        assert_non_null(pg);
+        eng_pgs_see(pg, 9, 5);
+        eng_pgs_see(pg, 8, 6);
+        assert_int_equal(pg->seen, 9);
+        assert_int_equal(pg->epoch, 5);
+        assert_int_equal(pg->applied, 0);
+        eng_pgs_mark(pg, 7, 5);
+        assert_int_equal(pg->seen, 9);
+        assert_int_equal(pg->applied, 7);
+        assert_int_equal(pg->applied_epoch, 5);
+        eng_pgs_clear(&pgs);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_any_number),
                 cmocka_unit_test(test_pending),
+                cmocka_unit_test(test_numbers_that_were_given),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

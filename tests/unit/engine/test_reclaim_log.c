@@ -11,6 +11,7 @@
 #include "engine/drive/logfile.h"
 #include "engine/drive/rec.h"
 #include "tests/lib/shard_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -79,10 +80,7 @@ static bool log_exists(const struct fx *fx, uint64_t number)
 
 static bool wait_log_gone(struct fx *fx, uint64_t number)
 {
-        unsigned i;
-
-        for (i = 0; i < 400 && log_exists(fx, number); i++)
-                usleep(25000);
+        WAIT_UNTIL(!log_exists(fx, number));
         return !log_exists(fx, number);
 }
 
@@ -181,8 +179,7 @@ static void test_tombstones_wait(void **state)
         for (round = 0; round < 30; round++)
                 for (i = 0; i < 10; i++)
                         put(&fx, 100 + i, 1000 + round);
-        for (i = 0; i < 400 && info_of(&fx).reclaim_freed == 0; i++)
-                usleep(25000);
+        WAIT_UNTIL(info_of(&fx).reclaim_freed != 0);
         assert_true(info_of(&fx).reclaim_freed > 0);
         assert_true(log_exists(&fx, 1));
         for (round = 0; round < 3; round++) {
@@ -298,6 +295,7 @@ static void test_busy_group_waits(void **state)
         struct fx fx;
 
         make(&fx);
+        fx.options.reclaim_rate = ENG_RECLAIM_OFF; /* until the group waits */
         must_open(&fx);
         len = fx_name(name, "other");
         fx_body_put(&body, name, len, 5000, 2, content(5000, 0, 1000), 1000);
@@ -312,6 +310,9 @@ static void test_busy_group_waits(void **state)
         fx_body_delete(&body, name, len);
         assert_int_equal(fx_append(&fx, &body, 1, fx.seq + 1, fx.seq), 0);
         fx.seq++;
+        fx_close(&fx);
+        fx.options.reclaim_rate = UINT64_MAX;
+        must_open(&fx);
         usleep(2500000);
         assert_true(has(&fx, 1, 0));
         assert_true(log_exists(&fx, 1));
@@ -330,7 +331,7 @@ static void test_busy_group_waits(void **state)
         fx_destroy(&fx);
 }
 
-/* Bytes that went bad are not copied as good: the file stays, and tells what can still be told. */
+/* Bytes that went bad are not copied as good: what stands behind them moves, and the file stays until they are written anew. */
 static void test_damaged_record_keeps_its_file(void **state)
 {
         unsigned i, round;
@@ -342,6 +343,7 @@ static void test_damaged_record_keeps_its_file(void **state)
         must_open(&fx);
         put(&fx, 0, 0);
         put(&fx, 1, 0);
+        put(&fx, 31, 0);
         for (round = 0; round < 6; round++)
                 for (i = 2; i < 30; i++)
                         put(&fx, i, round);
@@ -352,8 +354,7 @@ static void test_damaged_record_keeps_its_file(void **state)
         fx.options.reclaim_rate = UINT64_MAX;
         must_open(&fx);
         settle(&fx, 1);
-        for (i = 0; i < 400 && info_of(&fx).reclaim_damaged == 0; i++)
-                usleep(25000);
+        WAIT_UNTIL(info_of(&fx).reclaim_damaged != 0);
         assert_true(info_of(&fx).reclaim_damaged > 0);
         assert_int_equal(access(path, F_OK), 0);
         assert_true(has(&fx, 0, 0));
@@ -361,6 +362,12 @@ static void test_damaged_record_keeps_its_file(void **state)
         assert_int_equal(fx_lookup_rv(&fx, "key-00001"), 0);
         for (i = 2; i < 30; i++)
                 assert_true(has(&fx, i, 5));
+        put(&fx, 1, 9);
+        WAIT_UNTIL(access(path, F_OK) != 0);
+        assert_int_not_equal(access(path, F_OK), 0);
+        assert_true(has(&fx, 0, 0));
+        assert_true(has(&fx, 1, 9));
+        assert_true(has(&fx, 31, 0));
         fx_destroy(&fx);
 }
 

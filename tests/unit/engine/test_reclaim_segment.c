@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "engine/drive/frame.h"
+#include "engine/drive/local.h"
 #include "engine/drive/segment_priv.h"
 #include "tests/lib/shard_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -73,8 +75,7 @@ static void test_living_frames_move(void **state)
         assert_true(fx_count_files(&fx, "data", ".seg") >= 4);
         assert_int_equal(sh_discard(&fx, 2), 0);
         assert_true(sh_wait_files(&fx, "data", ".seg", 3)); /* 8 MiB live: the last one may still be appended to */
-        for (i = 0; i < 100 && info_of(&fx).reclaim_freed < 2 * (8ull << 20); i++)
-                usleep(20000);
+        WAIT_UNTIL(info_of(&fx).reclaim_freed >= 2 * (8ull << 20));
         info = info_of(&fx);
         assert_true(info.reclaim_copied >= 4 * (uint64_t)UNIT);
         assert_true(info.reclaim_freed >= 2 * (8ull << 20));
@@ -89,6 +90,40 @@ static void test_living_frames_move(void **state)
                         sh_remove_index(&fx);
                 must_open(&fx);
         }
+        fx_destroy(&fx);
+}
+
+static void take_space(void *arg)
+{
+        struct eng_local *l = eng_local_of(((struct fx *)arg)->local);
+
+        eng_space_claim(l->space, 1ull << 50);
+}
+
+static void give_space(void *arg)
+{
+        struct eng_local *l = eng_local_of(((struct fx *)arg)->local);
+
+        eng_space_drop(l->space, 1ull << 50);
+}
+
+/* What could not be moved whole is not moved at all: a drive that is nearly full must not be filled with copies that free nothing. */
+static void test_no_room(void **state)
+{
+        struct fx fx;
+
+        make(&fx);
+        must_open(&fx);
+        fill(&fx, 4);
+        fx_call(&fx, 0, take_space, &fx);
+        assert_int_equal(sh_discard(&fx, 2), 0);
+        WAIT_UNTIL(info_of(&fx).reclaim_freed > 0); /* one goes into what was made ahead */
+        sleep(2);                                   /* and for another there is no room */
+        assert_true(info_of(&fx).reclaim_copied < 6 * (uint64_t)UNIT);
+        fx_call(&fx, 0, give_space, &fx);
+        WAIT_UNTIL(info_of(&fx).reclaim_copied >= 12 * (uint64_t)UNIT);
+        assert_true(info_of(&fx).reclaim_copied >= 12 * (uint64_t)UNIT);
+        check_living(&fx, 4);
         fx_destroy(&fx);
 }
 
@@ -130,8 +165,7 @@ static void test_damaged_frame_is_left(void **state)
         fx_flip(path, 4096 + 4096 + 500000); /* stripe 0 of object 1 */
         must_open(&fx);
         assert_int_equal(sh_discard(&fx, 2), 0);
-        for (i = 0; i < 400 && info_of(&fx).reclaim_damaged == 0; i++)
-                usleep(25000);
+        WAIT_UNTIL(info_of(&fx).reclaim_damaged != 0);
         assert_int_equal(info_of(&fx).reclaim_damaged, 1);
         assert_int_equal(sh_read(&fx, 1, 0, UNIT), -EBADMSG);
         for (i = 1; i < 28; i++)
@@ -142,8 +176,7 @@ static void test_damaged_frame_is_left(void **state)
         assert_int_equal(access(path, F_OK), 0);
         assert_int_equal(sh_write(&fx, 1, 0, UNIT), 0);
         assert_int_equal(sh_sync(&fx), 0);
-        for (i = 0; i < 400 && access(path, F_OK) == 0; i++)
-                usleep(25000);
+        WAIT_UNTIL(access(path, F_OK) != 0);
         assert_int_not_equal(access(path, F_OK), 0);
         check_living(&fx, 2);
         fx_destroy(&fx);
@@ -338,6 +371,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_living_frames_move),
+                cmocka_unit_test(test_no_room),
                 cmocka_unit_test(test_small_frames),
                 cmocka_unit_test(test_damaged_frame_is_left),
                 cmocka_unit_test(test_off_and_threshold),

@@ -90,7 +90,7 @@ static void test_failed_write(void **state)
 {
         struct fixture *f = *state;
         struct eng_segment *segment, *group[1];
-        struct fmt_index_segment row;
+        struct fmt_index_segment row, earlier;
         uint64_t offset;
 
         fixture_prepare(f);
@@ -103,9 +103,37 @@ static void test_failed_write(void **state)
         assert_int_equal(eng_segments_take_unsynced(f->set, group, 1), 0);
         eng_segment_row(segment, &row);
         assert_int_equal(row.indexed_to, FMT_BLOCK + FRAME);
-        eng_segment_set_indexed(segment, row.indexed_to);
-        eng_segment_set_indexed(segment, FMT_BLOCK);
+        eng_segment_set_indexed(f->set, segment, &row);
+        earlier = row;
+        earlier.indexed_to = FMT_BLOCK;
+        eng_segment_set_indexed(f->set, segment, &earlier);
         assert_int_equal(segment->indexed_to, row.indexed_to);
+}
+
+/* Below whole_to nothing is being written, whatever the index says. */
+static void test_what_is_whole(void **state)
+{
+        struct fixture *f = *state;
+        struct eng_segment *segment;
+        struct fmt_index_segment row;
+        uint64_t offset;
+
+        fixture_prepare(f);
+        assert_int_equal(eng_segment_reserve(f->set, FRAME, &segment, &offset), 0);
+        eng_segment_written(f->set, segment, FRAME, true);
+        assert_int_equal(eng_segment_reserve(f->set, FRAME, &segment, &offset), 0);
+        assert_int_equal(segment->whole_to, FMT_BLOCK + FRAME);
+        assert_int_equal(eng_segment_reserve(f->set, FRAME, &segment, &offset), 0);
+        eng_segment_written(f->set, segment, FRAME, true);
+        eng_segment_row(segment, &row);
+        row.indexed_to = row.end;
+        eng_segment_set_indexed(f->set, segment, &row);
+        assert_int_equal(segment->writing, 1);
+        assert_int_equal(segment->whole_to, FMT_BLOCK + FRAME);
+        eng_segment_written(f->set, segment, FRAME, true);
+        assert_int_equal(eng_segment_reserve(f->set, FRAME, &segment, &offset), 0);
+        assert_int_equal(segment->whole_to, FMT_BLOCK + 3ull * FRAME);
+        eng_segment_written(f->set, segment, FRAME, true);
 }
 
 static void test_trim(void **state)
@@ -296,6 +324,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_rolls_over),    TEST(test_small_frames_fill_the_end),
                 TEST(test_flush_groups),  TEST(test_failed_write),
+                TEST(test_what_is_whole),
                 TEST(test_trim),          TEST(test_unlink),
                 TEST(test_wrong_counts),  TEST(test_trim_and_unlink),
                 TEST(test_prepare_fails), TEST(test_never_overwrites),

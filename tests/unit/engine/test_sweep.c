@@ -39,7 +39,7 @@ static bool at_rest(const struct eng_health *h, void *arg)
 {
         uint64_t *least = arg;
 
-        return h->ready && !h->healing && !h->sweeping && h->swept_ids >= *least;
+        return h->ready && h->writable && !h->healing && !h->sweeping && h->swept_ids >= *least;
 }
 
 static void start(struct sf *sf, const char *faults, uint64_t swept)
@@ -158,7 +158,7 @@ static void lost_discards(unsigned drives)
                         assert_int_equal(sf_delete(&sf, 0, bucket, key_of(i), &existed), 0);
                 else
                         put(&sf, bucket, i, 1000 + i);
-        usleep(4000000); /* the index, and the grace of dead shards */
+        usleep(4000000); /* the index, and then the discards */
         sf_close(&sf);
         sf.options.faults = NULL;
         assert_int_equal(sf_open(&sf, false), 0);

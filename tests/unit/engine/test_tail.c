@@ -332,6 +332,34 @@ static void test_long_scans(void **state)
         fx_destroy(&fx);
 }
 
+/* An answer ends when it is as long as was asked for, with one entry at least, and says that there is more. */
+static void test_short_answers(void **state)
+{
+        static const char *const keys[] = {"a", "b", "c"};
+        struct fx_op op = {.op = {.kind = ENG_OP_SCAN}};
+        uint8_t from[64];
+        struct fx fx;
+        unsigned i;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        for (i = 0; i < 3; i++)
+                assert_int_equal(fx_put(&fx, keys[i], "x", 1), 0);
+        for (i = 0; i < 3; i++) {
+                op.op.scan.from = from;
+                op.op.scan.after = i > 0;
+                op.op.scan.max = 10;
+                op.op.scan.most = 1;
+                assert_int_equal(fx_run(&fx, &op), 0);
+                assert_int_equal(op.op.scan.count, 1);
+                assert_true(op.op.scan.more == (i < 2));
+                op.op.scan.from_len = (uint16_t)fx_name(from, keys[i]);
+                assert_memory_equal(op.op.scan.entries->data + sizeof(struct eng_scan_entry), from, op.op.scan.from_len);
+                eng_buf_unref(op.op.scan.entries);
+        }
+        fx_destroy(&fx);
+}
+
 /* ---- uploads --------------------------------------------------------------------------------------- */
 
 static size_t upload_name(uint8_t *out, uint8_t space, const char *key, uint8_t upload, unsigned part)
@@ -572,6 +600,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_scan_against_model),
                 cmocka_unit_test(test_long_scans),
+                cmocka_unit_test(test_short_answers),
                 cmocka_unit_test(test_end_upload),
                 cmocka_unit_test(test_superseded),
                 cmocka_unit_test(test_part_deleted_by_copy),

@@ -163,6 +163,7 @@ static void test_geometry(void **state)
         }
         decoded.head = part;
         decoded.drives = drives;
+        decoded.width = 2;
         assert_int_equal(eng_part_stripes(&part), 513);
         assert_int_equal(eng_part_drive(&decoded, 0, 0), 1);
         assert_int_equal(eng_part_drive(&decoded, 511, 2), 3);
@@ -187,6 +188,86 @@ static void test_next_part(void **state)
         assert_int_equal(eng_value_next_part(b.at, b.len, &pos, &part), -EBADMSG);
         pos = 0;
         assert_int_equal(eng_value_next_part(b.at, 10, &pos, &part), -EBADMSG);
+}
+
+/* A byte a drive: read back like the wide form, 0xff is missing, and the flag is not part of the number. */
+static void test_narrow_drives(void **state)
+{
+        struct fmt_value value = {.space = FMT_SPACE_OBJECT, .parts = 1, .size = 10u << 20};
+        const uint8_t drives[] = {0, 63, 0xff};
+        struct bytes b = {.len = 0};
+        struct fmt_part head = part_10m;
+        struct eng_part part;
+        size_t pos = 0;
+
+        head.number |= FMT_PART_NARROW;
+        head.attrs_len = 0;
+        add(&b, &value, sizeof(value));
+        add(&b, &head, sizeof(head));
+        add(&b, drives, sizeof(drives));
+        assert_int_equal(eng_value_check(b.at, b.len), 0);
+        assert_int_equal(eng_value_check(b.at, b.len - 1), -EBADMSG);
+        assert_int_equal(eng_value_next_part(b.at, b.len, &pos, &part), 1);
+        assert_int_equal(part.head.number, 1);
+        assert_int_equal(eng_part_drive(&part, 0, 0), 0);
+        assert_int_equal(eng_part_drive(&part, 4, 1), 63);
+        assert_int_equal(eng_part_drive(&part, 4, 2), ENG_NO_DRIVE);
+        eng_part_slot_set(b.at + (part.drives - b.at), part.width, 2, 5);
+        assert_int_equal(eng_part_drive(&part, 0, 2), 5);
+        eng_part_slot_set(b.at + (part.drives - b.at), part.width, 0, ENG_NO_DRIVE);
+        assert_int_equal(eng_part_drive(&part, 0, 0), ENG_NO_DRIVE);
+}
+
+/* attrs, a field of 3 bytes and its padding, an empty field, a part. */
+static struct bytes make_fields(void)
+{
+        struct fmt_value value = {
+                .space = FMT_SPACE_OBJECT, .attrs_len = 5, .fields_len = 12, .parts = 1, .size = 10u << 20};
+        struct fmt_field known = {.kind = FMT_FIELD_TAGS, .len = 3}, newer = {.kind = 999, .len = 0};
+        struct bytes b = {.len = 0};
+
+        add(&b, &value, sizeof(value));
+        add(&b, "attrs", 5);
+        add(&b, &known, sizeof(known));
+        add(&b, "abc\0", 4);
+        add(&b, &newer, sizeof(newer));
+        add_part(&b, &part_10m, 3, 3);
+        return b;
+}
+
+static void test_fields(void **state)
+{
+        struct bytes b = make_fields();
+        struct fmt_value *value = (struct fmt_value *)b.at;
+        struct fmt_field field;
+        struct eng_part part;
+        const uint8_t *data;
+        size_t pos = 0, i;
+
+        assert_int_equal(eng_value_check(b.at, b.len), 0);
+        for (i = 0; i < b.len; i++)
+                assert_int_equal(eng_value_check(b.at, i), -EBADMSG);
+        assert_int_equal(eng_value_next_field(b.at, b.len, &pos, &field, &data), 1);
+        assert_int_equal(field.kind, FMT_FIELD_TAGS);
+        assert_memory_equal(data, "abc", 3);
+        assert_int_equal(eng_value_next_field(b.at, b.len, &pos, &field, &data), 1);
+        assert_int_equal(field.kind, 999); /* of a later version: kept */
+        assert_int_equal(eng_value_next_field(b.at, b.len, &pos, &field, &data), 0);
+        pos = 0;
+        assert_int_equal(eng_value_next_part(b.at, b.len, &pos, &part), 1);
+        assert_int_equal(part.head.size, 10u << 20);
+        value->fields_len = 8; /* ends inside a field */
+        assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
+        value->fields_len = 10;
+        assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
+        value->fields_len = (uint16_t)(FMT_FIELDS_MAX + 4);
+        assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
+        value->fields_len = 12;
+        b.at[sizeof(*value) + 5] = 0; /* kind 0 */
+        assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
+        b = make_fields();
+        value->state = FMT_STATE_MARKER; /* nobody writes it yet */
+        assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
 }
 
 static int compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
@@ -250,6 +331,8 @@ int main(void)
                 cmocka_unit_test(test_parts_that_make_no_sense),
                 cmocka_unit_test(test_geometry),
                 cmocka_unit_test(test_next_part),
+                cmocka_unit_test(test_narrow_drives),
+                cmocka_unit_test(test_fields),
                 cmocka_unit_test(test_escape),
                 cmocka_unit_test(test_buf),
         };

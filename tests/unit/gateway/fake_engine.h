@@ -86,6 +86,7 @@ static struct {
         struct eng_object upload;       /* attrs: upload_attrs */
         struct eng_part_entry parts[4]; /* one a page */
         unsigned part_count;
+        unsigned object_parts;          /* every object that is opened is made of so many of them */
         struct eng_complete_params completed; /* as asked for last; its pointers are stale */
         /* figures */
         unsigned puts_open, gets_open, kept, aborts, commits;
@@ -253,7 +254,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.break_at = fake.claimed_size = 0;
         fake.bucket_rv = fake.list_rv = fake.parts_rv = fake.complete_rv = fake.update_rv = fake.delete_rv = 0;
         fake.upload_rv = -ENOENT;
-        fake.entry_count = fake.part_count = 0;
+        fake.entry_count = fake.part_count = fake.object_parts = 0;
         fake.more = false;
         fake.puts_open = fake.gets_open = fake.kept = fake.aborts = fake.commits = 0;
 }
@@ -331,6 +332,7 @@ static void run_open(struct fake_later *later)
                 get->copy.bytes = fake.memory != NULL ? fake.memory(o->object.size) : malloc(o->object.size + 1);
                 memcpy(get->copy.bytes, o->bytes, o->object.size);
                 get->copy.object.attrs.data = (const char *)get->copy.attrs;
+                get->copy.object.part_count = fake.object_parts;
                 if (fake.claimed_size != 0)
                         get->copy.object.size = fake.claimed_size;
                 fake_count(&fake.gets_open, 1);
@@ -357,7 +359,15 @@ const struct eng_object *eng_get_object(const struct eng_get *get)
 
 int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *out)
 {
-        return -ENOENT;
+        uint64_t offset = 0;
+
+        if (i >= fake.object_parts)
+                return -ENOENT;
+        for (unsigned before = 0; before < i; before++)
+                offset += fake.parts[before].object.size;
+        *out = (struct eng_part_view){fake.parts[i].number, offset, fake.parts[i].object.size, {0}, fake.parts[i].object.attrs};
+        memcpy(out->etag, fake.parts[i].object.etag, sizeof(out->etag));
+        return 0;
 }
 
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg)

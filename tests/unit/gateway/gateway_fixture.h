@@ -17,6 +17,7 @@
 #include "gateway.h"
 #include "s3.h"
 #include "tests/unit/gateway/fake_engine.h"
+#include "tests/lib/wait.h"
 
 #define ACCESS_KEY "AKIDEXAMPLE"
 #define SECRET_KEY "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -113,12 +114,15 @@ static void sleep_ms(unsigned ms)
         nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
 }
 
-/* Waits up to five seconds for a condition. */
+/* Waits for a condition, which is looked at until it is true once. */
 #define EVENTUALLY(condition)                                                                                          \
         do {                                                                                                           \
-                for (unsigned tries = 0; !(condition) && tries < 500; tries++)                                         \
-                        sleep_ms(10);                                                                                  \
-                assert_true(condition);                                                                                \
+                bool came_ = (condition);                                                                              \
+                for (unsigned turns_ = 0; !came_ && turns_ < WAIT_TURNS; turns_++) {                                   \
+                        usleep(WAIT_STEP_US);                                                                          \
+                        came_ = (condition);                                                                           \
+                }                                                                                                      \
+                assert_true(came_);                                                                                    \
         } while (0)
 
 /* ---- client ---- */
@@ -127,7 +131,7 @@ static int dial(void)
 {
         struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)site.port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        struct timeval limit = {10, 0};
+        struct timeval limit = {WAIT_MOST, 0};
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);

@@ -45,8 +45,8 @@ static void each_result_has_its_error(void **state)
                 assert_int_equal(gw_error_of(cases[i].rv, cases[i].about), cases[i].error);
 }
 
-/* 404 is an answer about the data: nothing but -ENOENT may become one. */
-static void only_enoent_says_not_found(void **state)
+/* 404 is an answer about the data: nothing but what says that a key, upload or bucket is not there may become one. */
+static void only_what_is_gone_is_not_found(void **state)
 {
         for (int rv = -133; rv < 0; rv++) {
                 for (unsigned about = 0; about < GW_ABOUT_ABOUTS; about++) {
@@ -54,7 +54,7 @@ static void only_enoent_says_not_found(void **state)
 
                         assert_int_not_equal(error, S3_OK);
                         if (s3_error_info(error)->status == 404)
-                                assert_int_equal(rv, -ENOENT);
+                                assert_true(rv == -ENOENT || rv == -EIDRM);
                 }
         }
 }
@@ -63,7 +63,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each_result_has_its_error),
-                cmocka_unit_test(only_enoent_says_not_found),
+                cmocka_unit_test(only_what_is_gone_is_not_found),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

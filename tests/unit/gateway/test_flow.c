@@ -135,6 +135,7 @@ static void small_objects_are_sent_as_they_lie(void **state)
         expect_bytes(fd, bytes, 100000);
         send_signed(fd, "GET", "/bucket/small", NULL); /* and nobody is there to read it */
         close(fd);
+        EVENTUALLY(site.lines == 3); /* it has come, and has been answered */
         EVENTUALLY(requests_active() == 0 && fake_figure(&fake.gets_open) == 0 && fake_figure(&fake.kept) == 0);
         free(bytes);
 }

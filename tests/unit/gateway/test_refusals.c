@@ -197,6 +197,32 @@ static void crowd_set(bool held, enum lp_share share)
         EVENTUALLY(atomic_load(&crowd.held) == held);
 }
 
+/* A client that has not read its answer yet is not reset for what it sends meanwhile. */
+static void goes_on_sending(int fd)
+{
+        for (unsigned i = 0; i < 30; i++) {
+                if (send(fd, "x", 1, MSG_NOSIGNAL) != 1)
+                        fail_msg("reset after %u bytes: %s", i, strerror(errno));
+                sleep_ms(100);
+        }
+}
+
+/* Refused by its head, and slower than anybody would wait for it: the answer comes all the same, and the rest of the body is taken. */
+static void a_slow_refused_upload_gets_its_answer(void **state)
+{
+        struct pollfd p = {.events = POLLIN};
+        int fd = dial();
+
+        p.fd = fd;
+        send_signed(fd, "PUT", "/none/key", "Content-Length: 100000\r\n");
+        for (unsigned i = 0; i < 100 && poll(&p, 1, 100) == 0; i++)
+                send_text(fd, "x");
+        goes_on_sending(fd);
+        expect(fd, 404, "NoSuchBucket");
+        assert_true(closed_within(fd, 3000));
+        close(fd);
+}
+
 static void a_trickling_upload_is_ended_while_others_wait(void **state)
 {
         int fast = dial(), slow = dial();
@@ -213,6 +239,7 @@ static void a_trickling_upload_is_ended_while_others_wait(void **state)
                         send_text(slow, "x");
         }
         expect(slow, 400, "RequestTimeout");
+        goes_on_sending(slow);
         expect(fast, 200, NULL);
         crowd_set(false, LP_SHARE_PUT);
         free(piece);
@@ -246,6 +273,53 @@ static void a_trickling_reader_is_ended_while_others_wait(void **state)
         close(fd);
 }
 
+/* Of small segments, so that the kernel takes little of an answer that is not read. */
+static int dial_narrow(void)
+{
+        struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)site.port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &(int){88}, sizeof(int));
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
+        assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+        return fd;
+}
+
+#define STRANGERS 40
+#define IN_A_ROW  8 /* the first answers fill the buffers of the kernel */
+
+/* What they are told repeats what they sent, and grows as it is quoted: they do not read it. Who signs is answered all the same. */
+static void strangers_hold_little_of_the_answers_memory(void **state)
+{
+        const struct gw_limits small = {.answer_memory = 1 << 20};
+        int strangers[STRANGERS], fd;
+        char path[12401];
+
+        site_close();
+        site_open(&small);
+        memset(path, '&', sizeof(path) - 1);
+        path[sizeof(path) - 1] = '\0';
+        for (unsigned i = 0; i < STRANGERS; i++) {
+                strangers[i] = dial_narrow();
+                for (unsigned r = 0; r < IN_A_ROW; r++) {
+                        send_text(strangers[i], "GET /bucket/");
+                        send_text(strangers[i], path);
+                        send_text(strangers[i], " HTTP/1.1\r\nHost: here\r\n\r\n");
+                }
+        }
+        EVENTUALLY(figures().requests_total > STRANGERS && figures().answer_memory_used > 0);
+        sleep_ms(100);
+        assert_true(figures().answer_memory_used <= (1 << 20) / 8);
+        fd = dial();
+        send_signed(fd, "GET", "/bucket?list-type=2&max-keys=600", NULL); /* takes most of the rest */
+        expect(fd, 200, NULL);
+        close(fd);
+        for (unsigned i = 0; i < STRANGERS; i++)
+                close(strangers[i]);
+        EVENTUALLY(figures().answer_memory_used == 0);
+}
+
 int main(void)
 {
 #define ONE(name) cmocka_unit_test_setup_teardown(name, site_setup, site_teardown)
@@ -257,8 +331,10 @@ int main(void)
                 ONE(a_write_that_fails_midway_is_answered),
                 ONE(checksums_are_one_and_where_announced),
                 ONE(documents_are_bounded),
+                ONE(a_slow_refused_upload_gets_its_answer),
                 ONE(a_trickling_upload_is_ended_while_others_wait),
                 ONE(a_trickling_reader_is_ended_while_others_wait),
+                ONE(strangers_hold_little_of_the_answers_memory),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

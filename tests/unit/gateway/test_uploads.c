@@ -79,6 +79,8 @@ static void completes_that_fail(void **state)
         }
         fake.complete_rv = -EINVAL;
         refused(fd, "POST", target, TWO, 400, "InvalidPart");
+        fake.complete_rv = -E2BIG;
+        refused(fd, "POST", target, TWO, 400, "EntityTooLarge");
         fake.complete_rv = -EEXIST;
         refused(fd, "POST", target, TWO, 412, "PreconditionFailed");
         fake.complete_rv = -ENOENT;
@@ -107,12 +109,39 @@ static void an_upload_that_ends_meanwhile(void **state)
         /* It was: the object of that key bears its id (noughts, like every simple object of the fake). */
         send_put(fd, "/bucket/key", "x", 1);
         expect(fd, 200, NULL);
+        fake.object_parts = 2;
         ask(fd, "POST", target, NULL, 0, NULL, TWO);
         expect(fd, 200, NULL);
         fake.upload_rv = -ENOENT;
         ask(fd, "POST", target, NULL, 0, NULL, TWO);
         expect(fd, 200, NULL);
         EVENTUALLY(fake_figure(&fake.gets_open) == 0);
+        close(fd);
+}
+
+/* Only who names the same parts is told again that it is done. */
+static void a_complete_that_is_repeated_with_other_parts(void **state)
+{
+        static const char *const others[] = {
+                COMPLETE(PART(1, "00000000000000000000000000000000")),
+                COMPLETE(PART(2, "01000000000000000000000000000000")),
+                COMPLETE(PART(1, "00000000000000000000000000000000") PART(3, "01000000000000000000000000000000")),
+                COMPLETE(PART(1, "00000000000000000000000000000000") PART(2, "02000000000000000000000000000000")),
+                COMPLETE(PART(1, "00000000000000000000000000000000") PART(2, "no ETag")),
+                COMPLETE(PART(1, "00000000000000000000000000000000") PART(2, "01000000000000000000000000000000")
+                                 PART(3, "02000000000000000000000000000000")),
+        };
+        int fd = dial();
+
+        set_upload(2, S3_FULL_OBJECT);
+        fake.upload_rv = -ENOENT;
+        fake.object_parts = 2;
+        send_put(fd, "/bucket/key", "x", 1);
+        expect(fd, 200, NULL);
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+                refused(fd, "POST", target, others[i], 400, "InvalidPart");
+        ask(fd, "POST", target, NULL, 0, NULL, TWO);
+        expect(fd, 200, NULL);
         close(fd);
 }
 
@@ -498,6 +527,7 @@ int main(void)
                 ONE(a_complete_names_what_was_checked),
                 ONE(completes_that_fail),
                 ONE(an_upload_that_ends_meanwhile),
+                ONE(a_complete_that_is_repeated_with_other_parts),
                 ONE(completes_that_say_something_else),
                 ONE(parts_that_are_not_what_was_named),
                 ONE(a_composite_upload_is_completed_with_the_sums_of_its_parts),

@@ -427,7 +427,9 @@ static void test_no_descriptors_left(void **state)
         }
 }
 
-/* Each allocation fails in turn. The last is the list of buffers to register, without which the loop works too. */
+#ifndef __SANITIZE_THREAD__
+/* Each allocation fails in turn. The last is the list of buffers to register, without which the loop works too.
+ * Not under TSan, which calls calloc() for threads that it does not know yet. */
 static void test_no_memory(void **state)
 {
         struct lp_config config = {.slots = 3};
@@ -435,9 +437,6 @@ static void test_no_memory(void **state)
         bool fixed;
         int rv, at;
 
-#ifdef __SANITIZE_THREAD__
-        skip();
-#endif
         for (at = 1; at <= 4; at++) {
                 allocations = 0;
                 fail_at = (unsigned)at;
@@ -453,6 +452,7 @@ static void test_no_memory(void **state)
                 assert_false(fixed);
         }
 }
+#endif
 
 static void test_too_many_ring_entries_are_clipped(void **state)
 {
@@ -547,7 +547,9 @@ int main(void)
                 cmocka_unit_test(test_run_on_first_thread),
                 cmocka_unit_test(test_free_of_a_loop_that_never_ran),
                 cmocka_unit_test(test_no_descriptors_left),
+#ifndef __SANITIZE_THREAD__
                 cmocka_unit_test(test_no_memory),
+#endif
                 cmocka_unit_test(test_too_many_ring_entries_are_clipped),
                 cmocka_unit_test(test_clocks),
                 cmocka_unit_test(test_random),

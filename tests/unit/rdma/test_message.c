@@ -221,9 +221,24 @@ static void test_bad_ranges(void **state)
 
         refuse64(third + 8, 1);
         refuse64(third + 16, 0);
-        refuse64(second + 8, UINT64_MAX);
         refuse64(second + 24, 0x8000); /* place behind the window */
         refuse64(second + 32, UINT64_MAX);
+}
+
+/* It is for the object's size to say what of such a range there is. */
+static void test_ranges_that_pass_the_last_number(void **state)
+{
+        size_t second = 56 + 48, len;
+        uint64_t first = UINT64_MAX, length = UINT64_MAX;
+
+        len = make_batch();
+        memcpy(buf + second + 8, &first, 8);
+        assert_int_equal(open_and_check(len), 0);
+        memcpy(buf + second + 16, &length, 8);
+        assert_int_equal(open_and_check(len), 0);
+        first = 1;
+        memcpy(buf + second + 8, &first, 8);
+        assert_int_equal(open_and_check(len), 0);
 }
 
 static void test_cut_and_stretched(void **state)
@@ -357,6 +372,7 @@ int main(void)
                 cmocka_unit_test(test_bad_headers),
                 cmocka_unit_test(test_bad_entries),
                 cmocka_unit_test(test_bad_ranges),
+                cmocka_unit_test(test_ranges_that_pass_the_last_number),
                 cmocka_unit_test(test_cut_and_stretched),
                 cmocka_unit_test(test_bad_results),
                 cmocka_unit_test(test_a_full_message),

@@ -374,6 +374,7 @@ static void test_ended_by_revoked_credentials(void **state)
 
 static void test_ended_by_time(void **state)
 {
+        step_all();
         step_time(3599ull * 1000 * 1000 * 1000);
         step_all();
         assert_int_equal(rdx_client_poll(one.client), 0);
@@ -402,6 +403,7 @@ static void test_ended_in_the_midst_of_a_get(void **state)
 
 static void test_nobody_connects(void **state)
 {
+        step_all();
         assert_int_equal(client_open(&two, rights_of(state)), 0);
         assert_int_equal(stats().sessions, 2);
         step_time(11ull * 1000 * 1000 * 1000);
@@ -440,6 +442,79 @@ static void test_the_device_goes_away(void **state)
         assert_int_equal(rdx_session_open(server, &open, &two.opened), -ENODEV);
 }
 
+/* ---- clients that have not connected, and that are not read from ------------------------------------ */
+
+static int setup_how(void **state, const struct fake_options *how)
+{
+        if (world_open(how->seed, how, NULL) != 0)
+                return -1;
+        return client_begin(&one, RDX_RIGHTS_WINDOW2);
+}
+
+static int setup_mute(void **state)
+{
+        struct fake_options options = {.seed = test_seed(), .mute = true};
+
+        return setup_how(state, &options);
+}
+
+static int setup_no_reads(void **state)
+{
+        struct fake_options options = {.seed = test_seed(), .no_reads = true};
+
+        return setup_how(state, &options);
+}
+
+/* Nothing is posted on a queue pair of which the client has not said that it is connected: the request waits a moment, and then the body may answer. */
+static void test_not_established(void **state)
+{
+        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 1000, false, 0, &grip), 0);
+        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        step_all();
+        assert_int_equal(get.begun, 0);
+        step_time(2ull * 1000 * 1000 * 1000);
+        step_all();
+        assert_int_equal(get.begun, 1);
+        assert_int_equal(get.begin_result, -ENOTCONN);
+        assert_int_equal(stats().writes, 0);
+        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        step_all();
+        assert_int_equal(get.begin_result, -EEXIST); /* the number is used up */
+        step_time(9ull * 1000 * 1000 * 1000);
+        step_all();
+        assert_int_equal(stats().ended[RDX_END_UNCONNECTED], 1);
+        assert_int_equal(stats().sessions, 0);
+        rdx_client_fence(one.client);
+        rdx_grip_close(&grip, true);
+}
+
+/* What waits when the session ends is told. */
+static void test_ended_before_it_is_established(void **state)
+{
+        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 1000, false, 0, &grip), 0);
+        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        step_all();
+        assert_int_equal(get.begun, 0);
+        assert_int_equal(rdx_session_end(server, one.opened.session), 0);
+        step_all();
+        assert_int_equal(get.begin_result, -ENOENT);
+        rdx_client_fence(one.client);
+        rdx_grip_close(&grip, true);
+}
+
+static void test_who_takes_no_reads_is_not_read(void **state)
+{
+        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 1000, true, 0, &grip), 0);
+        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        get.request.read = true;
+        step_all();
+        assert_int_equal(get.begin_result, -EOPNOTSUPP);
+        assert_int_equal(stats().reads, 0);
+        rdx_grip_close(&grip, true);
+        run_get(1000, 20000, GET_WHOLE);
+        check_written(1000, 20000);
+}
+
 /* ---- bounds of sessions --------------------------------------------------------------------------- */
 
 static void test_bounds_of_sessions(void **state)
@@ -449,6 +524,7 @@ static void test_bounds_of_sessions(void **state)
         char owner[RDX_OWNER_MAX + 2];
         unsigned i, taken = 1;
 
+        step_all();
         for (i = 1; i < 64; i++)
                 assert_int_equal(rdx_session_open(server, &open, &opened), 0);
         assert_int_equal(rdx_session_open(server, &open, &opened), -EDQUOT);
@@ -517,6 +593,9 @@ int main(void)
                 TEST(test_the_client_leaves),
                 TEST(test_the_client_dies_without_a_word),
                 TEST(test_the_device_goes_away),
+                cmocka_unit_test_setup_teardown(test_not_established, setup_mute, teardown),
+                cmocka_unit_test_setup_teardown(test_ended_before_it_is_established, setup_mute, teardown),
+                cmocka_unit_test_setup_teardown(test_who_takes_no_reads_is_not_read, setup_no_reads, teardown),
                 TEST(test_bounds_of_sessions),
         };
 

@@ -150,11 +150,37 @@ static void test_bucket_names(void **state)
         assert_false(s3_bucket_name_valid((struct s3_str){"ab\0c", 4}));
 }
 
+/* Labels are looked at where a bucket is made, not where one that was made before is named. */
+static void test_bucket_labels(void **state)
+{
+        static const char *const odd[] = {"a.-b", "a-.b", "foo.-bar", "a.b-.c"};
+
+        for (size_t i = 0; i < COUNT(odd); i++) {
+                assert_true(s3_bucket_name_valid(s3_str_of(odd[i])));
+                assert_false(s3_bucket_name_creatable(s3_str_of(odd[i])));
+        }
+        assert_true(s3_bucket_name_creatable(S3_STR("a.b-c.d--e")));
+        assert_false(s3_bucket_name_creatable(S3_STR("a..b")));
+        assert_false(s3_bucket_name_creatable(S3_STR("")));
+}
+
+static void test_regions(void **state)
+{
+        static const char *const none[] = {"", "us", "us-east", "us-east-11", "US-EAST-1", "eu", "nowhere"};
+
+        assert_true(s3_region_known(S3_STR("us-east-1")));
+        assert_true(s3_region_known(S3_STR("cn-northwest-1")));
+        assert_true(s3_region_known(S3_STR("EU")));
+        for (size_t i = 0; i < COUNT(none); i++)
+                assert_false(s3_region_known(s3_str_of(none[i])));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_strings),     cmocka_unit_test(test_parse_uint),   cmocka_unit_test(test_utf8),
                 cmocka_unit_test(test_error_table), cmocka_unit_test(test_bucket_names),
+                cmocka_unit_test(test_bucket_labels), cmocka_unit_test(test_regions),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -423,6 +423,15 @@ static void test_trailers(void **state)
         expect_plain("0\r\n" CRC "\r\n\r\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
         expect_plain("0\r\nx-amz-meta-a:b\r\n\r\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
         expect_plain("0\r\nx-amz-trailer-signature:a\r\n\r\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
+        /* LF alone ends a line only as in the example that AWS publishes: before the empty one, which ends in CR LF. */
+        expect_plain("0\r\nx-amz-checksum-crc32:AAAAAA==\n\r\n", 0, CRC, S3_OK);
+        expect_plain("0\r\nx-amz-checksum-crc32:AAAAAA==\n\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
+        expect_plain("0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
+        expect_plain("0\r\nx-amz-checksum-crc32:AAAAAA==\nx-amz-checksum-sha1:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n", 0,
+                     CRC ",x-amz-checksum-sha1", S3_ERR_MALFORMED_TRAILER);
+        expect_plain("0\n\r\n", 0, NULL, S3_ERR_INCOMPLETE_BODY);
+        expect_plain("1\na\r\n0\r\n\r\n", 1, NULL, S3_ERR_INCOMPLETE_BODY);
+        expect_plain("1\r\na\n0\r\n\r\n", 1, NULL, S3_ERR_INCOMPLETE_BODY);
         expect_plain("0\r\n" CRC ":a\r\n", 0, CRC, S3_ERR_INCOMPLETE_BODY);
         expect_plain("0\r\n" CRC ":a", 0, CRC, S3_ERR_INCOMPLETE_BODY);
         expect_plain("0\r\n" CRC ":\r\n\r\n", 0, CRC, S3_OK); /* empty: the value is the caller's to check */

@@ -82,7 +82,7 @@ static void test_complete_refused(void **state)
                 const char *text;
                 enum s3_error error;
         } cases[] = {
-                {"", S3_ERR_INVALID_REQUEST},
+                {"", S3_ERR_MALFORMED_XML},
                 {COMPLETE(""), S3_ERR_MALFORMED_XML},
                 {"<Other/>", S3_ERR_MALFORMED_XML},
                 {"<Delete>" GOOD("1") "</Delete>", S3_ERR_MALFORMED_XML},
@@ -119,8 +119,6 @@ static void test_complete_refused(void **state)
         for (size_t i = 0; i < COUNT(cases); i++)
                 expect_error(S3_DOC_COMPLETE_UPLOAD, cases[i].text, cases[i].error);
         expect_error(S3_DOC_COMPLETE_UPLOAD, COMPLETE(""), S3_ERR_MALFORMED_XML);
-        expect_error(S3_DOC_COMPLETE_UPLOAD, "", S3_ERR_INVALID_REQUEST);
-        assert_string_equal(doc->message, "You must specify at least one part");
 }
 
 static void test_ten_thousand_parts(void **state)
@@ -310,6 +308,30 @@ static void test_threads(void **state)
         }
 }
 
+/* Any configuration: what has text is kept, up to a bound, and everything is counted. */
+static void test_config(void **state)
+{
+        static char many[4096];
+        size_t used = (size_t)snprintf(many, sizeof(many), "<a>");
+
+        assert_int_equal(read_doc(S3_DOC_CONFIG, ""), S3_OK);
+        assert_true(doc->empty);
+        assert_int_equal(read_doc(S3_DOC_CONFIG, "<a xmlns='n'> <b>\n<c> x&amp;y </c><d/></b>text</a>"), S3_OK);
+        assert_false(doc->empty);
+        assert_int_equal(doc->elements, 3);
+        assert_int_equal(doc->leaf_count, 1);
+        expect_str(doc->leaf[0].name, "c");
+        expect_str(doc->leaf[0].value, "x&y");
+        for (unsigned i = 0; i < 2 * S3_DOC_LEAVES_MAX; i++)
+                used += (size_t)snprintf(many + used, sizeof(many) - used, "<l>%u</l>", i);
+        snprintf(many + used, sizeof(many) - used, "</a>");
+        assert_int_equal(read_doc(S3_DOC_CONFIG, many), S3_OK);
+        assert_int_equal(doc->elements, 2 * S3_DOC_LEAVES_MAX);
+        assert_int_equal(doc->leaf_count, S3_DOC_LEAVES_MAX);
+        assert_int_equal(read_doc(S3_DOC_CONFIG, "<a><b></a>"), S3_ERR_MALFORMED_XML);
+        assert_int_equal(read_doc(S3_DOC_CONFIG, "x"), S3_ERR_MALFORMED_XML);
+}
+
 static void test_too_long(void **state)
 {
         size_t len = S3_XML_BODY_MAX + 1;
@@ -334,7 +356,7 @@ int main(void)
                 cmocka_unit_test(test_complete_refused), cmocka_unit_test(test_ten_thousand_parts),
                 cmocka_unit_test(test_delete),           cmocka_unit_test(test_delete_refused),
                 cmocka_unit_test(test_thousand_keys),    cmocka_unit_test(test_create_bucket),
-                cmocka_unit_test(test_too_long),
+                cmocka_unit_test(test_config), cmocka_unit_test(test_too_long),
         };
 
         random_seed();

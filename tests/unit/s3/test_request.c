@@ -188,8 +188,8 @@ static void test_bad_copy_sources(void **state)
         long_value[4 + S3_KEY_MAX + 1] = 'k';
         long_value[sizeof(long_value) - 1] = '\0';
         assert_int_equal(parse_source(long_value), S3_ERR_KEY_TOO_LONG);
-        memset(long_value, 'b', 64);
-        strcpy(long_value + 64, "/k");
+        memset(long_value, 'b', S3_BUCKET_ONCE_MAX + 1);
+        strcpy(long_value + S3_BUCKET_ONCE_MAX + 1, "/k");
         assert_int_equal(parse_source(long_value), S3_ERR_INVALID_BUCKET_NAME);
         strcpy(long_value, "b/k?versionId=");
         memset(long_value + 14, 'v', S3_VERSION_ID_MAX + 1);

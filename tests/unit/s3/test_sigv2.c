@@ -102,11 +102,11 @@ static void test_kept_apart(void **state)
 {
         struct s3_signing_key key = {{0}};
 
-        expect_reason(verify("GET", PLAIN_PATH "?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, HOST, NULL, 0), S3_AUTH_OK);
+        expect_reason(verify("GET", PLAIN_PATH "?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, HOST, NULL, EXPIRES_MS - 1), S3_AUTH_OK);
         expect_reason(s3_auth_check(&wire.request, &auth, REGION, 0), S3_AUTH_UNSUPPORTED_VERSION);
-        expect_reason(s3_auth_verify(&wire.request, &auth, &key, REGION, 0), S3_AUTH_UNSUPPORTED_VERSION);
+        expect_reason(s3_auth_verify(&wire.request, &auth, &key, REGION, EXPIRES_MS - 1), S3_AUTH_UNSUPPORTED_VERSION);
         auth.kind = S3_AUTH_HEADER;
-        expect_reason(s3_auth_verify_v2(&wire.request, &auth, S3_STR(SECRET_KEY), s3_str_of(NULL), 0),
+        expect_reason(s3_auth_verify_v2(&wire.request, &auth, S3_STR(SECRET_KEY), s3_str_of(NULL), EXPIRES_MS - 1),
                       S3_AUTH_UNSUPPORTED_VERSION);
         /* A parameter called Expires or Signature alone means nothing. */
         wire_make(&wire, "GET", "/b/k?Expires=1&Signature=x", HOST);
@@ -169,6 +169,18 @@ static void test_moved_headers(void **state)
                 expect_reason(verify("PUT", cases[i].target, cases[i].headers, NULL, EXPIRES_MS - 1), cases[i].reason);
 }
 
+/* It lives as long as one of version 4 may. */
+static void test_a_week(void **state)
+{
+        const int64_t week = S3_EXPIRES_MAX * 1000ll;
+        const char *target = PLAIN_PATH "?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES;
+
+        expect_reason(verify("GET", target, HOST, NULL, EXPIRES_MS - week), S3_AUTH_OK);
+        expect_reason(verify("GET", target, HOST, NULL, EXPIRES_MS - week - 1), S3_AUTH_V2_EXPIRES_MAX);
+        expect_reason(verify("GET", target, HOST, NULL, 0), S3_AUTH_V2_EXPIRES_MAX);
+        assert_int_equal(s3_auth_error(S3_AUTH_V2_EXPIRES_MAX), S3_ERR_ACCESS_DENIED);
+}
+
 static void test_bounds(void **state)
 {
         static char target[S3_TARGET_MAX + 1], headers[6000];
@@ -176,11 +188,11 @@ static void test_bounds(void **state)
 
         for (unsigned i = 0; i <= S3_QUERY_PARAMS_MAX; i++)
                 used += (size_t)snprintf(target + used, sizeof(target) - used, "&acl");
-        expect_reason(verify("GET", target, HOST, NULL, 0), S3_AUTH_UNSUPPORTED_VERSION);
+        expect_reason(verify("GET", target, HOST, NULL, EXPIRES_MS - 1), S3_AUTH_UNSUPPORTED_VERSION);
         used = (size_t)snprintf(headers, sizeof(headers), HOST);
         for (unsigned i = 0; i < 63; i++)
                 used += (size_t)snprintf(headers + used, sizeof(headers) - used, "x-amz-meta-a: %u\n", i);
-        expect_reason(verify("GET", "/b/k?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, headers, NULL, 0),
+        expect_reason(verify("GET", "/b/k?" KEY_ID "&" PLAIN_SIGNATURE "&" EXPIRES, headers, NULL, EXPIRES_MS - 1),
                       S3_AUTH_MISMATCH);
         {
                 struct s3_header many[80];
@@ -192,11 +204,11 @@ static void test_bounds(void **state)
                         many[i] = wire.headers[1];
                 wire.request.headers = many;
                 wire.request.header_count = COUNT(many);
-                expect_reason(s3_auth_verify_v2(&wire.request, &auth, S3_STR(SECRET_KEY), s3_str_of(NULL), 0),
+                expect_reason(s3_auth_verify_v2(&wire.request, &auth, S3_STR(SECRET_KEY), s3_str_of(NULL), EXPIRES_MS - 1),
                               S3_AUTH_TOO_LARGE);
                 wire.request.header_count = 1;
                 many[0].value = (struct s3_str){value, 60 << 10};
-                expect_reason(s3_auth_verify_v2(&wire.request, &auth, S3_STR(SECRET_KEY), s3_str_of(NULL), 0),
+                expect_reason(s3_auth_verify_v2(&wire.request, &auth, S3_STR(SECRET_KEY), s3_str_of(NULL), EXPIRES_MS - 1),
                               S3_AUTH_TOO_LARGE);
                 free(value);
         }
@@ -206,7 +218,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_botocore),    cmocka_unit_test(test_refused), cmocka_unit_test(test_kept_apart),
-                cmocka_unit_test(test_amz_headers), cmocka_unit_test(test_bounds),  cmocka_unit_test(test_moved_headers),
+                cmocka_unit_test(test_amz_headers), cmocka_unit_test(test_a_week), cmocka_unit_test(test_bounds),  cmocka_unit_test(test_moved_headers),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

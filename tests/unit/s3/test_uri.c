@@ -61,8 +61,11 @@ static struct s3_address address;
 static enum s3_error parse_at(const char *path, const char *host)
 {
         struct s3_str copy = heap_copy(path, strlen(path));
-        enum s3_error error = s3_address_parse(copy, s3_str_of(host), domains, COUNT(domains), &address);
+        struct s3_authority authority = {0};
+        enum s3_error error;
 
+        assert_true(host == NULL || s3_authority_parse(s3_str_of(host), &authority));
+        error = s3_address_parse(copy, authority.host, domains, COUNT(domains), &address);
         heap_free(copy);
         return error;
 }
@@ -120,13 +123,10 @@ static void test_virtual_host(void **state)
         expect_address("/bucket/a", "s3.example.com:9000", "bucket", "a");
         expect_address("/bucket/a", "Localhost", "bucket", "a");
         expect_address("/bucket/a", "xlocalhost", "bucket", "a");
-        expect_address("/bucket/a", ".localhost", "bucket", "a");
         expect_address("/bucket/a", "other.org", "bucket", "a");
         expect_address("/bucket/a", "[::1]:9000", "bucket", "a");
         expect_address("/bucket/a", "[::1]", "bucket", "a");
         expect_address("/bucket/a", "127.0.0.1", "bucket", "a");
-        expect_address("/bucket/a", "", "bucket", "a");
-        expect_address("/bucket/a", ":", "bucket", "a");
         assert_false(address.virtual_host);
         /* The longest domain wins over one that is its suffix. */
         expect_address("/bucket/a", "s3.example.com", "bucket", "a");
@@ -147,17 +147,173 @@ static void test_bad_addresses(void **state)
         assert_int_equal(parse_at("//key", "h"), S3_ERR_INVALID_BUCKET_NAME);
         memset(path, 'b', sizeof(path));
         path[0] = '/';
-        path[64] = '\0';
+        path[1 + S3_BUCKET_ONCE_MAX] = '\0';
         assert_int_equal(parse_at(path, "h"), S3_OK);
-        path[64] = 'b';
-        path[65] = '\0';
+        path[1 + S3_BUCKET_ONCE_MAX] = 'b';
+        path[2 + S3_BUCKET_ONCE_MAX] = '\0';
         assert_int_equal(parse_at(path, "h"), S3_ERR_INVALID_BUCKET_NAME);
-        path[64] = '.';
-        strcpy(path + 65, "localhost");
-        assert_int_equal(parse_at("/k", path + 1), S3_OK);
-        path[64] = 'b';
-        strcpy(path + 65, ".localhost");
-        assert_int_equal(parse_at("/k", path + 1), S3_ERR_INVALID_BUCKET_NAME);
+}
+
+/* ---- whom a request is sent to ------------------------------------------------------------------------ */
+
+static void test_authority(void **state)
+{
+        static const struct {
+                const char *text, *host; /* NULL: refused */
+                int port;                /* -1: none */
+        } table[] = {
+                {"h", "h", -1},
+                {"h:", "h", -1},
+                {"h:0", "h", 0},
+                {"h:65535", "h", 65535},
+                {"h:00080", "h", 80},
+                {"h:65536", NULL, 0},
+                {"h:000080", NULL, 0},
+                {"h:+80", NULL, 0},
+                {"h:80:80", NULL, 0},
+                {"h:80 ", NULL, 0},
+                {"Bucket.S3.Example.COM:9000", "Bucket.S3.Example.COM", 9000},
+                {"a_b-c~d.example.com", "a_b-c~d.example.com", -1},
+                {"h.", "h", -1},
+                {"h.:80", "h", 80},
+                {"h..", NULL, 0},
+                {".", NULL, 0},
+                {".h", NULL, 0},
+                {"a..b", NULL, 0},
+                {"", NULL, 0},
+                {":", NULL, 0},
+                {":80", NULL, 0},
+                {"127.0.0.1:9000", "127.0.0.1", 9000},
+                {"[::1]", "[::1]", -1},
+                {"[::1]:9000", "[::1]", 9000},
+                {"[::1]:", "[::1]", -1},
+                {"[::ffff:10.0.0.1]:1", "[::ffff:10.0.0.1]", 1},
+                {"[::1", NULL, 0},
+                {"[::1]x", NULL, 0},
+                {"[::1]80", NULL, 0},
+                {"[::1%25eth0]", NULL, 0},
+                {"[fe80::1%eth0]", NULL, 0},
+                {"[]", NULL, 0},
+                {"[h]", NULL, 0},
+                {"[1.2.3.4]", NULL, 0},
+                {"::1", NULL, 0},
+                {"user@h", NULL, 0},
+                {"user:word@h", NULL, 0},
+                {"user@[::1]", NULL, 0},
+                {"h/b", NULL, 0},
+                {"h?x", NULL, 0},
+                {"h#x", NULL, 0},
+                {"a b", NULL, 0},
+                {"a,b", NULL, 0},
+                {"%61", NULL, 0},
+                {"a%2eb", NULL, 0},
+                {"b\xc3\xbc", NULL, 0},
+                {"h\t", NULL, 0},
+                {"h\\b", NULL, 0},
+        };
+        struct s3_authority got;
+        char longest[258];
+
+        for (size_t i = 0; i < COUNT(table); i++) {
+                struct s3_str copy = heap_copy(table[i].text, strlen(table[i].text));
+                bool taken = s3_authority_parse(copy, &got);
+
+                if (taken != (table[i].host != NULL))
+                        fail_msg("%s: %s", table[i].text, taken ? "taken" : "refused");
+                if (taken) {
+                        expect_str(got.host, table[i].host);
+                        assert_int_equal(got.has_port ? got.port : -1, table[i].port);
+                }
+                heap_free(copy);
+        }
+        assert_false(s3_authority_parse((struct s3_str){"a\0b", 3}, &got));
+        assert_false(s3_authority_parse((struct s3_str){"[::1\0]", 6}, &got));
+        memset(longest, 'a', sizeof(longest));
+        longest[255] = '\0';
+        assert_true(s3_authority_parse(s3_str_of(longest), &got));
+        longest[255] = 'a';
+        longest[256] = '\0';
+        assert_false(s3_authority_parse(s3_str_of(longest), &got));
+}
+
+/* The Host header decides, and the target must agree with it. */
+static void test_authority_of_requests(void **state)
+{
+        static const struct {
+                const char *target;
+                const char *host[2];
+                bool http10;
+                const char *named; /* "": nobody; NULL: refused */
+        } table[] = {
+                {"/b/k", {"h"}, false, "h"},
+                {"/b/k", {NULL}, false, NULL},
+                {"/b/k", {NULL}, true, ""},
+                {"/b/k", {"h"}, true, "h"},
+                {"/b/k", {"h", "h"}, false, NULL},
+                {"/b/k", {"h", "i"}, false, NULL},
+                {"/b/k", {"h", ""}, true, NULL},
+                {"/b/k", {""}, false, NULL},
+                {"/b/k", {"  h\t"}, false, "h"},
+                {"//h/k", {"i"}, false, "i"},
+                {"*", {"h"}, false, "h"},
+                {"http://h/b/k", {"h"}, false, "h"},
+                {"HTTPS://H:1/b/k", {"h:1"}, false, "h"},
+                {"http://h./b", {"h"}, false, "h"},
+                {"http://bbb.example.com/k", {"aaa.example.com"}, false, NULL},
+                {"http://example.com/bbb/k", {"aaa.example.com"}, false, NULL},
+                {"http://bbb.example.com/k", {"127.0.0.1:9000"}, false, NULL},
+                {"http://h:9000/b", {"h"}, false, NULL},
+                {"http://h:80/b", {"h"}, false, NULL},
+                {"http://h/b", {"h:80"}, false, NULL},
+                {"http://u@h/b", {"h"}, false, NULL},
+                {"http://u@h/b", {"u@h"}, false, NULL},
+                {"http://h/b", {NULL}, false, NULL},
+                {"http://h/b", {NULL}, true, NULL},
+                {"http://h/b", {""}, false, NULL},
+                {"http://[::1]:1/b", {"[::1]:1"}, false, "[::1]"},
+                {"http://[::1]:1/b", {"[::1]"}, false, NULL},
+                {"http://[::1]/b", {"[0:0:0:0:0:0:0:1]"}, false, NULL},
+                {"http://h%2e/b", {"h"}, false, NULL},
+        };
+
+        for (size_t i = 0; i < COUNT(table); i++) {
+                struct s3_header headers[3] = {{S3_STR("x-host"), S3_STR("other")}};
+                size_t count = 1;
+                struct s3_target target;
+                struct s3_authority got;
+                const char *message = NULL;
+                enum s3_error error;
+
+                for (size_t j = 0; j < 2 && table[i].host[j] != NULL; j++)
+                        headers[count++] = (struct s3_header){j == 0 ? S3_STR("hOST") : S3_STR("Host"), s3_str_of(table[i].host[j])};
+                assert_int_equal(s3_target_split(s3_str_of(table[i].target), &target), S3_OK);
+                error = s3_authority_of_request(&target, headers, count, table[i].http10, &got, &message);
+                if ((error == S3_OK) != (table[i].named != NULL))
+                        fail_msg("%s, %s: %s", table[i].target, table[i].host[0] != NULL ? table[i].host[0] : "no host",
+                                 error == S3_OK ? "taken" : "refused");
+                if (error == S3_OK) {
+                        expect_str(got.host, table[i].named);
+                } else {
+                        assert_int_equal(error, S3_ERR_BAD_REQUEST);
+                        assert_non_null(message);
+                }
+        }
+}
+
+static void test_once_valid_names(void **state)
+{
+        char longest[S3_BUCKET_ONCE_MAX + 2];
+
+        assert_true(s3_bucket_name_once_valid(S3_STR("My_Bucket")));
+        assert_true(s3_bucket_name_once_valid(S3_STR("a..b-")));
+        assert_true(s3_bucket_name_once_valid(S3_STR("192.168.0.1")));
+        assert_false(s3_bucket_name_once_valid(S3_STR("ab")));
+        assert_false(s3_bucket_name_once_valid(S3_STR("a/b")));
+        assert_false(s3_bucket_name_once_valid(S3_STR("a b")));
+        assert_false(s3_bucket_name_once_valid((struct s3_str){"ab\0c", 4}));
+        memset(longest, 'A', sizeof(longest));
+        assert_true(s3_bucket_name_once_valid((struct s3_str){longest, S3_BUCKET_ONCE_MAX}));
+        assert_false(s3_bucket_name_once_valid((struct s3_str){longest, S3_BUCKET_ONCE_MAX + 1}));
 }
 
 static void test_key_length(void **state)
@@ -312,6 +468,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_targets),       cmocka_unit_test(test_bad_targets),
                 cmocka_unit_test(test_path_style),    cmocka_unit_test(test_virtual_host),
+                cmocka_unit_test(test_authority),     cmocka_unit_test(test_authority_of_requests),
+                cmocka_unit_test(test_once_valid_names),
                 cmocka_unit_test(test_bad_addresses), cmocka_unit_test(test_key_length),
                 cmocka_unit_test(test_queries),       cmocka_unit_test(test_bad_queries),
                 cmocka_unit_test(test_query_headers), cmocka_unit_test(test_encoding),

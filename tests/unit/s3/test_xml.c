@@ -252,6 +252,34 @@ static void test_depth(void **state)
         assert_int_equal(read_in_steps(s3_str_of(text), 7, 0), S3_ERR_MALFORMED_XML);
 }
 
+/* Attributes and declarations of namespaces of one element count together; long ones are bounded with their tag. */
+static void test_attributes(void **state)
+{
+        static char text[40 << 10];
+
+        for (unsigned spaces = 0; spaces <= S3_XML_ATTRIBUTES_MAX; spaces += 8) {
+                for (unsigned more = 0; more < 2; more++) {
+                        size_t used = (size_t)snprintf(text, sizeof(text), "<a");
+
+                        for (unsigned i = 0; i < S3_XML_ATTRIBUTES_MAX + more; i++)
+                                used += (size_t)snprintf(text + used, sizeof(text) - used,
+                                                         i < spaces ? " xmlns:n%u='u:%u'" : " n%u='%u'", i, i);
+                        snprintf(text + used, sizeof(text) - used, "><b x='1'/></a>");
+                        assert_int_equal(read_in_steps(s3_str_of(text), 7, 0), more == 0 ? S3_OK : S3_ERR_MALFORMED_XML);
+                }
+        }
+        for (unsigned len = 1u << 10; len < sizeof(text) - 64; len += 4u << 10) {
+                size_t used = (size_t)snprintf(text, sizeof(text), "<a x='");
+
+                memset(text + used, 'v', len);
+                snprintf(text + used + len, sizeof(text) - used - len, "'/>");
+                if (len < 12u << 10)
+                        assert_int_equal(read_in_steps(s3_str_of(text), 512, 0), S3_OK);
+                else if (len > 24u << 10)
+                        assert_int_equal(read_in_steps(s3_str_of(text), 512, 0), S3_ERR_MALFORMED_XML);
+        }
+}
+
 static void test_sizes(void **state)
 {
         size_t cap = S3_XML_TEXT_MAX + 64;
@@ -344,6 +372,7 @@ int main(void)
                 cmocka_unit_test(test_empty_writer),   cmocka_unit_test(test_reader),
                 cmocka_unit_test(test_malformed),      cmocka_unit_test(test_bomb),
                 cmocka_unit_test(test_depth),          cmocka_unit_test(test_sizes),
+                cmocka_unit_test(test_attributes),
                 cmocka_unit_test(test_endless_tokens), cmocka_unit_test(test_callbacks_end_it),
                 cmocka_unit_test(test_round_trip),
         };

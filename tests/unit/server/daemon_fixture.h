@@ -14,6 +14,7 @@
 
 #include <curl/curl.h>
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -28,7 +29,7 @@
 
 #define FX_DRIVES   4
 #define FX_START_MS 60000
-#define FX_ARGS_MAX 40
+#define FX_ARGS_MAX 48
 
 struct daemon_fixture {
         char folder[64];
@@ -119,7 +120,7 @@ static inline void fx_spawn(struct daemon_fixture *f, const char *const more[])
                                          "127.0.0.1:0", "--loops",         "2",           "--memory",
                                          "64MiB",       "--log-file-size", "4MiB",        "--segment-size",
                                          "16MiB",       "--full-reserve",  "1MiB"};
-        char drives[FX_DRIVES][96];
+        char drives[FX_DRIVES][96], key_file[96];
         int argc = 15, pipe_fds[2], i;
 
         for (i = 0; i < FX_DRIVES; i++) {
@@ -127,6 +128,9 @@ static inline void fx_spawn(struct daemon_fixture *f, const char *const more[])
                 argv[argc++] = "--drive";
                 argv[argc++] = drives[i];
         }
+        snprintf(key_file, sizeof(key_file), "%s/master-key", f->folder);
+        argv[argc++] = "--key-file";
+        argv[argc++] = key_file;
         while (*more != NULL) {
                 for (i = 1; i < argc; i++) /* replaces a default of above */
                         if (strcmp(argv[i], "--listen") == 0 && strcmp(*more, "--listen") == 0)
@@ -260,14 +264,22 @@ struct fx_request {
 static inline struct curl_slist *fx_sign(const struct fx_request *q, struct curl_slist *list)
 {
         char date[S3_DATE_AMZ_SIZE], sha256[65], line[1024], authorization[512];
-        struct s3_header headers[3];
+        struct s3_header headers[4];
+        bool admin = strncmp(q->path, "/admin/", 7) == 0;
+        uint8_t hash[S3_SHA256_LEN], random[16];
+        char nonce[33];
         struct s3_signer signer;
-        struct s3_request request = {.method = s3_str_of(q->method), .headers = headers, .header_count = 3};
+        struct s3_request request = {.method = s3_str_of(q->method), .headers = headers, .header_count = admin ? 4 : 3};
         const char *query = strchr(q->path, '?');
         int64_t now = lp_wall_ms();
 
         s3_date_format_amz(now, date);
-        if (q->payload_sha256 != NULL)
+        lp_random(random, sizeof(random));
+        s3_hex_encode(random, sizeof(random), nonce);
+        if (q->payload_sha256 == NULL && q->body != NULL && admin) {
+                EVP_Digest(q->body, strlen(q->body), hash, NULL, EVP_sha256(), NULL);
+                s3_hex_encode(hash, sizeof(hash), sha256);
+        } else if (q->payload_sha256 != NULL)
                 snprintf(sha256, sizeof(sha256), "%s", q->payload_sha256);
         else
                 snprintf(sha256, sizeof(sha256), "%s", q->body == NULL ? S3_EMPTY_SHA256 : "UNSIGNED-PAYLOAD");
@@ -277,12 +289,17 @@ static inline struct curl_slist *fx_sign(const struct fx_request *q, struct curl
         headers[0] = (struct s3_header){S3_STR("host"), s3_str_of(q->address)};
         headers[1] = (struct s3_header){S3_STR("x-amz-content-sha256"), s3_str_of(sha256)};
         headers[2] = (struct s3_header){S3_STR("x-amz-date"), s3_str_of(date)};
+        headers[3] = (struct s3_header){S3_STR("x-millrace-nonce"), s3_str_of(nonce)};
         s3_signer_init(&signer, s3_str_of(q->access_key), s3_str_of(q->secret_key), "us-east-1", now);
         assert_true(s3_sign_headers(&request, &signer, authorization, sizeof(authorization), NULL) > 0);
         snprintf(line, sizeof(line), "Authorization: %s", authorization);
         list = curl_slist_append(list, line);
         snprintf(line, sizeof(line), "x-amz-date: %s", date);
         list = curl_slist_append(list, line);
+        if (admin) {
+                snprintf(line, sizeof(line), "x-millrace-nonce: %s", nonce);
+                list = curl_slist_append(list, line);
+        }
         snprintf(line, sizeof(line), "x-amz-content-sha256: %s", sha256);
         return curl_slist_append(list, line);
 }

@@ -2,7 +2,10 @@
  * test_credentials.c - root credentials: from the environment, from files, made new; and every reason to refuse them.
  */
 #include "server/credentials.h"
+#include "server/key_file.h"
 #include "server/log.h"
+
+#include "s3.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +21,7 @@
 #define DRIVES 3
 
 struct fixture {
-        char folder[64];
+        char folder[64], key_file[128];
         struct srv_settings settings;
         struct srv_error error;
         struct srv_credentials c;
@@ -54,8 +57,12 @@ static int setup(void **state)
 
         unsetenv(SRV_ACCESS_KEY_ENV);
         unsetenv(SRV_SECRET_KEY_ENV);
+        unsetenv(SRV_KEY_ENV);
         strcpy(f->folder, "/tmp/millrace-credentials-XXXXXX");
         if (mkdtemp(f->folder) == NULL || srv_settings_init(&f->settings) != 0)
+                return -1;
+        snprintf(f->key_file, sizeof(f->key_file), "%s/keys/key", f->folder);
+        if (srv_settings_set(&f->settings, SRV_SETTING_key_file, SRV_FROM_FILE, f->key_file, "key_file", &f->error) != 0)
                 return -1;
         for (i = 0; i < DRIVES; i++) {
                 mkdir(path_of(f, i, ""), 0700);
@@ -102,6 +109,25 @@ static void use_file(struct fixture *f, const char *path)
                          0);
 }
 
+static bool holds(const char *path, const char *part)
+{
+        char text[4096] = "";
+        FILE *file = fopen(path, "r");
+
+        assert_non_null(file);
+        assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+        fclose(file);
+        return strstr(text, part) != NULL;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+        char command[600];
+
+        snprintf(command, sizeof(command), "cp -p %s %s", from, to);
+        assert_int_equal(system(command), 0);
+}
+
 /* ---- made new ------------------------------------------------------------------------------------- */
 
 static void test_generated(void **state)
@@ -116,8 +142,11 @@ static void test_generated(void **state)
         assert_int_equal(strlen(first.secret_key), 40);
         assert_int_equal(stat(path_of(f, 0, "CREDENTIALS"), &st), 0);
         assert_int_equal(st.st_mode & 07777, 0600);
-        assert_int_equal(srv_credentials_read(path_of(f, 1, "CREDENTIALS"), &again, &f->error), 0);
-        assert_memory_equal(&first, &again, sizeof(first));
+        assert_int_equal(stat(f->key_file, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0600);
+        assert_false(holds(path_of(f, 0, "CREDENTIALS"), first.secret_key));
+        assert_false(holds(path_of(f, 1, "CREDENTIALS"), first.access_key));
+        assert_int_equal(srv_credentials_read(path_of(f, 1, "CREDENTIALS"), &again, &f->error), -EINVAL);
         /* The folder that is no drive was not written to, and nothing half-made lies about. */
         assert_int_equal(access(path_of(f, 2, "CREDENTIALS"), F_OK), -1);
         assert_int_equal(access(path_of(f, 0, "CREDENTIALS.new"), F_OK), -1);
@@ -276,6 +305,256 @@ static void test_copies_that_differ(void **state)
         assert_null(strstr(f->error.text, "other-secret"));
 }
 
+/* ---- sealed ---------------------------------------------------------------------------------------- */
+
+/* What an earlier version left in plain text is sealed at the first start, drive by drive. */
+static void test_plain_files_are_taken_over(void **state)
+{
+        struct fixture *f = *state;
+        int i;
+
+        for (i = 0; i < 2; i++)
+                write_file(path_of(f, i, "CREDENTIALS"), GOOD, 0600);
+        assert_int_equal(load(f, false), 0);
+        for (i = 0; i < 2; i++)
+                assert_false(holds(path_of(f, i, "CREDENTIALS"), "0123456789"));
+        assert_int_equal(load(f, false), 0);
+        assert_string_equal(f->c.secret_key, "0123456789");
+        /* Cut short after the first drive; or after the key alone. */
+        write_file(path_of(f, 1, "CREDENTIALS"), GOOD, 0600);
+        assert_int_equal(load(f, false), 0);
+        assert_false(holds(path_of(f, 1, "CREDENTIALS"), "0123456789"));
+        for (i = 0; i < 2; i++)
+                write_file(path_of(f, i, "CREDENTIALS"), GOOD, 0600);
+        assert_int_equal(load(f, false), 0);
+        assert_false(holds(path_of(f, 0, "CREDENTIALS"), "0123456789"));
+        assert_string_equal(f->c.secret_key, "0123456789");
+}
+
+static void test_a_key_that_cannot_be_made(void **state)
+{
+        struct fixture *f = *state;
+
+        write_file(path_of(f, 0, "x"), "", 0600);
+        assert_int_equal(srv_settings_set(&f->settings, SRV_SETTING_key_file, SRV_FROM_COMMAND_LINE, "/dev/null/key", "x", &f->error), 0);
+        assert_true(load(f, true) < 0); /* a new store has no secret in plain text */
+        assert_int_equal(access(path_of(f, 0, "CREDENTIALS"), F_OK), -1);
+}
+
+static void test_a_lost_key(void **state)
+{
+        struct fixture *f = *state;
+        struct srv_credentials first;
+
+        assert_int_equal(load(f, true), 0);
+        first = f->c;
+        unlink(f->key_file);
+        assert_int_equal(load(f, true), -ENOKEY); /* nothing is made in its place */
+        names(f, f->key_file);
+        names(f, "--rotate-credentials");
+        assert_int_equal(srv_credentials_show(&f->settings, stdout, &f->error), -ENOKEY);
+        assert_int_equal(access(f->key_file, F_OK), -1);
+        assert_int_equal(srv_credentials_rotate(&f->settings, &f->error), 0);
+        assert_int_equal(load(f, false), 0);
+        assert_string_not_equal(f->c.secret_key, first.secret_key);
+}
+
+static void test_another_key(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_int_equal(load(f, true), 0);
+        write_file(f->key_file, "key = 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n", 0600);
+        assert_int_equal(load(f, true), -ENOKEY);
+        names(f, "has another one");
+        write_file(f->key_file, "key = 0011\n", 0600);
+        assert_int_equal(load(f, true), -EINVAL);
+        names(f, "64 hex digits");
+        write_file(f->key_file, "# none\n", 0600);
+        assert_int_equal(load(f, true), -EINVAL);
+        write_file(f->key_file, "key = 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n", 0640);
+        assert_int_equal(load(f, true), -EPERM);
+        names(f, f->key_file);
+}
+
+static void test_a_seal_that_was_tampered_with(void **state)
+{
+        static const char *const fields[] = {"generation = ", "nonce = ", "sealed = "};
+        struct fixture *f = *state;
+        char text[4096], *at;
+        size_t i, n;
+        FILE *file;
+
+        assert_int_equal(load(f, true), 0);
+        unlink(path_of(f, 1, "CREDENTIALS"));
+        file = fopen(path_of(f, 0, "CREDENTIALS"), "r");
+        n = fread(text, 1, sizeof(text) - 1, file);
+        text[n] = '\0';
+        fclose(file);
+        for (i = 0; i < 3; i++) {
+                at = strstr(text, fields[i]) + strlen(fields[i]);
+                *at ^= 1;
+                write_file(path_of(f, 0, "CREDENTIALS"), text, 0600);
+                assert_int_equal(load(f, false), -EINVAL);
+                unlink(path_of(f, 1, "CREDENTIALS"));
+                *at ^= 1;
+        }
+}
+
+static void test_rotated_credentials(void **state)
+{
+        struct fixture *f = *state;
+        struct srv_credentials first;
+
+        assert_int_equal(load(f, true), 0);
+        first = f->c;
+        copy_file(path_of(f, 1, "CREDENTIALS"), path_of(f, 2, "old"));
+        assert_int_equal(srv_credentials_rotate(&f->settings, &f->error), 0);
+        /* Cut short after the first drive, or the second was away: the later ones are in force, and kept everywhere. */
+        copy_file(path_of(f, 2, "old"), path_of(f, 1, "CREDENTIALS"));
+        assert_int_equal(load(f, false), 0);
+        assert_string_not_equal(f->c.secret_key, first.secret_key);
+        first = f->c;
+        unlink(path_of(f, 0, "CREDENTIALS"));
+        assert_int_equal(load(f, false), 0);
+        assert_string_equal(f->c.secret_key, first.secret_key);
+}
+
+static void test_a_rotated_key(void **state)
+{
+        struct fixture *f = *state;
+        struct srv_credentials first;
+        struct srv_keys keys;
+        char text[128];
+
+        assert_int_equal(load(f, true), 0);
+        first = f->c;
+        copy_file(path_of(f, 1, "CREDENTIALS"), path_of(f, 2, "old"));
+        assert_int_equal(srv_credentials_rotate_key(&f->settings, &f->error), 0);
+        assert_int_equal(srv_keys_load(&f->settings, &keys, &f->error), 0);
+        assert_int_equal(keys.count, 2);
+        assert_true(holds(path_of(f, 0, "CREDENTIALS"), keys.list[0].id));
+        copy_file(path_of(f, 2, "old"), path_of(f, 1, "CREDENTIALS")); /* cut short: the former key opens it, and it is sealed anew */
+        assert_int_equal(load(f, false), 0);
+        assert_string_equal(f->c.secret_key, first.secret_key);
+        assert_true(holds(path_of(f, 1, "CREDENTIALS"), keys.list[0].id));
+        s3_hex_encode(keys.list[0].bytes, SRV_KEY_LEN, text);
+        setenv(SRV_KEY_ENV, text, 1); /* the same key, without a file */
+        unlink(f->key_file);
+        assert_int_equal(load(f, false), 0);
+        assert_string_equal(f->c.secret_key, first.secret_key);
+        assert_int_equal(srv_credentials_rotate_key(&f->settings, &f->error), -EINVAL);
+        names(f, SRV_KEY_ENV);
+        unsetenv(SRV_KEY_ENV);
+}
+
+/* Sealed with a key that is gone, and later than the copy that can be opened: that one may have been revoked. */
+static void test_a_later_copy_that_cannot_be_opened(void **state)
+{
+        struct fixture *f = *state;
+        char old_key[160];
+
+        assert_int_equal(load(f, true), 0);
+        snprintf(old_key, sizeof(old_key), "%s.old", f->key_file);
+        copy_file(f->key_file, old_key);
+        copy_file(path_of(f, 0, "CREDENTIALS"), path_of(f, 2, "old"));
+        unlink(f->key_file);
+        assert_int_equal(srv_credentials_rotate(&f->settings, &f->error), 0);
+        copy_file(old_key, f->key_file);
+        copy_file(path_of(f, 2, "old"), path_of(f, 0, "CREDENTIALS"));
+        assert_int_equal(load(f, false), -ENOKEY);
+}
+
+static void test_a_key_on_a_drive(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_int_equal(srv_settings_set(&f->settings, SRV_SETTING_key_file, SRV_FROM_COMMAND_LINE, path_of(f, 1, "key"), "x", &f->error), 0);
+        assert_int_equal(load(f, true), -EINVAL);
+        names(f, "keep it elsewhere");
+        assert_int_equal(access(path_of(f, 1, "key"), F_OK), -1);
+}
+
+/* Its folder is made with it, so it is the nearest one that is there that counts. */
+static void test_a_key_in_a_new_folder_on_a_drive(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_int_equal(srv_settings_set(&f->settings, SRV_SETTING_key_file, SRV_FROM_COMMAND_LINE, path_of(f, 1, "new/er/key"), "x", &f->error), 0);
+        assert_int_equal(load(f, true), -EINVAL);
+        names(f, "keep it elsewhere");
+        assert_int_equal(access(path_of(f, 1, "new"), F_OK), -1);
+}
+
+/* Two stores share the file and start together: both have found none. */
+static void test_a_key_made_meanwhile(void **state)
+{
+        struct fixture *f = *state;
+        struct srv_keys first, second;
+
+        assert_int_equal(srv_keys_load(&f->settings, &first, &f->error), -ENOENT);
+        second = first;
+        assert_int_equal(srv_keys_add(&f->settings, &first, &f->error), 0);
+        assert_int_equal(srv_keys_add(&f->settings, &second, &f->error), 0);
+        assert_int_equal(second.count, 1);
+        assert_string_equal(second.list[0].id, first.list[0].id);
+        /* Two that add one to those they know lose neither. */
+        assert_int_equal(srv_keys_add(&f->settings, &first, &f->error), 0);
+        assert_int_equal(srv_keys_add(&f->settings, &second, &f->error), 0);
+        assert_int_equal(second.count, 3);
+        assert_non_null(srv_keys_find(&second, first.list[0].id));
+}
+
+static void test_a_key_file_that_is_no_more_readable_is_kept(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_int_equal(load(f, true), 0);
+        write_file(f->key_file, "key = 0011\nkey = 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n", 0600);
+        assert_int_equal(srv_credentials_rotate(&f->settings, &f->error), -EINVAL);
+        names(f, "64 hex digits");
+        assert_true(holds(f->key_file, "00112233445566778899aabbccddeeff"));
+}
+
+/* The operator is root, and the daemon is not. */
+static void test_files_keep_their_owner(void **state)
+{
+        struct fixture *f = *state;
+        struct stat st;
+
+        if (geteuid() != 0)
+                skip();
+        assert_int_equal(chown(path_of(f, 0, "FORMAT"), 1236, 1237), 0);
+        assert_int_equal(load(f, true), 0);
+        assert_int_equal(stat(f->key_file, &st), 0); /* a new one is of whoever has the drives */
+        assert_int_equal(st.st_uid, 1236);
+        assert_int_equal(chown(f->key_file, 1234, 1235), 0);
+        assert_int_equal(chown(path_of(f, 0, "CREDENTIALS"), 1234, 1235), 0);
+        assert_int_equal(srv_credentials_rotate(&f->settings, &f->error), 0);
+        assert_int_equal(srv_credentials_rotate_key(&f->settings, &f->error), 0);
+        assert_int_equal(stat(f->key_file, &st), 0);
+        assert_int_equal(st.st_uid, 1234);
+        assert_int_equal(stat(path_of(f, 0, "CREDENTIALS"), &st), 0);
+        assert_int_equal(st.st_uid, 1234);
+        assert_int_equal(st.st_gid, 1235);
+        assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+static void test_shown(void **state)
+{
+        struct fixture *f = *state;
+        char *text = NULL;
+        size_t len;
+        FILE *out = open_memstream(&text, &len);
+
+        write_file(path_of(f, 0, "CREDENTIALS"), "access_key = mine\nsecret_key = it's-a-secret\n", 0600);
+        assert_int_equal(srv_credentials_show(&f->settings, out, &f->error), 0);
+        fclose(out);
+        assert_string_equal(text, "export AWS_ACCESS_KEY_ID='mine'\nexport AWS_SECRET_ACCESS_KEY='it'\\''s-a-secret'\n");
+        free(text);
+        assert_true(holds(path_of(f, 0, "CREDENTIALS"), "it's-a-secret")); /* looking changes nothing */
+}
+
 /* ---- the environment ------------------------------------------------------------------------------ */
 
 static void test_environment(void **state)
@@ -325,6 +604,20 @@ int main(void)
                 TEST(test_damaged),
                 TEST(test_not_a_file),
                 TEST(test_copies_that_differ),
+                TEST(test_plain_files_are_taken_over),
+                TEST(test_a_key_that_cannot_be_made),
+                TEST(test_a_lost_key),
+                TEST(test_another_key),
+                TEST(test_a_seal_that_was_tampered_with),
+                TEST(test_rotated_credentials),
+                TEST(test_a_rotated_key),
+                TEST(test_a_later_copy_that_cannot_be_opened),
+                TEST(test_a_key_on_a_drive),
+                TEST(test_a_key_in_a_new_folder_on_a_drive),
+                TEST(test_a_key_made_meanwhile),
+                TEST(test_a_key_file_that_is_no_more_readable_is_kept),
+                TEST(test_files_keep_their_owner),
+                TEST(test_shown),
                 TEST(test_environment),
         };
 

@@ -2,6 +2,7 @@
  * test_daemon.c - the daemon as a process: starting, refusing to start, serving, reloading, stopping.
  */
 #include "daemon_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -212,7 +213,7 @@ static void check_admin_calls(struct daemon_fixture *f)
         assert_int_equal(admin_call(f, "GET", "/admin/v1/verify", NULL), 200);
         has("\"running\":false");
         assert_int_equal(admin_call(f, "POST", "/admin/v1/verify", NULL), 202);
-        for (i = 0; i < 1000; i++) {
+        for (i = 0; i < (int)WAIT_TURNS; i++) {
                 assert_int_equal(admin_call(f, "GET", "/admin/v1/verify", NULL), 200);
                 if (strstr(reply.body, "\"running\":false") != NULL)
                         break;
@@ -277,6 +278,28 @@ static void check_refusals(struct daemon_fixture *f)
         assert_int_equal(reply.status, 403);
 }
 
+#define STRANGERS 112 /* more than one address may have open */
+
+/* They send the beginning of a request, and keep their connections. */
+static void check_crowd(struct daemon_fixture *f)
+{
+        const char *port = strrchr(f->admin, ':');
+        struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port + 1)),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fds[STRANGERS], i;
+
+        for (i = 0; i < STRANGERS; i++) {
+                fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                assert_int_equal(connect(fds[i], (struct sockaddr *)&addr, sizeof(addr)), 0);
+                assert_int_equal(send(fds[i], "GET /", 5, MSG_NOSIGNAL), 5);
+        }
+        assert_int_equal(admin_get(f, "/health/live"), 200);
+        assert_int_equal(admin_call(f, "GET", "/admin/v1/info", NULL), 200);
+        for (i = 0; i < STRANGERS; i++)
+                close(fds[i]);
+        assert_int_equal(admin_get(f, "/health/live"), 200);
+}
+
 static void test_admin(void **state)
 {
         struct daemon_fixture *f = *state;
@@ -287,6 +310,7 @@ static void test_admin(void **state)
         check_open_calls(f);
         check_refusals(f);
         check_admin_calls(f);
+        check_crowd(f);
         assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
 }
 
@@ -303,14 +327,8 @@ static void hang_up(struct daemon_fixture *f)
 static bool grows(const char *path)
 {
         struct stat st;
-        int i;
-
-        for (i = 0; i < 500; i++) {
-                if (stat(path, &st) == 0 && st.st_size > 0)
-                        return true;
-                usleep(10000);
-        }
-        return false;
+        WAIT_UNTIL(stat(path, &st) == 0 && st.st_size > 0);
+        return stat(path, &st) == 0 && st.st_size > 0;
 }
 
 static void test_reload(void **state)

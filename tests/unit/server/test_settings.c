@@ -288,6 +288,9 @@ static void test_command_line_refusals(void **state)
         refused(f, LOAD(f, "--format"), "--drive");
         refused(f, LOAD(f, "--drive", "/a", "--tls-cert", "/c"), "tls_key");
         refused(f, LOAD(f, "--drive", "/a", "--tls-key", "/c"), "tls_cert");
+        refused(f, LOAD(f, "--drive", "/a", "--admin-tls"), "tls_cert");
+        refused(f, LOAD(f, "--drive", "/a", "--tls-priorities", "NORMAL:+VERS-SSL9"), "+VERS-SSL9");
+        refused(f, LOAD(f, "--drive", "/a", "--tls-priorities", ""), "--tls-priorities");
         refused(f, LOAD(f, "--drive", "/a", "--listen", ""), "listen");
         refused(f, LOAD(f, "--drive", "/a", "--admin", ""), "admin");
         refused(f, LOAD(f, "--config", f->file, "--config", f->file), "--config is given twice");
@@ -423,6 +426,37 @@ static void test_rdma_tokens(void **state)
 }
 
 /* More than can be kept. */
+static void test_networks(void **state)
+{
+        static const struct {
+                const char *text;
+                uint8_t first, last;
+                unsigned bits;
+        } good[] = {{"10.1.2.3", 0, 3, 128}, {"10.1.0.0/16", 0, 0, 112}, {"0.0.0.0/0", 0, 0, 96},
+                    {"2001:db8::/48", 0x20, 0, 48}, {"::1", 0, 1, 128}, {"::/0", 0, 0, 0}};
+        static const char *const bad[] = {"", ",", "10.0.0", "10.0.0.0/33", "::/129", "::/x", "10.0.0.0/", "a.example", "10.0.0.1,"};
+        struct srv_list list = {.count = 1};
+        struct gw_networks out;
+        struct srv_error error;
+
+        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+                list.item[0] = (char *)good[i].text;
+                assert_int_equal(srv_networks(&list, "proxy", &out, &error), 0);
+                assert_int_equal(out.count, 1);
+                assert_int_equal(out.list[0].bits, good[i].bits);
+                assert_int_equal(out.list[0].address[0], good[i].first);
+                assert_int_equal(out.list[0].address[15], good[i].last);
+        }
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                list.item[0] = (char *)bad[i];
+                assert_int_equal(srv_networks(&list, "proxy", &out, &error), -EINVAL);
+                assert_non_null(strstr(error.text, "proxy"));
+        }
+        list.item[0] = (char *)" 10.0.0.1 ,\t10.0.0.2/31";
+        assert_int_equal(srv_networks(&list, "proxy", &out, &error), 0);
+        assert_int_equal(out.count, 2);
+}
+
 static void test_too_many_gids(void **state)
 {
         static char text[SRV_VALUE_MAX];
@@ -537,6 +571,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_who_overrides_whom, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_rdma_addresses, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_rdma_tokens, setup, teardown),
+                cmocka_unit_test(test_networks),
                 cmocka_unit_test_setup_teardown(test_too_many_gids, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_file_refusals, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_sample_round_trip, setup, teardown),

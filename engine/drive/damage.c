@@ -1,0 +1,180 @@
+/*
+ * damage.c - a log that could not be read back whole: what is known of it, and for how long it matters.
+ *
+ * Replay goes on behind a place that it can't read, so a drive whose index is gone does not need a perfect log. What such a place
+ * held is lost here: a name may be missing, or an older value or a deleted name be back. So the store treats the drive as one that
+ * was away: all its names are compared with those of other members, which an epoch ends that has it as a member again.
+ *
+ * The index remembers it (ENG_INDEX_DAMAGE), since it holds what comes behind the damage and will not be built from it again: first
+ * without an epoch, before anything behind the damage gets into it; at the end of replay with the newest epoch that the drive knows. A later
+ * one that has it as a member was made after the comparison: then it is over. (A drive that was opened with damage is in no epoch but by
+ * joining, or by the operator's word.) Should the index be lost once more, the damage is met again. The thread that opens the drive.
+ */
+#include "engine/drive/local.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NO_EPOCH UINT64_MAX /* found by a replay that has not come to its end */
+
+struct damage_row {
+        uint64_t epoch;
+        char text[ENG_DAMAGE_TEXT];
+};
+
+static int write_row(struct eng_local *l, const struct damage_row *row)
+{
+        struct eng_index_txn *txn;
+        int rv = eng_index_write_begin(l->index, &txn);
+
+        if (rv != 0)
+                return rv;
+        rv = eng_index_meta_put(txn, ENG_INDEX_DAMAGE, row, sizeof(*row));
+        if (rv == 0)
+                return eng_index_write_commit(txn);
+        eng_index_write_abort(txn);
+        return rv;
+}
+
+static int remember(struct eng_local *l, uint64_t epoch)
+{
+        struct damage_row row = {.epoch = epoch};
+        int rv;
+
+        memcpy(row.text, l->damage.text, sizeof(row.text));
+        do {
+                rv = write_row(l, &row);
+        } while (rv == -EFBIG && (rv = eng_index_grow(l->index)) == 0);
+        eng_local_index_error(l, rv);
+        return rv;
+}
+
+static void describe(struct eng_log_damage *d)
+{
+        unsigned i;
+        int n;
+
+        n = snprintf(d->text, sizeof(d->text),
+                     "its log is damaged in %u place%s, first in %016llx.log at %llu; lost may be what groups",
+                     d->places, d->places == 1 ? "" : "s", (unsigned long long)d->file,
+                     (unsigned long long)d->position);
+        for (i = 0; i < d->group_count && n > 0 && n < (int)sizeof(d->text) - 16; i++)
+                n += snprintf(d->text + n, sizeof(d->text) - (size_t)n, "%s%u", i == 0 ? " " : ", ", d->groups[i]);
+        if (n > 0 && n < (int)sizeof(d->text) && (d->any_group || i < d->group_count))
+                n += snprintf(d->text + n, sizeof(d->text) - (size_t)n, "%s", i == 0 ? " nobody knows" : " and others");
+        if (n > 0 && n < (int)sizeof(d->text))
+                snprintf(d->text + n, sizeof(d->text) - (size_t)n, " held");
+}
+
+void eng_damage_lost(struct eng_local *l, const struct fmt_record *rec)
+{
+        struct eng_log_damage *d = &l->damage;
+        unsigned i;
+
+        if (rec == NULL || (rec->type != FMT_RECORD_PG && rec->type != FMT_RECORD_COPY)) {
+                d->any_group = true;
+                return;
+        }
+        for (i = 0; i < d->group_count; i++)
+                if (d->groups[i] == rec->pg)
+                        return;
+        if (d->group_count < ENG_DAMAGE_GROUPS)
+                d->groups[d->group_count++] = rec->pg;
+        else
+                d->any_group = true;
+}
+
+int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position)
+{
+        struct eng_log_damage *d = &l->damage;
+
+        if (d->places++ > 0)
+                return 0;
+        d->file = file;
+        d->position = position;
+        d->there = true;
+        describe(d);
+        return remember(l, NO_EPOCH);
+}
+
+int eng_damage_load(struct eng_local *l, struct eng_index_txn *txn)
+{
+        struct damage_row row;
+        size_t len;
+        int rv;
+
+        rv = eng_index_meta_get(txn, ENG_INDEX_DAMAGE, &row, sizeof(row), &len);
+        if (rv == -ENOENT)
+                return 0;
+        if (rv != 0 || len != sizeof(row))
+                return -EBADMSG;
+        l->damage.there = true;
+        memcpy(l->damage.text, row.text, sizeof(row.text));
+        l->damage.text[sizeof(l->damage.text) - 1] = '\0';
+        return 0;
+}
+
+/* The epoch since which the remembered damage counts. */
+static int since(struct eng_local *l, uint64_t *epoch)
+{
+        struct damage_row row;
+        size_t len;
+        int rv = eng_index_read_begin(l->reader);
+
+        if (rv != 0)
+                return rv;
+        rv = eng_index_meta_get(l->reader, ENG_INDEX_DAMAGE, &row, sizeof(row), &len);
+        eng_index_read_end(l->reader);
+        if (rv == 0)
+                *epoch = row.epoch;
+        return rv;
+}
+
+/* What the newest epoch that it knows says of this drive. */
+static bool is_member(const struct eng_local *l, struct fmt_epoch *epoch)
+{
+        const struct eng_buf *body = l->epochs.newest;
+        struct fmt_epoch_drive d;
+        unsigned i;
+
+        if (body == NULL)
+                return false;
+        memcpy(epoch, body->data, sizeof(*epoch));
+        for (i = 0; i < epoch->drives; i++) {
+                memcpy(&d, body->data + sizeof(*epoch) + i * sizeof(d), sizeof(d));
+                if (memcmp(d.drive_id, l->files.drive_id, FMT_ID) == 0)
+                        return d.in == FMT_EPOCH_IN;
+        }
+        return false;
+}
+
+int eng_damage_end(struct eng_local *l)
+{
+        struct fmt_epoch newest = {.number = 0};
+        bool member = is_member(l, &newest);
+        uint64_t epoch;
+        int rv;
+
+        if (!l->damage.there)
+                return 0;
+        rv = since(l, &epoch);
+        if (rv != 0) {
+                eng_local_index_error(l, rv);
+                return rv;
+        }
+        if (epoch != NO_EPOCH) {
+                l->damage.there = !member || newest.number <= epoch;
+                return 0;
+        }
+        if (l->damage.places > 0)
+                describe(&l->damage);
+        return remember(l, newest.number);
+}
+
+const char *eng_local_damage(struct eng_drive *drive)
+{
+        const struct eng_log_damage *d = &eng_local_of(drive)->damage;
+
+        return d->there ? d->text : NULL;
+}

@@ -1,0 +1,45 @@
+/*
+ * pacer.c - how fast the store's upkeep goes. Any loop; nothing is locked: two loops that spend at the same time both count.
+ */
+#include "engine/pacer.h"
+#include "engine/store.h"
+
+#define SECOND_NS (1000ull * 1000 * 1000)
+#define SLACK_NS (5ull * 1000 * 1000)   /* it may be this far ahead */
+#define IDLE_NS  (500ull * 1000 * 1000) /* without a client */
+#define PRESSED_NS (100ull * 1000 * 1000)
+
+static uint64_t rate_now(const struct eng_pacer *pacer, uint64_t now)
+{
+        if (now < atomic_load(&pacer->pressed) + PRESSED_NS)
+                return pacer->rate / 4 + 1;
+        return now < atomic_load(&pacer->busy) + IDLE_NS ? pacer->rate : pacer->rate * ENG_PACER_IDLE;
+}
+
+void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes)
+{
+        uint64_t cost = bytes * SECOND_NS / rate_now(pacer, now);
+        uint64_t due = atomic_load(&pacer->due), next;
+
+        do
+                next = (due < now ? now : due) + cost;
+        while (!atomic_compare_exchange_weak(&pacer->due, &due, next));
+}
+
+uint64_t eng_pacer_wait(const struct eng_pacer *pacer, uint64_t now)
+{
+        uint64_t due = atomic_load(&pacer->due);
+
+        return due > now + SLACK_NS ? due - now : 0;
+}
+
+void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el)
+{
+        uint64_t now = lp_now(el->loop), seen = el->get_count - el->own_gets + el->id_counter; /* each upload takes an id */
+
+        if (seen != el->clients_seen || !TAILQ_EMPTY(&el->puts))
+                atomic_store(&pacer->busy, now);
+        if (lp_reserve_contended(el->loop, LP_SHARE_PUT)) /* repairs read by the share of GETs, and wait there themselves */
+                atomic_store(&pacer->pressed, now);
+        el->clients_seen = seen;
+}

@@ -1,0 +1,34 @@
+/*
+ * pacer.h - how fast the store's upkeep goes: one for all that repairs, compares, copies and sweeps, whatever loop it runs on.
+ *
+ * Work is paid for in bytes. While clients use the store it goes at the rate that is set, at a quarter of that while a client waits for buffers,
+ * and ENG_PACER_IDLE times as fast when no client was seen for a while.
+ */
+#ifndef MILLRACE_ENGINE_PACER_H
+#define MILLRACE_ENGINE_PACER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct eng_loop;
+
+#define ENG_PACER_IDLE 8u
+#define ENG_PACER_NAME 512u            /* bytes that a name stands for which is looked at on all its members */
+#define ENG_PACER_ID   64u             /* and an object id that is asked for */
+
+/* Any thread. */
+struct eng_pacer {
+        uint64_t rate;                 /* bytes/s, not 0; constant */
+        atomic_uint_fast64_t due;      /* lp_now() at which all that was begun is paid for */
+        atomic_uint_fast64_t busy;     /* lp_now() when a client was last seen at work */
+        atomic_uint_fast64_t pressed;  /* or waiting */
+};
+
+/* So much has been begun: a few gigabytes at most. */
+void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes);
+/* Nanoseconds after which more may be begun; 0: now. */
+uint64_t eng_pacer_wait(const struct eng_pacer *pacer, uint64_t now);
+/* Looks at who is at work on this loop; on it. What the store does for itself does not count. */
+void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el);
+
+#endif

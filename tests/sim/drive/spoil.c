@@ -1,0 +1,331 @@
+/*
+ * spoil.c - a disk that spoils what lies on it: bytes of any file of a closed drive go bad, its index perhaps with them.
+ *
+ * The drive was closed well, so that everything is settled and nothing is in doubt. What may be found then:
+ *
+ * - It opens, but for a FORMAT that is not whole: nobody can know what that drive is. Its log may have lost the newest epochs.
+ * - Whatever is answered is something that was there once, to the bit (I5), and nothing that was void or lost.
+ * - What is not as it was left, is admitted: by an error, by the drive's word that its log had damage or its end is missing, or since it lacks the epoch that was the last
+ *   thing it was asked to keep: damage at the very end of a log can't be told from a write that a crash tore, and the other members would know by that.
+ * - What other members have is copied to it, as to any stale drive: then every name is right, and stays so when it is opened once more.
+ */
+#include "tests/sim/drive/world.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ec.h"
+#include "tests/sim/drive/disk.h"
+
+#define SECTOR       512u
+#define PLACES_MAX   4u
+#define ROUNDS_MAX   3u
+#define TRIES        64u
+#define CALM_EVENTS  3000u
+#define REBUILDS_MAX 3u
+
+enum place { IN_LOG, IN_DATA, IN_INDEX, IN_FORMAT, PLACES };
+
+static uint64_t below(uint64_t n)
+{
+        return sim_below(SIM_TROUBLE, n);
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------- */
+
+static bool choose_file(const char *folder, char path[DISK_PATH_MAX])
+{
+        struct dirent *entry;
+        unsigned seen = 0;
+        DIR *dir;
+
+        snprintf(path, DISK_PATH_MAX, "%s/%s", world.path, folder);
+        dir = opendir(path);
+        while (dir != NULL && (entry = readdir(dir)) != NULL)
+                if (entry->d_name[0] != '.' && strcmp(entry->d_name, "lock.mdb") != 0 && below(++seen) == 0)
+                        snprintf(path, DISK_PATH_MAX, "%.80s/%s/%.60s", world.path, folder, entry->d_name);
+        if (dir != NULL)
+                closedir(dir);
+        return seen > 0;
+}
+
+static bool is_empty(const uint8_t *sector, size_t len)
+{
+        size_t i = 0;
+
+        while (i < len && sector[i] == 0)
+                i++;
+        return i == len;
+}
+
+/* One bit of a sector, or all of it. */
+static void spoil_sector(uint8_t *sector, size_t len)
+{
+        size_t i;
+
+        switch (below(4)) {
+        case 0:
+                memset(sector, 0, len);
+                break;
+        case 1:
+                for (i = 0; i < len; i++)
+                        sector[i] = (uint8_t)sim_random(SIM_TROUBLE);
+                break;
+        default:
+                i = below(len);
+                sector[i] = (uint8_t)(sector[i] ^ 1u << below(8));
+        }
+}
+
+/* A sector that something was written to. */
+static void spoil_file(const char *path)
+{
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        uint8_t sector[SECTOR];
+        unsigned try = 0;
+        struct stat st;
+        ssize_t n = 0;
+        off_t at = 0;
+
+        if (fd < 0 || fstat(fd, &st) != 0)
+                sim_fail("%s cannot be spoilt", path);
+        while (try++ < TRIES && st.st_size > 0 && n == 0) {
+                at = (off_t)(below((uint64_t)st.st_size) / SECTOR * SECTOR);
+                n = pread(fd, sector, sizeof(sector), at);
+                if (n > 0 && is_empty(sector, (size_t)n))
+                        n = 0;
+        }
+        if (n > 0) {
+                sim_trace("spoilt: %s at %llx", path, (unsigned long long)at);
+                spoil_sector(sector, (size_t)n);
+                if (pwrite(fd, sector, (size_t)n, at) == n)
+                        world_figures.spoilt++;
+        }
+        close(fd);
+}
+
+/* True: FORMAT is among it. */
+static bool spoil(void)
+{
+        static const char *const folders[] = {"log", "data", "index"};
+        unsigned places = 1 + (unsigned)below(PLACES_MAX), in;
+        char path[DISK_PATH_MAX];
+        bool format = false;
+
+        while (places-- > 0) {
+                in = (unsigned)below(12);
+                in = in == 0 ? IN_FORMAT : in < 6 ? IN_LOG : in < 9 ? IN_DATA : IN_INDEX;
+                if (in == IN_FORMAT) {
+                        snprintf(path, sizeof(path), "%s/FORMAT", world.path);
+                        format = true;
+                } else if (!choose_file(folders[in], path)) {
+                        continue;
+                }
+                spoil_file(path);
+        }
+        return format;
+}
+
+/* ---- epochs -------------------------------------------------------------------------------------------------- */
+
+static bool lacks_epoch;
+
+/* The last thing in the log is an epoch: a log that lost its end has lost it. */
+static void end_with_epoch(void)
+{
+        struct fmt_epoch *epoch = &model.epochs[model.epoch_count];
+        struct act *act = act_new(0, NULL);
+
+        *epoch = epoch[-1];
+        epoch->number++;
+        memcpy(epoch->parent, epoch->id, FMT_ID);
+        epoch->id[0]++;
+        model.epoch_count++;
+        act->op.flags = ENG_OP_RESERVE;
+        act->op.epoch = epoch->number;
+        act->op.append.type = FMT_RECORD_EPOCH;
+        act->op.append.body = eng_buf_new(sizeof(*epoch));
+        if (act->op.append.body == NULL)
+                abort();
+        memcpy(act->op.append.body->data, epoch, sizeof(*epoch));
+        act->op.append.body_crc = era_crc32c(0, epoch, sizeof(*epoch));
+        if (!act_run(act, ENG_OP_APPEND) || act->op.result != 0)
+                sim_fail("APPEND of an epoch: %s", strerror(-act->op.result));
+        eng_buf_unref(act->op.append.body);
+        act_end(act);
+}
+
+static void look_at_epoch(void)
+{
+        struct eng_epoch_history history;
+        struct fmt_epoch newest;
+        size_t len;
+        int rv = eng_local_epoch(world.drive, &newest, sizeof(newest), &len, &history);
+
+        if (rv == 0 && (len != sizeof(newest) || newest.number > model_epoch()))
+                sim_fail("spoilt: epoch %llu, which never was", (unsigned long long)newest.number);
+        lacks_epoch = rv != 0 || newest.number < model_epoch();
+}
+
+/* ---- what is found ------------------------------------------------------------------------------------------- */
+
+/* The drive says of itself that something is missing. */
+static bool admits(void)
+{
+        return lacks_epoch || eng_local_damage(world.drive) != NULL || eng_local_log_lost(world.drive) ||
+               eng_local_index_damaged(world.drive) || world.failed;
+}
+
+static void look_at_name(unsigned at)
+{
+        const struct name *name = &model.names[at];
+        struct act *act = act_new(0, NULL);
+        unsigned value = 0;
+        int rv;
+
+        fill_lookup(&act->op, at);
+        if (!act_run(act, ENG_OP_LOOKUP))
+                sim_fail("the process of a spoilt drive has died");
+        rv = act->op.result;
+        if (rv == 0) {
+                value = value_of(act->op.lookup.value);
+                if (value == 0 || value >= model.value_count || model.values[value].name != at || model.values[value].gone ||
+                    !value_matches(value, rv, act->op.lookup.value, act->op.lookup.bytes))
+                        sim_fail("spoilt: name %u is value %u, which it never was", at, value);
+        } else if (rv != -ENOENT && rv != -EBADMSG && rv != -EIO) {
+                sim_fail("spoilt: LOOKUP of name %u: %s", at, strerror(-rv));
+        }
+        if ((rv == 0 || rv == -ENOENT) && value != name->now && !admits())
+                sim_fail("spoilt: name %u is value %u and not %u, and nobody says that anything is wrong", at, value, name->now);
+        eng_buf_unref(act->op.lookup.value);
+        eng_buf_unref(act->op.lookup.bytes);
+        act_end(act);
+}
+
+static void look_at_shards(unsigned id)
+{
+        uint32_t stripe;
+
+        for (stripe = 0; stripe < model.values[id].stripes; stripe++) {
+                struct act *act = act_new(0, NULL);
+
+                fill_read(act, id, stripe);
+                if (!act_run(act, ENG_OP_READ))
+                        sim_fail("the process of a spoilt drive has died");
+                if (act->op.result == 0 && !read_right(act))
+                        sim_fail("spoilt: shard %u of value %u has wrong bytes (I5)", stripe, id);
+                act_end(act);
+        }
+}
+
+static void look(void)
+{
+        unsigned i;
+
+        for (i = 0; i < NAMES; i++)
+                look_at_name(i);
+        for (i = 1; i < model.value_count; i++)
+                if (model.values[i].kind == VALUE_SHARDS && value_lives(i))
+                        look_at_shards(i);
+}
+
+/* Index batches, reclaim: what goes on by itself. */
+static void wait_a_while(void)
+{
+        uint64_t until = sim.events + CALM_EVENTS;
+
+        while (sim.events < until && !world.failed)
+                if (!world_step())
+                        sim_fail("the process of a spoilt drive has died");
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
+static bool open_spoilt(bool format)
+{
+        struct eng_error error;
+        int rv = world_open(&error);
+
+        sim_trace("spoilt: opened: %d %s", rv, rv != 0 ? error.text : eng_local_damage(world.drive) != NULL ? eng_local_damage(world.drive) : "");
+        if (rv != 0 && !format)
+                sim_fail("a spoilt drive cannot be opened: %s", error.text);
+        if (rv != 0)
+                return false;
+        look_at_epoch();
+        if (!settle_again())
+                sim_fail("the process of a spoilt drive has died");
+        return true;
+}
+
+/* A damaged index is served from until the drive is opened again, which builds it anew. */
+static bool make_good(void)
+{
+        unsigned i;
+
+        for (i = 0; i < REBUILDS_MAX; i++) {
+                bool copied = copy_all();
+
+                wait_a_while();
+                if (copied && !eng_local_index_damaged(world.drive) && !world.failed)
+                        return true;
+                if (!copied && !eng_local_index_damaged(world.drive))
+                        sim_fail("a spoilt drive takes no copies");
+                sim_trace("spoilt: its index is damaged: once more");
+                world_close();
+                if (!open_spoilt(false))
+                        return false;
+        }
+        sim_fail("a spoilt drive's index stays damaged");
+}
+
+static bool one_round(void)
+{
+        bool format;
+
+        if (model.epoch_count == EPOCHS_MAX)
+                return false;
+        end_with_epoch();
+        world_close();
+        format = spoil();
+        if (below(3) == 0)
+                world_remove_index();
+        disk_begin();
+        if (!open_spoilt(format))
+                return false;
+        look();
+        wait_a_while();
+        look();
+        if (!make_good())
+                return false;
+        check_all_names();
+        world_close();
+        if (!open_spoilt(false))
+                return false;
+        check_all_names();
+        return true;
+}
+
+void spoil_drive(void)
+{
+        uint64_t rounds = 1 + below(ROUNDS_MAX);
+        struct eng_error error;
+
+        disk_begin();
+        world.crash_at = world.moments_left = 0;
+        if (world_open(&error) != 0)
+                sim_fail("it cannot be opened: %s", error.text);
+        if (!recover())
+                sim_fail("the process has died");
+        world.spoilt = true;
+        while (rounds-- > 0 && one_round())
+                ;
+        if (world.drive != NULL)
+                world_close();
+        world.spoilt = false;
+}

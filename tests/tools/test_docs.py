@@ -1,0 +1,64 @@
+"""The documents: links lead somewhere, files that are named exist, and prose ends at 100 columns where it has been brought to that."""
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+NARROW = ["README.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/operations.md"]
+NAMING_FILES = ["CONTRIBUTING.md", "docs/glossary.md"]
+TOP = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "run"}
+
+
+def outside_code(text):
+    """(number, line) of all lines that are not in a fenced block."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+def anchors(page):
+    """What GitHub makes of the headings."""
+    headings = [match.group(1) for _, line in outside_code(page.read_text()) if (match := re.match(r"#+ (.*)", line))]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(page):
+    text = "\n".join(line for _, line in outside_code(page.read_text()))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or anchor and anchor not in anchors(file):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page):
+    assert list(dead_links(page)) == []
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_width(name):
+    wide = [number for number, line in outside_code((ROOT / name).read_text()) if len(line) > 100 and not line.startswith("|")]
+    assert wide == [], f"{name}: prose ends at 100 columns"
+
+
+@pytest.mark.parametrize("name", NAMING_FILES)
+def test_files_that_are_named(name):
+    text = "\n".join(line for _, line in outside_code((ROOT / name).read_text()))
+    named = [path for path in re.findall(r"`([\w.]+/[\w./]*)`", text) if path.split("/")[0] in TOP]
+    assert len(named) > 10
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_what_is_wrong_is_found(tmp_path):
+    (tmp_path / "there.md").write_text("# A (small) heading, x86\n")
+    page = tmp_path / "page.md"
+    page.write_text("[a](there.md) [b](there.md#a-small-heading-x86) [c](https://example.org/x)\n```\n[d](gone.md)\n```\n[e](gone.md) [f](there.md#gone) [g](#gone)\n")
+    assert list(dead_links(page)) == ["gone.md", "there.md#gone", "#gone"]

@@ -1,0 +1,183 @@
+/*
+ * test_flight.c - a drive whose reads hang: its ops are answered when it fails, slots that the kernel has stay with it until its last completion.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/drive/local.h"
+#include "tests/lib/fd_faults.h"
+#include "tests/lib/shard_fixture.h"
+#include "tests/lib/wait.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+#define LEN   65536u
+#define READS 12u
+
+static atomic_uint left_count;
+static struct fx_op ops[READS];
+static uint8_t *slots[READS];
+
+static void left(struct lp_loop *home, void *slot)
+{
+        assert_ptr_equal(lp_self(), home);
+        assert_non_null(slot);
+        atomic_fetch_add(&left_count, 1);
+}
+
+static void start_reads(struct fx *fx, unsigned loop, bool lend)
+{
+        unsigned i;
+
+        atomic_store(&left_count, 0);
+        for (i = 0; i < READS; i++) {
+                if (slots[i] == NULL)
+                        slots[i] = sh_new_slot();
+                memset(&ops[i], 0, sizeof(ops[i]));
+                ops[i].op.kind = ENG_OP_READ;
+                fx_id(ops[i].op.read.object_id, 1 + i);
+                ops[i].op.read.shard = SH_SHARD;
+                ops[i].op.read.len = ops[i].op.read.payload_len = LEN;
+                ops[i].op.read.slot = slots[i];
+                ops[i].op.read.left = lend ? left : NULL;
+                fx_start(fx, loop, &ops[i]);
+        }
+}
+
+static void fail_now(void *arg)
+{
+        struct fx *fx = arg;
+
+        eng_local_fail(eng_local_of(fx->local), -ETIMEDOUT, "a read, write or flush");
+}
+
+static void nothing(void *arg)
+{
+}
+
+static void make(struct fx *fx)
+{
+        unsigned i;
+
+        fx_make(fx, 2);
+        assert_int_equal(fx_open(fx), 0);
+        for (i = 0; i < READS; i++)
+                assert_int_equal(sh_write(fx, 1 + i, 0, LEN), 0);
+        assert_int_equal(sh_sync(fx), 0);
+        assert_int_equal(sh_read(fx, 1, 0, LEN), 0); /* opens the file for reading */
+}
+
+/* The reads that the drive's share lets fly keep their slots; those that wait for their turn give theirs back. */
+static void check_hang(unsigned loop)
+{
+        struct fd_faults faults;
+        unsigned i, kept = 0;
+        struct fx fx;
+
+        make(&fx);
+        fd_faults_hang(&faults, ".seg");
+        start_reads(&fx, loop, true);
+        fx_call(&fx, 0, nothing, NULL);
+        fx_call(&fx, 1, nothing, NULL);
+        fx_call(&fx, 0, fail_now, &fx);
+        for (i = 0; i < READS; i++) {
+                assert_int_equal(fx_wait(&ops[i]), -EIO);
+                kept += ops[i].op.read.slot == NULL;
+        }
+        assert_int_equal(kept, ENG_READS_LEAST);
+        assert_int_equal(atomic_load(&left_count), 0);
+        fd_faults_end(&faults);
+        WAIT_UNTIL(atomic_load(&left_count) >= kept);
+        assert_int_equal(atomic_load(&left_count), kept);
+        fx_destroy(&fx);
+}
+
+static void test_on_the_owner(void **state)
+{
+        check_hang(0);
+}
+
+static void test_on_another_loop(void **state)
+{
+        check_hang(1);
+}
+
+/* A caller that does not lend its slot is answered when the I/O has ended. */
+static void test_not_lent(void **state)
+{
+        struct fd_faults faults;
+        struct fx fx;
+        unsigned i;
+
+        make(&fx);
+        fd_faults_hang(&faults, ".seg");
+        start_reads(&fx, 1, false);
+        fx_call(&fx, 0, fail_now, &fx);
+        fd_faults_end(&faults);
+        for (i = 0; i < READS; i++) {
+                assert_int_not_equal(fx_wait(&ops[i]), 0);
+                assert_ptr_equal(ops[i].op.read.slot, slots[i]);
+        }
+        fx_destroy(&fx);
+}
+
+/* All of them come back right and in the end, whatever the share. */
+static void test_turns(void **state)
+{
+        struct fx fx;
+        unsigned i, round;
+
+        make(&fx);
+        for (round = 0; round < 20; round++) {
+                start_reads(&fx, round % 2, round % 3 == 0);
+                for (i = 0; i < READS; i++)
+                        assert_int_equal(fx_wait(&ops[i]), 0);
+        }
+        assert_int_equal(atomic_load(&left_count), 0);
+        fx_destroy(&fx);
+}
+
+/* Looking small objects up: what is read into is the drive's own. */
+static void test_records(void **state)
+{
+        struct fd_faults faults;
+        uint8_t name[FMT_NAME_MAX];
+        struct fx_op op = {.op = {.kind = ENG_OP_LOOKUP, .flags = ENG_OP_WANT_INLINE}};
+        struct fx fx;
+
+        fx_make(&fx, 2);
+        fx.options.cache_bytes = 1;
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_put(&fx, "a", "first", 5), 0);
+        assert_true(fx_has(&fx, "a", "first", 5));
+        fd_faults_hang(&faults, ".log");
+        op.op.lookup.name = name;
+        op.op.lookup.name_len = fx_name(name, "a");
+        fx_start(&fx, 1, &op);
+        fx_call(&fx, 0, nothing, NULL);
+        fx_call(&fx, 0, fail_now, &fx);
+        assert_int_equal(fx_wait(&op), -EIO);
+        eng_buf_unref(op.op.lookup.value);
+        assert_null(op.op.lookup.bytes);
+        fd_faults_end(&faults);
+        fx_destroy(&fx);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_on_the_owner), cmocka_unit_test(test_on_another_loop),
+                cmocka_unit_test(test_not_lent),     cmocka_unit_test(test_turns),
+                cmocka_unit_test(test_records),
+        };
+        int rv = cmocka_run_group_tests(tests, NULL, NULL);
+        unsigned i;
+
+        for (i = 0; i < READS; i++)
+                free(slots[i]);
+        return rv;
+}

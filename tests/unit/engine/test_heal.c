@@ -1,0 +1,457 @@
+/*
+ * The walk of all names (heal.c, lane.c): it repairs while it still looks, goes on after a restart, and looks at groups that somebody
+ * has found damage in.
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/store.h"
+#include "engine/upkeep.h"
+#include "tests/lib/store_fixture.h"
+#include "tests/lib/store_objects.h"
+
+#define OBJECTS 48u
+#define SIZE (3u << 20)
+#define LARGE (64u << 20)
+#define VICTIM 1u
+
+static const char *key_of(unsigned i)
+{
+        static char key[16];
+
+        snprintf(key, sizeof(key), "k%u", i);
+        return key;
+}
+
+static void put_objects(struct sf *sf, uint64_t bucket)
+{
+        unsigned i;
+
+        for (i = 0; i < OBJECTS; i++)
+                assert_int_equal(sf_put(sf, i % 2, bucket, key_of(i), i + 1, SIZE, true, NULL), 0);
+}
+
+static void check_objects(struct sf *sf, uint64_t bucket)
+{
+        unsigned i;
+
+        for (i = 0; i < OBJECTS; i++)
+                assert_int_equal(sf_get(sf, i % 2, bucket, key_of(i), i + 1, SIZE), 0);
+}
+
+static void nothing_is_missing(struct sf *sf)
+{
+        struct eng_verify_report *report = malloc(sizeof(*report));
+
+        assert_non_null(report);
+        so_verify(sf, report);
+        assert_int_equal(report->objects, OBJECTS);
+        free(report);
+}
+
+/* Some object was given its shards. */
+static bool some_done(const struct eng_health *h, void *arg)
+{
+        return h->mended_objects > 0;
+}
+
+/* Objects that lack shards are given them while others have not been looked at. A walk that a restart cuts off is begun anew, and leaves nothing. */
+static void test_repairs_while_it_looks(void **state)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(report);
+        sf_make(&sf, 4, 2);
+        sf.options.heal_rate = 1 << 20; /* it takes seconds */
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        sf_close(&sf);
+        sf.drives = 3;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        put_objects(&sf, bucket);
+        sf_close(&sf);
+
+        sf.drives = 4;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, some_done, NULL, 60));
+        eng_heal_read(sf.store, &report[0], &report[1]);
+        assert_true(report[0].running && !report[0].surveyed);
+        assert_true(report[0].done_objects > 0 && report[0].looked_at < OBJECTS);
+        assert_int_equal(report[0].todo_objects, report[0].looked_at); /* so far */
+        sf_close(&sf);
+
+        sf.options.heal_rate = 1 << 30;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        eng_heal_read(sf.store, &report[0], &report[1]);
+        assert_true(report[0].surveyed && !report[0].running);
+        nothing_is_missing(&sf);
+        check_objects(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(report);
+}
+
+/* Shards that a drive has lost without a word. owner: test until posted, then loop 0 until left is 0 */
+struct loss {
+        struct lp_msg msg;
+        struct sf *sf;
+        struct eng_op ids;
+        struct one {
+                struct eng_op op;      /* first */
+                struct loss *loss;
+        } discards[2 * OBJECTS];
+        unsigned lost;
+        atomic_uint left;
+};
+
+static void discarded(struct eng_op *op)
+{
+        assert_int_equal(op->result, 0);
+        atomic_fetch_sub(&((struct one *)op)->loss->left, 1);
+}
+
+static void ids_known(struct eng_op *op)
+{
+        struct loss *loss = (struct loss *)((char *)op - offsetof(struct loss, ids));
+        const struct eng_held_id *held = (const void *)op->ids.ids->data;
+        uint32_t i;
+
+        assert_int_equal(op->result, 0);
+        assert_true(op->ids.count > 0 && op->ids.count <= 2 * OBJECTS);
+        loss->lost = op->ids.count;
+        atomic_store(&loss->left, op->ids.count);
+        for (i = 0; i < op->ids.count; i++) {
+                struct one *one = &loss->discards[i];
+
+                one->loss = loss;
+                one->op.kind = ENG_OP_DISCARD;
+                one->op.epoch = op->epoch;
+                one->op.done = discarded;
+                memcpy(one->op.discard.object_id, held[i].id, FMT_ID);
+                eng_drive_submit(loss->sf->store->members[VICTIM].drive, &one->op);
+        }
+        eng_buf_unref(op->ids.ids);
+}
+
+static void ask_ids(struct lp_msg *msg)
+{
+        struct loss *loss = (struct loss *)msg;
+
+        loss->ids.kind = ENG_OP_IDS;
+        loss->ids.epoch = loss->sf->store->loops[0].view.epoch;
+        loss->ids.done = ids_known;
+        loss->ids.ids.max = ENG_IDS_MAX;
+        eng_drive_submit(loss->sf->store->members[VICTIM].drive, &loss->ids);
+}
+
+static bool is_found(const struct eng_health *h, void *arg)
+{
+        return h->mended_objects >= ((struct loss *)arg)->lost;
+}
+
+static bool at_rest(const struct eng_health *h, void *arg)
+{
+        return so_whole(h, arg) && !h->sweeping;
+}
+
+static bool nothing_left(const struct eng_health *h, void *arg)
+{
+        return atomic_load(&((struct loss *)arg)->left) == 0;
+}
+
+/* A drive does not hold what records name on it, and is not known to lack it: who finds out asks for the groups. */
+static void test_groups_that_are_asked_for(void **state)
+{
+        struct loss *loss = calloc(1, sizeof(*loss));
+        uint32_t pg, groups;
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(loss);
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        put_objects(&sf, bucket);
+        sf_close(&sf);
+        assert_int_equal(sf_open(&sf, false), 0); /* all ids are in the index */
+        assert_true(sf_wait_health(&sf, at_rest, NULL, 60));
+        loss->sf = &sf;
+        loss->msg.run = ask_ids;
+        atomic_store(&loss->left, 1);
+        lp_post(sf.loops[0], &loss->msg);
+        assert_true(sf_wait_health(&sf, nothing_left, loss, 30));
+        groups = sf.store->pg_count;
+        for (pg = 0; pg <= groups; pg++) /* the last is none of the store's groups */
+                eng_upkeep_group(sf.store, pg);
+        assert_true(sf_wait_health(&sf, is_found, loss, 60));
+        nothing_is_missing(&sf);
+        check_objects(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(loss);
+}
+
+/* owner: test until posted, then loop 0 until begun */
+struct again {
+        struct lp_msg msg;
+        struct eng_store *store;
+        sem_t begun;
+};
+
+static void walk_again(struct lp_msg *msg)
+{
+        struct again *again = (struct again *)msg;
+
+        eng_heal_consider(again->store);
+        sem_post(&again->begun);
+}
+
+/* The walk after one that left nothing begins at the beginning. */
+static void test_every_walk_looks_at_all(void **state)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct again again = {.msg.run = walk_again};
+        unsigned round;
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(report);
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        put_objects(&sf, bucket);
+        sem_init(&again.begun, 0, 0);
+        again.store = sf.store;
+        for (round = 0; round < 3; round++) {
+                assert_true(sf_wait_health(&sf, at_rest, NULL, 60));
+                lp_post(sf.loops[0], &again.msg);
+                while (sem_wait(&again.begun) != 0)
+                        ;
+                assert_true(sf_wait_health(&sf, at_rest, NULL, 60));
+                eng_heal_read(sf.store, &report[0], &report[1]);
+                assert_true(report[0].surveyed && !report[0].running);
+                assert_int_equal(report[0].looked_at, OBJECTS);
+                assert_int_equal(report[0].below + report[0].failed_objects + report[0].differing_names, 0);
+        }
+        sem_destroy(&again.begun);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(report);
+}
+
+/* Asks for groups without end. owner: loop 0, but stop */
+struct stream {
+        struct lp_msg msg;
+        struct sf *sf;
+        uint32_t group;
+        atomic_bool stop;
+        sem_t ended;
+};
+
+static void ask_on(struct lp_msg *msg)
+{
+        struct stream *stream = (struct stream *)msg;
+        unsigned i;
+
+        if (atomic_load(&stream->stop)) {
+                sem_post(&stream->ended);
+                return;
+        }
+        for (i = 0; i < 16; i++, stream->group += 257)
+                eng_upkeep_group(stream->sf->store, stream->group % stream->sf->store->pg_count);
+        lp_post(stream->sf->loops[0], msg);
+}
+
+/* All groups are walked, however often some are asked for. */
+static void test_groups_without_end(void **state)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct stream stream = {.msg.run = ask_on};
+        struct again again = {.msg.run = walk_again};
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(report);
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        put_objects(&sf, bucket);
+        assert_true(sf_wait_health(&sf, at_rest, NULL, 60));
+        stream.sf = &sf;
+        sem_init(&stream.ended, 0, 0);
+        sem_init(&again.begun, 0, 0);
+        again.store = sf.store;
+        lp_post(sf.loops[0], &stream.msg);
+        lp_post(sf.loops[0], &again.msg);
+        while (sem_wait(&again.begun) != 0)
+                ;
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        eng_heal_read(sf.store, &report[0], &report[1]);
+        assert_true(report[0].surveyed && !report[0].running);
+        assert_int_equal(report[0].looked_at, OBJECTS);
+        atomic_store(&stream.stop, true);
+        while (sem_wait(&stream.ended) != 0)
+                ;
+        check_objects(&sf, bucket);
+        sem_destroy(&stream.ended);
+        sem_destroy(&again.begun);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(report);
+}
+
+/*
+ * A store of five drives, and objects that were written while only the first three were there: each names these, and none for its last shard. Groups of
+ * which these three have but one copy take none. Returns the last one's number.
+ */
+static unsigned on_three_of_five(struct sf *sf, uint64_t *bucket, unsigned objects, size_t size, uint64_t heal_rate)
+{
+        unsigned i;
+        int rv;
+
+        sf_make(sf, 5, 2);
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+        sf_close(sf);
+        sf->drives = 3;
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        for (i = 0; objects > 0; i++) {
+                rv = sf_put(sf, i % 2, *bucket, key_of(i), i + 1, size, true, NULL);
+                assert_true(rv == 0 || rv == -EROFS);
+                objects -= rv == 0;
+        }
+        sf_close(sf);
+        sf->drives = 5;
+        sf->options.heal_rate = heal_rate;
+        assert_int_equal(sf_open(sf, false), 0);
+        return i - 1;
+}
+
+/* Objects to be repaired were met. */
+static bool is_met(const struct eng_health *h, void *arg)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report));
+        struct sf *sf = arg;
+        bool met;
+
+        assert_non_null(report);
+        eng_heal_read(sf->store, &report[0], &report[1]);
+        met = report[0].running && report[0].todo_objects > 0;
+        free(report);
+        return met && h->drives_in == 5;
+}
+
+struct walk_of {
+        struct sf *sf;
+        int64_t started_ms;
+};
+
+/* Another walk than that one is under way. */
+static bool is_another(const struct eng_health *h, void *arg)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report));
+        const struct walk_of *walk = arg;
+        bool another;
+
+        assert_non_null(report);
+        eng_heal_read(walk->sf->store, &report[0], &report[1]);
+        another = report[0].running && report[0].started_ms != walk->started_ms;
+        free(report);
+        return another;
+}
+
+/* A drive is lost while a large object is being repaired slowly: what must be repaired now is looked for at once. */
+static void test_repairs_are_cut_off(void **state)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct walk_of walk;
+        uint64_t bucket;
+        unsigned last;
+        struct sf sf;
+
+        assert_non_null(report);
+        last = on_three_of_five(&sf, &bucket, 1, LARGE, 16 << 10); /* minutes, longer than anything is waited for */
+        assert_true(sf_wait_health(&sf, is_met, &sf, 60));
+        eng_heal_read(sf.store, &report[0], &report[1]);
+        walk = (struct walk_of){.sf = &sf, .started_ms = report[0].started_ms};
+        eng_drive_failed(sf.store, 4, sf.store->members[4].drive, "the test says so");
+        assert_true(sf_wait_health(&sf, is_another, &walk, 60));
+        sf_close(&sf);
+        sf.options.heal_rate = 1 << 30;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        assert_int_equal(sf_get(&sf, 0, bucket, key_of(last), last + 1, LARGE), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(report);
+}
+
+static bool all_in(const struct eng_health *h, void *arg)
+{
+        return h->drives_in == 5;
+}
+
+static bool all_met_again(const struct eng_health *h, void *arg)
+{
+        return h->mended_objects == *(const unsigned *)arg && !h->healing;
+}
+
+/* Objects are given one shard back, and lack another on a drive that is out and may come back: they still lack shards. */
+static void test_some_is_not_all(void **state)
+{
+        struct eng_health *health = malloc(sizeof(*health));
+        unsigned objects = 6, i;
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(health);
+        on_three_of_five(&sf, &bucket, objects, SIZE, 64); /* nothing is repaired yet */
+        assert_true(sf_wait_health(&sf, all_in, NULL, 60));
+        sf_close(&sf);
+        sf.options.heal_rate = 1 << 30;
+        sf.drives = 4;
+        for (i = 0; i < 4; i++)
+                sf.paths[i] = sf.path[i + 1];
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, all_met_again, &objects, 60));
+        eng_health_read(sf.store, health);
+        assert_int_equal(health->objects_below, objects);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(health);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_repairs_while_it_looks),
+                cmocka_unit_test(test_groups_that_are_asked_for),
+                cmocka_unit_test(test_every_walk_looks_at_all),
+                cmocka_unit_test(test_groups_without_end),
+                cmocka_unit_test(test_repairs_are_cut_off),
+                cmocka_unit_test(test_some_is_not_all),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

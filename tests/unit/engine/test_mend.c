@@ -1,0 +1,204 @@
+/*
+ * Repairs of one object side by side: shards that its record names stay where they are, whoever writes them.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/mend.h"
+#include "engine/store.h"
+#include "tests/lib/store_fixture.h"
+
+#define OBJECTS 12u
+#define REPAIRS 3u /* of each object, at the same time */
+#define SIZE ((3u << 20) + 77)
+
+static const char *key_of(unsigned i)
+{
+        static char key[16];
+
+        snprintf(key, sizeof(key), "k%u", i);
+        return key;
+}
+
+struct repairs;
+
+struct repair {
+        struct repairs *all;
+        const struct eng_name *name;
+};
+
+/* owner: test until posted, then loop 0 until ended */
+struct repairs {
+        struct lp_msg msg;
+        sem_t ended;
+        struct sf *sf;
+        struct eng_name names[OBJECTS];
+        struct repair each[OBJECTS * REPAIRS];
+        uint64_t bucket;
+        unsigned left, failed;
+};
+
+static void begin_repair(struct repair *repair);
+
+/* One that meets the end of an epoch has written for nothing, and is begun anew, as the store's own are. */
+static void repaired(void *arg, int rv, uint64_t bytes)
+{
+        struct repair *repair = arg;
+        struct repairs *r = repair->all;
+
+        if (rv == -ESTALE) {
+                begin_repair(repair);
+                return;
+        }
+        r->failed += rv != 0;
+        if (--r->left == 0)
+                sem_post(&r->ended);
+}
+
+static void begin_repair(struct repair *repair)
+{
+        struct eng_mend_order order = {.name = repair->name};
+
+        assert_non_null(eng_mend_start(repair->all->sf->store, &order, repaired, repair));
+}
+
+static void begin_repairs(struct lp_msg *msg)
+{
+        struct repairs *r = (struct repairs *)msg;
+        unsigned i;
+
+        r->left = OBJECTS * REPAIRS;
+        for (i = 0; i < OBJECTS * REPAIRS; i++) {
+                r->each[i] = (struct repair){.all = r, .name = &r->names[i / REPAIRS]};
+                begin_repair(&r->each[i]);
+        }
+}
+
+static bool all_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->writable && h->drives_in == 4;
+}
+
+static bool verified(const struct eng_health *h, void *arg)
+{
+        struct sf *sf = arg;
+        struct eng_verify_report report;
+
+        eng_verify_read(sf->store, &report);
+        return !report.running;
+}
+
+static void nothing_is_missing(struct sf *sf)
+{
+        struct eng_verify_report report;
+
+        assert_int_equal(eng_verify_start(sf->store), 0);
+        assert_true(sf_wait_health(sf, verified, sf, 60));
+        eng_verify_read(sf->store, &report);
+        assert_int_equal(report.objects, OBJECTS);
+        assert_int_equal(report.missing_shards, 0);
+        assert_int_equal(report.damaged_shards, 0);
+        assert_int_equal(report.unreadable_objects, 0);
+}
+
+/* Objects that were written while a drive was out lack its shards; more than one repair gives them back at the same time. */
+static void lacking(struct sf *sf, uint64_t *bucket)
+{
+        unsigned i;
+
+        sf_make(sf, 4, 2);
+        sf->options.heal_rate = 1 << 20; /* repairs take their time */
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+        sf_close(sf);
+        sf->drives = 3;
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        for (i = 0; i < OBJECTS; i++)
+                assert_int_equal(sf_put(sf, i % 2, *bucket, key_of(i), i, SIZE, true, NULL), 0);
+        sf_close(sf);
+        sf->drives = 4;
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_health(sf, all_in, NULL, 60));
+}
+
+static void repair_all(struct sf *sf, uint64_t bucket, unsigned *failed)
+{
+        struct repairs r = {.msg.run = begin_repairs, .sf = sf, .bucket = bucket};
+        unsigned i;
+
+        sem_init(&r.ended, 0, 0);
+        for (i = 0; i < OBJECTS; i++)
+                eng_name_object(&r.names[i], bucket, key_of(i), strlen(key_of(i)));
+        lp_post(sf->loops[0], &r.msg);
+        while (sem_wait(&r.ended) != 0)
+                ;
+        *failed = r.failed;
+}
+
+static void test_side_by_side(void **state)
+{
+        unsigned i, failed;
+        uint64_t bucket;
+        struct sf sf;
+
+        lacking(&sf, &bucket);
+        repair_all(&sf, bucket, &failed);
+        assert_int_equal(failed, 0);
+        nothing_is_missing(&sf);
+        sf_close(&sf);
+        sf.drives = 2; /* what the repairs wrote is needed */
+        sf.paths[0] = sf.path[2];
+        sf.paths[1] = sf.path[3];
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        for (i = 0; i < OBJECTS; i++)
+                assert_int_equal(sf_get(&sf, 0, bucket, key_of(i), i, SIZE), 0);
+        sf_close(&sf);
+        sf.drives = 4;
+        sf_remove(&sf);
+}
+
+/* What the object was overwritten by meanwhile lacks nothing either, and deleted ones leave nothing that anybody names. */
+static void test_of_what_is_gone(void **state)
+{
+        unsigned i, failed;
+        uint64_t bucket;
+        struct sf sf;
+        bool existed;
+
+        lacking(&sf, &bucket);
+        for (i = 0; i < OBJECTS; i++)
+                if (i % 2 == 0)
+                        assert_int_equal(sf_put(&sf, 0, bucket, key_of(i), i, SIZE, true, NULL), 0);
+                else
+                        assert_int_equal(sf_delete(&sf, 0, bucket, key_of(i), &existed), 0);
+        repair_all(&sf, bucket, &failed);
+        assert_int_equal(failed, 0);
+        for (i = 0; i < OBJECTS; i++)
+                assert_int_equal(sf_get(&sf, 0, bucket, key_of(i), i, SIZE), i % 2 == 0 ? 0 : -ENOENT);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_side_by_side),
+                cmocka_unit_test(test_of_what_is_gone),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

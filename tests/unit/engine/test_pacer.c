@@ -1,0 +1,100 @@
+/*
+ * How fast the upkeep goes (pacer.c): at its rate while clients are at work, slower while they wait, faster without them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/pacer.h"
+#include "engine/store.h"
+
+#define SECOND 1000000000ull
+#define NOW (100 * SECOND)
+#define RATE (1ull << 20)
+
+static void test_without_clients(void **state)
+{
+        struct eng_pacer pacer = {.rate = RATE};
+
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), 0);
+        eng_pacer_spend(&pacer, NOW, RATE * ENG_PACER_IDLE);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), SECOND);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW + SECOND / 2), SECOND / 2);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW + SECOND), 0);
+}
+
+static void test_beside_clients(void **state)
+{
+        struct eng_pacer pacer = {.rate = RATE, .busy = NOW};
+
+        eng_pacer_spend(&pacer, NOW, RATE);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), SECOND);
+        pacer = (struct eng_pacer){.rate = RATE, .busy = NOW, .pressed = NOW};
+        eng_pacer_spend(&pacer, NOW, RATE / 4 + 1);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), SECOND);
+}
+
+/* All who spend count, and the time in which nobody did is not made up for. */
+static void test_is_one_for_all(void **state)
+{
+        struct eng_pacer pacer = {.rate = RATE, .busy = NOW};
+
+        eng_pacer_spend(&pacer, NOW, RATE);
+        eng_pacer_spend(&pacer, NOW - 1, RATE); /* a loop whose clock was read before */
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), 2 * SECOND);
+        atomic_store(&pacer.busy, NOW + 1000 * SECOND);
+        eng_pacer_spend(&pacer, NOW + 1000 * SECOND, RATE);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW + 1000 * SECOND), SECOND);
+}
+
+/* The least rate there is stops nothing for ever, and the largest does not overflow. */
+static void test_ends(void **state)
+{
+        struct eng_pacer pacer = {.rate = 1, .busy = NOW, .pressed = NOW};
+
+        eng_pacer_spend(&pacer, NOW, 1 << 20);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), (1 << 20) * SECOND);
+        pacer = (struct eng_pacer){.rate = 1ull << 40};
+        eng_pacer_spend(&pacer, NOW, 8ull << 30);
+        assert_in_range(eng_pacer_wait(&pacer, NOW), 0, SECOND / 100);
+}
+
+/* Who is a client: who reads or uploads, and not the store itself. */
+static void test_who_is_seen(void **state)
+{
+        struct lp_config config = {.slots = 48};
+        struct eng_pacer pacer = {.rate = RATE};
+        struct eng_loop el = {.id_counter = 0};
+
+        TAILQ_INIT(&el.puts);
+        assert_int_equal(lp_loop_new(&config, &el.loop), 0);
+        eng_pacer_look(&pacer, &el);
+        assert_int_equal(pacer.busy, 0);
+        el.get_count = el.own_gets = 7;
+        eng_pacer_look(&pacer, &el);
+        assert_int_equal(pacer.busy, 0);
+        el.get_count++;
+        eng_pacer_look(&pacer, &el);
+        assert_true(pacer.busy > 0);
+        pacer.busy = 0;
+        eng_pacer_look(&pacer, &el); /* nobody has come since */
+        assert_int_equal(pacer.busy, 0);
+        el.id_counter++;
+        eng_pacer_look(&pacer, &el);
+        assert_true(pacer.busy > 0);
+        assert_int_equal(pacer.pressed, 0);
+        lp_loop_free(el.loop);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_without_clients), cmocka_unit_test(test_beside_clients), cmocka_unit_test(test_is_one_for_all),
+                cmocka_unit_test(test_ends),            cmocka_unit_test(test_who_is_seen),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/*
+ * test_scrub.c - scrub of a whole store: what rots is found though nobody reads it, and repaired; over restarts; at the rate that is set.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/store.h"
+#include "tests/lib/store_fixture.h"
+
+#define OBJECTS 6u
+
+static const size_t sizes[OBJECTS] = {131073, 200000, 1 << 20, (2 << 20) + 1, (5 << 20) + 12345, 9 << 20};
+
+static void open_again(struct sf *sf)
+{
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        if (sf->options.scrub_rate > 0)
+                assert_int_equal(eng_scrub_start(sf->store), 0);
+}
+
+static void begin(struct sf *sf, unsigned loops, uint64_t *bucket)
+{
+        char key[32];
+        unsigned i;
+
+        sf_make(sf, 4, loops);
+        assert_int_equal(sf_open(sf, true), 0); /* without a scrub: no round is over yet */
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
+        for (i = 0; i < OBJECTS; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                assert_int_equal(sf_put(sf, i % loops, *bucket, key, i + 1, sizes[i], true, NULL), 0);
+        }
+        sf->options.scrub_rate = 1 << 30;
+        sf->options.scrub_interval_ms = sf->options.scrub_period_ms = 3600000;
+}
+
+static void get_all(struct sf *sf, uint64_t bucket)
+{
+        char key[32];
+        unsigned i;
+
+        for (i = 0; i < OBJECTS; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                assert_int_equal(sf_get(sf, 0, bucket, key, i + 1, sizes[i]), 0);
+        }
+}
+
+/* Spoils a byte of a block here and there, in the files of a folder of a drive that is closed: headers and payload as they come. */
+static void spoil(const struct sf *sf, unsigned drive, const char *folder, unsigned every)
+{
+        char command[512];
+
+        snprintf(command, sizeof(command),
+                 "for f in %s/%s/*; do for i in $(seq 2 %u 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) conv=notrunc "
+                 "status=none; done; done",
+                 sf->path[drive], folder, every);
+        assert_int_equal(system(command), 0);
+}
+
+struct seen {
+        uint64_t damaged, unrepaired, bytes;
+        unsigned rounds; /* drives that have been through one */
+        bool late;
+};
+
+static struct seen look(struct sf *sf)
+{
+        struct eng_health *h = malloc(sizeof(*h));
+        struct seen seen = {.damaged = 0};
+        unsigned i;
+
+        assert_non_null(h);
+        eng_health_read(sf->store, h);
+        for (i = 0; i < h->drive_count; i++) {
+                seen.damaged += h->drives[i].scrub.damaged;
+                seen.unrepaired += h->drives[i].scrub.unrepaired;
+                seen.bytes += h->drives[i].scrub.bytes;
+                seen.rounds += h->drives[i].scrub.last_ended_ms != 0;
+                seen.late |= h->drives[i].scrub.late;
+        }
+        free(h);
+        return seen;
+}
+
+static struct seen wait_rounds(struct sf *sf, unsigned rounds)
+{
+        struct seen seen;
+        unsigned i;
+
+        for (i = 0; i < 6000; i++) {
+                seen = look(sf);
+                if (seen.rounds >= rounds)
+                        return seen;
+                usleep(10000);
+        }
+        fail();
+        return seen;
+}
+
+static void wait_repaired(struct sf *sf)
+{
+        unsigned i;
+
+        for (i = 0; i < 6000 && look(sf).unrepaired > 0; i++) {
+                if (i % 1000 == 999)
+                        assert_int_equal(eng_scrub_start(sf->store), 0); /* a drive forgets what was repaired as it reads on */
+                usleep(10000);
+        }
+        assert_int_equal(look(sf).unrepaired, 0);
+}
+
+static void verify(struct sf *sf, struct eng_verify_report *r)
+{
+        while (eng_verify_start(sf->store) != 0)
+                usleep(10000);
+        do {
+                usleep(10000);
+                eng_verify_read(sf->store, r);
+        } while (r->running);
+}
+
+/* Objects that nobody reads. Any drive may be the one, the first too. */
+static void found_and_repaired(unsigned victim)
+{
+        struct eng_verify_report *r = calloc(1, sizeof(*r));
+        struct seen seen;
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 2, &bucket);
+        sf_close(&sf);
+        spoil(&sf, victim, "data", 53);
+        open_again(&sf);
+        seen = wait_rounds(&sf, 4);
+        assert_true(seen.damaged > 0);
+        wait_repaired(&sf);
+        verify(&sf, r);
+        assert_true(r->objects >= OBJECTS);
+        assert_int_equal(r->damaged_shards + r->missing_shards + r->unreadable_objects, 0);
+        get_all(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(r);
+}
+
+static void test_first_drive(void **state)
+{
+        found_and_repaired(0);
+}
+
+static void test_other_drive(void **state)
+{
+        found_and_repaired(3);
+}
+
+/* Two drives, with damage in the log, too: of small objects and of records. */
+static void test_two_drives_and_logs(void **state)
+{
+        struct eng_verify_report *r = calloc(2, sizeof(*r));
+        struct sf sf;
+        uint64_t bucket;
+        unsigned i;
+
+        begin(&sf, 2, &bucket);
+        for (i = 0; i < 8; i++)
+                assert_int_equal(sf_put(&sf, 0, bucket, "small", 77 + i, 100000, true, NULL), 0);
+        assert_int_equal(sf_put(&sf, 0, bucket, "other", 99, 100000, true, NULL), 0);
+        sf_close(&sf);
+        spoil(&sf, 0, "data", 101);
+        spoil(&sf, 2, "data", 203);
+        spoil(&sf, 0, "log", 10);
+        spoil(&sf, 1, "log", 10);
+        open_again(&sf);
+        wait_rounds(&sf, 4);
+        wait_repaired(&sf);
+        for (i = 0; i < 6000; i++) {
+                eng_scrub_read(sf.store, &r[0], &r[1]);
+                if (r[1].ended_ms != 0 && !r[0].running)
+                        break;
+                if (i % 100 == 0)
+                        assert_int_equal(eng_scrub_start(sf.store), 0);
+                usleep(10000);
+        }
+        verify(&sf, &r[0]);
+        assert_int_equal(r[0].damaged_shards + r[0].missing_shards + r[0].unreadable_objects, 0);
+        get_all(&sf, bucket);
+        assert_int_equal(sf_get(&sf, 0, bucket, "small", 84, 100000), 0);
+        assert_int_equal(sf_get(&sf, 1, bucket, "other", 99, 100000), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(r);
+}
+
+/* A round keeps to its rate, is halted by a restart and goes on where it was; what it had found is repaired then. */
+static void test_goes_on(void **state)
+{
+        struct seen seen, after;
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 1, &bucket);
+        sf_close(&sf);
+        spoil(&sf, 1, "data", 53);
+        sf.options.scrub_rate = 1 << 20;
+        open_again(&sf);
+        do {
+                usleep(10000);
+                seen = look(&sf);
+        } while (seen.damaged == 0);
+        assert_true(seen.rounds < 4);
+        sf_close(&sf);
+        open_again(&sf);
+        do {
+                usleep(10000);
+                after = look(&sf);
+        } while (after.bytes == 0);
+        assert_true(after.bytes >= seen.bytes);
+        assert_int_equal(eng_scrub_start(sf.store), 0);
+        sf_close(&sf);
+        sf.options.scrub_rate = 1 << 30;
+        open_again(&sf);
+        wait_rounds(&sf, 4);
+        wait_repaired(&sf);
+        get_all(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* A period that cannot be kept is said so; and off is off. */
+static void test_late_and_off(void **state)
+{
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 1, &bucket);
+        sf_close(&sf);
+        sf.options.scrub_rate = 1 << 20;
+        sf.options.scrub_period_ms = 1;
+        open_again(&sf);
+        while (!look(&sf).late)
+                usleep(10000);
+        sf_close(&sf);
+        sf.options.scrub_period_ms = 0;
+        open_again(&sf);
+        assert_int_equal(eng_scrub_start(sf.store), 0); /* names are walked still */
+        assert_int_equal(look(&sf).bytes, 0);
+        sf_close(&sf);
+        sf.options.scrub_rate = 0;
+        open_again(&sf);
+        assert_int_equal(eng_scrub_start(sf.store), -EOPNOTSUPP);
+        get_all(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_first_drive), cmocka_unit_test(test_other_drive),
+                cmocka_unit_test(test_two_drives_and_logs), cmocka_unit_test(test_goes_on),
+                cmocka_unit_test(test_late_and_off),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
