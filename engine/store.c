@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DRAIN_ROUNDS 10000u
+#define DRAIN_NAPS   1000u /* of a millisecond */
 
 /* ---- what the folders are ------------------------------------------------------------------------------------- */
 
@@ -517,17 +519,43 @@ void eng_store_start(struct eng_store *store)
         lp_post(store->loops[0].loop, &store->coord->start_msg);
 }
 
-/* What is under way when the loops stop comes to its end here: it points into the store. */
+static uint64_t drain_once(struct eng_store *store)
+{
+        uint64_t done = 0;
+        unsigned i;
+
+        for (i = 0; i < store->loop_count; i++)
+                done += lp_loop_drain(store->loops[i].loop);
+        for (i = 0; i < store->hasher_count; i++)
+                done += lp_loop_drain(store->hashers[i].loop);
+        return done;
+}
+
+static bool awaits_file(struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                if (store->members[i].local != NULL && eng_local_awaits_file(store->members[i].local))
+                        return true;
+        return false;
+}
+
+/*
+ * What is under way when the loops stop comes to its end here: it points into the store. A worker that opens or makes a file is waited for, since who wants
+ * the file holds memory until he is told; one that takes longer keeps it.
+ */
 static void drain_loops(struct eng_store *store)
 {
-        unsigned i, rounds;
-        uint64_t done = 1;
+        const struct timespec nap = {.tv_nsec = 1000000};
+        unsigned rounds, naps = 0;
 
-        for (rounds = 0; done > 0 && rounds < DRAIN_ROUNDS; rounds++) {
-                for (i = 0, done = 0; i < store->loop_count; i++)
-                        done += lp_loop_drain(store->loops[i].loop);
-                for (i = 0; i < store->hasher_count; i++)
-                        done += lp_loop_drain(store->hashers[i].loop);
+        for (rounds = 0; rounds < DRAIN_ROUNDS; rounds++) {
+                if (drain_once(store) > 0)
+                        continue;
+                if (!awaits_file(store) || naps++ == DRAIN_NAPS)
+                        break;
+                nanosleep(&nap, NULL);
         }
 }
 

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FDS_OF(member, at) ((struct eng_local *)((char *)(at)-offsetof(struct eng_local, fds.member)))
@@ -131,6 +132,11 @@ static void open_run(struct eng_job *job)
 {
         struct eng_fd_opening *o = &FDS_OF(job, job)->fds.opening;
 
+        const uint64_t ms = atomic_load_explicit(&FDS_OF(job, job)->fds.pretend_ms, memory_order_relaxed);
+        const struct timespec nap = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
+
+        if (ms > 0)
+                nanosleep(&nap, NULL);
         o->result = o->looked = 0;
         o->direct_fd = -1;
         o->read_fd = eng_fd_open_plain(o->dir_fd, o->name);
@@ -331,4 +337,9 @@ void eng_fds_free(struct eng_local *l)
                 close_both(&l->fds.opening.read_fd, &l->fds.opening.direct_fd);
                 l->fds.taken = true;
         }
+}
+
+void eng_fds_pretend(struct eng_drive *drive, uint64_t ms)
+{
+        atomic_store_explicit(&eng_local_of(drive)->fds.pretend_ms, ms, memory_order_relaxed);
 }

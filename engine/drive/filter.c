@@ -14,6 +14,7 @@
  *           | serialise  op and answer are turned into bytes and back
  *           | open       the drive takes ms to be opened; its operations are not touched
  *           | pages      pages of the index are not in memory before they were read; with ms, all such reads but the first `after` take that long
+ *           | files      each file of the drive takes ms to be opened for reading
  *   setting = op=append|commit|lookup|scan|write|sync|read|discard|tail|record    which ops it looks at; else all (corrupt: all four)
  *           | after=N    the first N of them pass untouched (0)
  *           | every=N    from then on each Nth is hit (1)
@@ -39,12 +40,12 @@
 #define ALL_KINDS   ((1u << ENG_OP_KINDS) - 1)
 #define CORRUPTIBLE (1u << ENG_OP_READ | 1u << ENG_OP_LOOKUP | 1u << ENG_OP_RECORD | 1u << ENG_OP_SCAN)
 
-enum filter_kind { FAIL, AGAIN, DELAY, CORRUPT, DROP, DUPLICATE, SERIALISE, OPEN, PAGES, FILTER_KINDS };
+enum filter_kind { FAIL, AGAIN, DELAY, CORRUPT, DROP, DUPLICATE, SERIALISE, OPEN, PAGES, FILES, FILTER_KINDS };
 
 static const char *const kind_names[FILTER_KINDS] = {
         [FAIL] = "fail", [AGAIN] = "again",         [DELAY] = "delay",         [CORRUPT] = "corrupt",
         [DROP] = "drop", [DUPLICATE] = "duplicate", [SERIALISE] = "serialise", [OPEN] = "open",
-        [PAGES] = "pages",
+        [PAGES] = "pages", [FILES] = "files",
 };
 struct eng_filter {
         struct eng_drive drive; /* first */
@@ -182,6 +183,7 @@ static void hit(struct eng_filter_op *of)
                 return;
         case OPEN:
         case PAGES:
+        case FILES:
         case FILTER_KINDS:
                 break;
         }
@@ -314,8 +316,10 @@ static void touch_drive(const struct eng_filter *filter, struct eng_drive *inner
 {
         if (filter->kind == OPEN)
                 take_time(filter->ms);
-        else if (inner->ops == &eng_local_ops)
+        else if (inner->ops == &eng_local_ops && filter->kind == PAGES)
                 eng_pages_pretend_soon(inner, filter->after, filter->ms);
+        else if (inner->ops == &eng_local_ops)
+                eng_fds_pretend(inner, filter->ms);
 }
 
 /* Puts one filter on top of *top, unless it is meant for another drive. */
@@ -335,7 +339,7 @@ static int add_filter(struct eng_drive **top, struct eng_drive *inner, char *tex
                 free(filter);
                 return 0;
         }
-        if (filter->kind == OPEN || filter->kind == PAGES) {
+        if (filter->kind == OPEN || filter->kind == PAGES || filter->kind == FILES) {
                 touch_drive(filter, inner);
                 free(filter);
                 return 0;

@@ -123,10 +123,13 @@ struct eng_fds {
         struct eng_fd_list idle;  /* open, used by nobody; first the one that was used longest ago */
         struct eng_fd_list queue; /* to be opened */
         unsigned open, most;      /* files */
+        atomic_uint_fast64_t pretend_ms; /* eng_fds_pretend() */
 };
 
 void eng_fds_init(struct eng_local *l, unsigned most); /* 0: the default */
 int eng_fds_start(struct eng_local *l);
+/* For tests: each opening takes so long. Any thread. */
+void eng_fds_pretend(struct eng_drive *drive, uint64_t ms);
 void eng_fds_stop(struct eng_local *l);
 /* Nobody reads any more: who still waits is told -ECANCELED. */
 void eng_fds_free(struct eng_local *l);

@@ -363,8 +363,10 @@ def test_dead_clients_leave_nothing_behind(site):
     assert used and all(line.endswith(" 0") for line in used), used
 
 
-def test_the_daemon_ends_in_the_midst():
-    daemon = fill(rdma_daemon(drives=3, ec="2+1").start(), count=10)
+@pytest.mark.parametrize("faults", ["", "files:ms=200"])
+def test_the_daemon_ends_in_the_midst(faults):
+    """Of reads, or of openings of the files that are to be read."""
+    daemon = fill(rdma_daemon(drives=3, ec="2+1", settings={"test_faults": faults}).start(), count=10)
     session = Session(daemon)
     entries = [Entry("samples", "big", 0, len(daemon.objects["big"]))] * 100
     for batch in range(3):

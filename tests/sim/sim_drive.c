@@ -1192,6 +1192,12 @@ bool eng_local_log_lost(struct eng_drive *drive)
         return DRIVE(drive)->disk->log_lost;
 }
 
+/* It has no workers. */
+bool eng_local_awaits_file(struct eng_drive *drive)
+{
+        return false;
+}
+
 bool eng_local_vanished(struct eng_drive *drive)
 {
         return DRIVE(drive)->vanished;
