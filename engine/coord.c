@@ -382,8 +382,6 @@ void eng_coord_open(struct eng_store *store)
         eng_shed_consider(store);
         eng_heal_consider(store);
         eng_attach_start(store);
-        eng_scrub_begin(store);
-        eng_scrub_drives_begin(store);
         eng_drop_consider(store);
         eng_config_repair(store);
 }
@@ -514,6 +512,10 @@ static void health_tick(struct lp_timer *timer)
         struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, health_timer));
 
         eng_health_refresh(c->store);
+        if (c->phase == ENG_PHASE_OPEN) { /* each does nothing when it has begun; one that had no memory for it does so later */
+                eng_scrub_begin(c->store);
+                eng_scrub_drives_begin(c->store);
+        }
         lp_timer_start(c->store->loops[0].loop, timer, HEALTH_NS);
 }
 

@@ -898,7 +898,7 @@ void eng_verify_free(struct eng_store *store);
 
 /* ---- scrub (scrub.c) ----------------------------------------------------------------------------------------------------- */
 
-/* Coordinator: the store is open: reads how far the last run came, and goes on. */
+/* Coordinator, while the store is open: reads how far the last run came, and goes on. Harmless once it has begun. */
 void eng_scrub_begin(struct eng_store *store);
 void eng_scrub_free(struct eng_store *store);
 /* Any loop: shards were found damaged: names are walked soon, from the first on, which repairs what they name. */
@@ -906,7 +906,7 @@ void eng_scrub_names_soon(struct eng_store *store);
 
 /* ---- scrub of the drives' data (scrub_drive.c) ------------------------------------------------------------------------ */
 
-/* Coordinator: the store is open. Each drive is read by a scrubber on its own loop, whenever it is a member. */
+/* Coordinator, likewise. Each drive is read by a scrubber on its own loop, whenever it is a member. */
 void eng_scrub_drives_begin(struct eng_store *store);
 /* Coordinator: rounds begin now where none is under way, and go on as fast as they may. */
 void eng_scrub_drives_start(struct eng_store *store);
