@@ -6,7 +6,9 @@
 Every flush in engine/, server/ and loop/ is found by its name (fsync, fdatasync, the functions that stand for one, RWF_DSYNC); NAMED below has
 other single lines on which an invariant of docs/design.md hangs. For each, a copy of the source in FOLDER (build/mutants) is changed, built, and
 given to the tests, stage after stage, until one fails. Results are kept in FOLDER/results.json, and what has one is not run again without --again.
---out writes them as Markdown (docs/mutations.md is made so). What survives and is not in REDUNDANT, with its reason, makes the exit status 1.
+--out writes them as Markdown (docs/mutations.md is made so), with the rows of FILE that this folder has no result for, marked. What survives and is not
+in REDUNDANT, with its reason, makes the exit status 1; so does a mutation that cannot be built, which says nothing. A text that is not in its file
+exactly once is no mutation any more: the exit status is 2, and nothing is run.
 """
 import argparse
 import json
@@ -28,7 +30,9 @@ FUNCTION = re.compile(r"^[a-z].*?(\w+)\([^;]*$")
 # Stages. "unit NAME ..." are those unit tests alone, quick; UNIT is all of the engine's.
 POWER, UNIT, CRASH, FAULTS, SIM, SIMDRIVE = "power", "unit", "crash", "faults", "sim", "simdrive"
 SEEDS = {SIM: "1-3000", SIMDRIVE: "1-600"}
+MARK = " \\*"
 FLUSH_STAGES = (POWER, UNIT, SIMDRIVE, CRASH)
+BUILT = {UNIT: ("build/release/lib/libengine.a",), SIM: ("sim-bin",), SIMDRIVE: ("sim-bin",)}  # else the programs
 
 # (what is lost, file, text, what takes its place, stages)
 NAMED = [
@@ -143,14 +147,29 @@ def flushes(root):
                 yield Mutation(base if count[base] == 1 else f"{base}, no. {count[base]}", where, start, end, text, FLUSH_STAGES)
 
 
+def times_in(root, where, text):
+    path = root / where
+    return path.read_text().count(text) if path.is_file() else 0
+
+
+def out_of_date(root):
+    """What is wrong with NAMED and REDUNDANT, as the sources are: lines."""
+    wrong = [f"its text is {times_in(root, where, old)} times in {where}: {title}" for title, where, old, _, _ in NAMED if times_in(root, where, old) != 1]
+    if wrong:
+        return wrong
+    titles = [m.title for m in everything(root)]
+    wrong += [f"there are two of this name: {title}" for title in sorted(set(titles)) if titles.count(title) > 1]
+    return wrong + [f"a reason is given for what is not taken out: {title}" for title in REDUNDANT if title not in titles]
+
+
 def named(root):
     for title, where, old, new, stages in NAMED:
-        source = (root / where).read_text()
-        if source.count(old) != 1:
-            print(f"mutate.py: left out, as its text is {source.count(old)} times in {where}: {title}", file=sys.stderr)
-            continue
-        at = source.index(old)
+        at = (root / where).read_text().index(old)
         yield Mutation(f"{where}: {title}", where, at, at + len(old), new, stages)
+
+
+def everything(root):
+    return [*flushes(root), *named(root)]
 
 
 def copy_source(work):
@@ -164,6 +183,11 @@ def copy_source(work):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target)
         shutil.copymode(ROOT / name, target)
+    there = set(names)
+    for house in (*SEARCHED, "tests", "include"):
+        for path in (source / house).rglob("*.[ch]"):
+            if path.relative_to(source).as_posix() not in there or not (ROOT / path.relative_to(source)).is_file():
+                path.unlink()  # it is gone from the tree
     (source / "build").mkdir(exist_ok=True)
     if not (source / "build/venv").exists():
         (source / "build/venv").symlink_to((ROOT / "build/venv").resolve())
@@ -254,7 +278,7 @@ def judge(bench, mutation, only):
             kind = stage.split()[0]
             if only and kind not in only:
                 continue
-            passed, text = bench.make("programs", "power-bin") if kind != UNIT else (True, "")
+            passed, text = bench.make(*BUILT.get(kind, ("programs", "power-bin")))
             if not passed:
                 return "build", gist(text)
             passed, text = bench.stage(stage)
@@ -269,20 +293,33 @@ def judge(bench, mutation, only):
         path.write_text(source)
 
 
-def table(mutations, results):
+def rows_of(path):
+    """The rows of a page made before: {title: row}"""
+    rows = [line for line in path.read_text().splitlines() if line.startswith("| ")] if path.is_file() else []
+    return {row.split(" | ")[0].removeprefix("| "): row for row in rows[1:]}
+
+
+def marked(row):
+    title, stage, text = row.removesuffix(" |").split(" | ", 2)
+    return " | ".join((title, stage.removesuffix(MARK) + MARK, text)) + " |"
+
+
+def table(mutations, results, before):
     lines = ["# Mutations", "",
              "<!-- Made by `tools/mutate.py --out docs/mutations.md`. -->", "",
              "What each flush, and some other single lines that invariants hang on, are there for: each was taken out of a copy of the source, and the tests",
              "were run until one noticed. `power` is `tests/power`, `unit` the engine's unit tests, `sim` and `simdrive` the simulators; `crash`, `faults` and",
-             "`reads` are suites of their own.", "",
+             "`reads` are suites of their own. Rows marked \\* were made by an earlier run, of sources before today's; what is slow is not run each time.", "",
              "| taken out | noticed by | as |", "|---|---|---|"]
     for mutation in mutations:
-        if mutation.title not in results:
+        title = mutation.title.replace("|", "/")
+        if mutation.title not in results or results[mutation.title][0] == "build":
+            lines += [marked(before[title])] if title in before else []
             continue
         stage, text = results[mutation.title]
         if stage is None:
             stage, text = ("nothing" if mutation.title in REDUNDANT else "**survived**"), REDUNDANT.get(mutation.title, "")
-        lines.append(f"| {mutation.title.replace('|', '/')} | {stage} | {text} |")
+        lines.append(f"| {title} | {stage} | {text} |")
     return "\n".join(lines) + "\n"
 
 
@@ -298,8 +335,11 @@ def main():
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     source = copy_source(arguments.work)
-    everything = [*flushes(source), *named(source)]
-    mutations = [m for m in everything if re.search(arguments.only, m.title)]
+    wrong = out_of_date(source)
+    if wrong:
+        print("\n".join(f"mutate.py: {line}" for line in wrong), file=sys.stderr)
+        return 2
+    mutations = [m for m in everything(source) if re.search(arguments.only, m.title)]
     if arguments.list:
         print("\n".join(m.title for m in mutations))
         return 0
@@ -311,7 +351,7 @@ def main():
         print(text)
         return 1
     for mutation in mutations:
-        if mutation.title in results and not arguments.again:
+        if mutation.title in results and not arguments.again and results[mutation.title][0] != "build":
             continue
         started = time.monotonic()
         stage, text = results[mutation.title] = judge(bench, mutation, only)
@@ -319,10 +359,11 @@ def main():
         print(f"{verdict:9} {time.monotonic() - started:4.0f} s  {mutation.title}  [{text}]", flush=True)
         kept.write_text(json.dumps(results, indent=1))
     if arguments.out:
-        arguments.out.write_text(table(everything, results))
+        arguments.out.write_text(table(everything(source), results, rows_of(arguments.out)))
     survived = [m.title for m in mutations if results[m.title][0] is None and m.title not in REDUNDANT]
-    print(f"{len(mutations)} mutations, {len(survived)} survived without a reason")
-    return 1 if survived else 0
+    unbuilt = [m.title for m in mutations if results[m.title][0] == "build"]
+    print(f"{len(mutations)} mutations, {len(survived)} survived without a reason, {len(unbuilt)} could not be built")
+    return 1 if survived or unbuilt else 0
 
 
 if __name__ == "__main__":

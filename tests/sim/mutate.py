@@ -2,10 +2,10 @@
 """Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, or simdrive for those of
 engine/drive/.
 
-    tests/sim/mutate.py [--seeds N] [--drive-seeds N] [NAME ...]
+    tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [NAME ...]
 
-Each mutation names a text of the engine that must be there, and what takes its place. Exits 1 if one is not noticed within N seeds, or if its text
-is gone: then this list is out of date.
+Each mutation names a text of the engine that must be there exactly once, and what takes its place: if one is not, this list is out of date, nothing is
+run, and the exit status is 2. Exits 1 if one is not noticed within N seeds.
 """
 import argparse
 import shutil
@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+CHUNK = 250  # seeds of one run
 
 MUTATIONS = {
     "answers-early": (
@@ -26,7 +27,7 @@ MUTATIONS = {
     "answers-before-commit": (
         "a change is answered when its COMMITs are sent, not when they are back",
         "engine/txn.c",
-        "        if (n == 0)\n                leave(txn, -EIO);",
+        "        if (n == 0) {\n                atomic_store(&store->unsettled, true);\n                leave(txn, -EIO);\n        }",
         "        leave(txn, n == 0 ? -EIO : 0);",
     ),
     "no-key-lock": (
@@ -44,8 +45,8 @@ MUTATIONS = {
     "joins-early": (
         "a drive that catches up is a member before its names were compared",
         "engine/join.c",
-        "                join->step = STEP_COMPARE;\n                restart_compare(join);",
-        "                join->step = STEP_LEAVE;\n                eng_epoch_change(store);",
+        "(c->view.joining & eng_bit(join->slot))) {\n                join->step = STEP_COMPARE;\n                restart_compare(join);",
+        "(c->view.joining & eng_bit(join->slot))) {\n                join->step = STEP_LEAVE;\n                eng_epoch_change(store);",
     ),
     "stale-counts": (
         "a drive that was out counts as a member at the next start",
@@ -116,8 +117,8 @@ MUTATIONS = {
     "end-early": (
         "the log's end moves before all records of a write are taken in",
         "engine/drive/log.c",
-        "append->rec.position + eng_rec_size(append->rec.body_len);",
-        "log->current->bytes;",
+        "l->log.end.position = rec->position + eng_rec_size(rec->body_len);",
+        "l->log.end.position = l->log.current != NULL ? l->log.current->bytes : rec->position + eng_rec_size(rec->body_len);",
     ),
     "covers-pending": (
         "the index covers records that wait for COMMIT",
@@ -176,14 +177,14 @@ MUTATIONS = {
     "frames-not-flushed": (
         "frames that a killed process wrote are not flushed",
         "engine/drive/segment_open.c",
-        "if (fdatasync(segment->read_fd) != 0)",
-        "if (segment->read_fd < 0)",
+        "if (fdatasync(segment->fd.read_fd) != 0)",
+        "if (segment->fd.read_fd < 0)",
     ),
     "gap-is-damage": (
         "files that were freed behind the index's position are missed",
         "engine/drive/replay.c",
-        "if (next->header.prev_file <= file->number || gap.first > gap.last)",
-        "if (r->l->covered.file != 0 || next->header.prev_file <= file->number || gap.first > gap.last)",
+        "if (next->header.prev_file > file->number && gap.first <= gap.last)",
+        "if (r->l->covered.file == 0 && next->header.prev_file > file->number && gap.first <= gap.last)",
     ),
     "moved-before-sync": (
         "the index names moved frames that are not flushed",
@@ -195,7 +196,7 @@ MUTATIONS = {
 
 
 def copy_tree(to):
-    for name in ("Makefile", "include", "engine", "ec", "tests/sim", "tests/lib"):
+    for name in ("Makefile", "include", "engine", "ec", "third_party", "tests/sim", "tests/lib"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, to / name)
@@ -210,9 +211,19 @@ def build(tree):
 
 
 def first_failure(tree, program, seeds):
-    done = subprocess.run([tree / "out" / program, "--seeds", f"1-{seeds}"], capture_output=True, text=True)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    return lines[0] if lines else None
+    for first in range(1, seeds + 1, CHUNK):
+        last = min(first + CHUNK - 1, seeds)
+        done = subprocess.run([tree / "out" / program, "--seeds", f"{first}-{last}"], capture_output=True, text=True, errors="replace")
+        if done.returncode != 0:
+            lines = (done.stdout + done.stderr).splitlines()
+            failed = [line for line in lines if line.startswith("FAILED")]
+            return failed[0] if failed else f"seeds {first}-{last} ended with {done.returncode}: {lines[-1] if lines else ''}"
+    return None
+
+
+def out_of_date():
+    """Names of those whose text is not in its file exactly once."""
+    return [name for name, (_, file, old, _) in MUTATIONS.items() if not (ROOT / file).is_file() or (ROOT / file).read_text().count(old) != 1]
 
 
 def try_one(tree, name, args):
@@ -220,9 +231,6 @@ def try_one(tree, name, args):
     drive = file.startswith("engine/drive/")
     path = tree / file
     text = path.read_text()
-    if text.count(old) != 1:
-        print(f"{name}: its text is not in {file} any more, or not once")
-        return False
     path.write_text(text.replace(old, new))
     build(tree)
     found = first_failure(tree, *(("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)))
@@ -236,7 +244,15 @@ def main():
     parser.add_argument("--seeds", type=int, default=7000)
     parser.add_argument("--drive-seeds", type=int, default=6000)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *MUTATIONS])
+    parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
+    wrong = out_of_date()
+    if wrong:
+        print("\n".join(f"mutate.py: the text of {name} is not in {MUTATIONS[name][1]} exactly once" for name in wrong), file=sys.stderr)
+        return 2
+    if args.list:
+        print("\n".join(MUTATIONS))
+        return 0
     with tempfile.TemporaryDirectory(prefix="millrace-mutate.") as tmp:
         tree = Path(tmp)
         copy_tree(tree)

@@ -249,6 +249,24 @@ def test_mutations_of_every_flush(tmp_path):
         assert len(found) == wanted, (path.name, found)
 
 
+def test_mutations_of_texts_that_are_there(tmp_path):
+    """A mutation whose text has gone from its file, or is there twice, takes nothing out: that is an error, and none is left out in silence."""
+    spec = importlib.util.spec_from_file_location("mutate", ROOT / "tools/mutate.py")
+    mutate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mutate)
+    assert mutate.out_of_date(ROOT) == []
+    for old, count in (("no such text", 0), ("return", (ROOT / "engine/txn.c").read_text().count("return"))):
+        mutate.NAMED = [("one", "engine/txn.c", old, "", ())]
+        assert mutate.out_of_date(ROOT) == [f"its text is {count} times in engine/txn.c: one"]
+    mutate.NAMED = [("one", "engine/no_such_file.c", "return", "", ())]
+    assert mutate.out_of_date(ROOT) == ["its text is 0 times in engine/no_such_file.c: one"]
+
+
+def test_mutations_for_the_simulators():
+    done = subprocess.run([sys.executable, ROOT / "tests/sim/mutate.py", "--list"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and len(done.stdout.split()) > 20, done
+
+
 # ---- Makefile -----------------------------------------------------------------------------------------------
 
 
