@@ -30,6 +30,8 @@ struct mr_job {
         struct mr_job *next;
 };
 
+#define MR_ADMIN_START_MAX 129u
+
 struct mr_client {
         /* constant after mr_core_new() */
         struct mr_settings settings; /* its credentials are empty: creds has them */
@@ -58,6 +60,7 @@ struct mr_client {
         unsigned workers, workers_idle;
         bool ending;
         uint64_t next_op;
+        char admin_start[MR_ADMIN_START_MAX]; /* what the admin listener called its start last; "": not known */
         struct mr_op *op[MR_OP_SLOTS]; /* by id, linked */
 };
 

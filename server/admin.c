@@ -63,7 +63,7 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
         return MHD_YES;
 }
 
-static enum MHD_Result send_answer(struct MHD_Connection *connection, struct admin_answer answer)
+static enum MHD_Result send_answer(const struct admin_request *request, struct MHD_Connection *connection, struct admin_answer answer)
 {
         struct MHD_Response *response;
         enum MHD_Result rv;
@@ -75,6 +75,7 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct adm
         }
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.type);
         MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+        MHD_add_response_header(response, ADMIN_START, request->admin->start);
         if (answer.allow != NULL)
                 MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, answer.allow);
         rv = MHD_queue_response(connection, answer.status, response);
@@ -120,7 +121,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
                 return MHD_NO;
         if (!request->started) {
                 request->started = true;
-                return announces_too_much(connection) ? send_answer(connection, too_large()) : MHD_YES;
+                return announces_too_much(connection) ? send_answer(request, connection, too_large()) : MHD_YES;
         }
         if (*data_len > 0) {
                 rv = take_body(request, data, *data_len);
@@ -128,11 +129,11 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
                 return rv;
         }
         if (request->discarded > 0)
-                return send_answer(connection, too_large());
+                return send_answer(request, connection, too_large());
         request->method = method;
         request->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         MHD_get_connection_values(connection, MHD_HEADER_KIND, take_header, request);
-        return send_answer(connection, srv_admin_answer(request));
+        return send_answer(request, connection, srv_admin_answer(request));
 }
 
 /* The library sees its end, and closes it. */
@@ -216,6 +217,7 @@ static struct MHD_Daemon *start_daemon(struct srv_admin *admin, const struct srv
 int srv_admin_start(const struct srv_admin_options *options, const struct srv_credentials *credentials,
                     struct srv_admin **out)
 {
+        uint8_t start[ADMIN_START_LEN / 2];
         struct srv_admin *admin;
 
         if (strlen(options->region) > S3_REGION_MAX)
@@ -228,6 +230,8 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
         admin->hosts = options->hosts;
         admin->settings = options->settings;
         strcpy(admin->region, options->region);
+        lp_random(start, sizeof(start));
+        s3_hex_encode(start, sizeof(start), admin->start);
         admin->credentials = *credentials;
         TAILQ_INIT(&admin->conns);
         pthread_mutex_init(&admin->lock, NULL);

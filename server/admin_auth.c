@@ -7,8 +7,9 @@
  *
  * A call that somebody overheard must be of no use to him. It names the listener it is meant for (Host), so it does nothing at another one. It carries a random
  * x-millrace-nonce that is signed, so no two calls have one signature, and a signature is taken once: those answered are remembered for as long as their date is
- * taken, and a call dated before this process began, which another one may have answered, is refused. So is one dated further ahead than clocks differ: until the
- * date has come, a restart would let it in once more.
+ * taken. They are remembered in memory, so a call also names the start of the daemon that it is meant for: a random x-millrace-start, which every answer of this
+ * listener gives and a call signs. What another start may have answered is refused, whatever the clocks say. Whoever does not know the start yet learns it from
+ * the refusal and sends the call again.
  */
 #include "server/admin_private.h"
 
@@ -19,7 +20,6 @@
 #include <sys/socket.h>
 
 #define NONCE_LEAST 16u
-#define AHEAD_MS    10000 /* clocks of clients may be ahead by so much */
 
 static bool refuse(enum s3_auth_reason reason, const char **code, const char **message)
 {
@@ -117,7 +117,16 @@ static bool has_nonce(const struct s3_request *request, const struct s3_auth *au
         return nonce.data != NULL && nonce.len >= NONCE_LEAST && is_signed(auth, ADMIN_NONCE);
 }
 
-/* Remembers it; false: it was there, or there is no room (*full). */
+static bool names_this_start(const struct srv_admin *admin, const struct s3_request *request, const struct s3_auth *auth)
+{
+        return s3_str_eq(s3_str_trim(s3_request_header(request, ADMIN_START)), s3_str_of(admin->start)) &&
+               is_signed(auth, ADMIN_START);
+}
+
+/*
+ * Remembers it; false: it was there, or there is no room (*full). An old one gives way only to another, and the oldest first: should the clock be set back, most
+ * of them are still known.
+ */
 static bool is_first(struct srv_admin *admin, const struct s3_auth *auth, int64_t now_ms, bool *full)
 {
         struct admin_seen *bucket, *room = NULL;
@@ -131,10 +140,10 @@ static bool is_first(struct srv_admin *admin, const struct s3_auth *auth, int64_
         bucket = admin->seen[at % ADMIN_SEEN_BUCKETS];
         *full = false;
         for (i = 0; i < ADMIN_SEEN_DEPTH; i++) {
-                if (bucket[i].until_ms < now_ms)
-                        room = &bucket[i];
-                else if (memcmp(bucket[i].signature, signature, S3_SIGNATURE_LEN) == 0)
+                if (memcmp(bucket[i].signature, signature, S3_SIGNATURE_LEN) == 0)
                         return false;
+                if (bucket[i].until_ms < now_ms && (room == NULL || bucket[i].until_ms < room->until_ms))
+                        room = &bucket[i];
         }
         *full = room == NULL;
         if (room == NULL)
@@ -148,7 +157,6 @@ static bool is_first(struct srv_admin *admin, const struct s3_auth *auth, int64_
 static bool is_meant(struct admin_request *request, const struct s3_request *parts, const struct s3_auth *auth,
                      const char **code, const char **message)
 {
-        int64_t started_ms = request->admin->source.started_ms;
         bool full;
 
         if (!names_this_listener(request, s3_str_trim(s3_request_header(parts, "host"))))
@@ -156,10 +164,10 @@ static bool is_meant(struct admin_request *request, const struct s3_request *par
         if (!has_nonce(parts, auth))
                 return deny("This call needs the header x-millrace-nonce, of 16 random characters or more, signed.", code,
                             message);
-        if (auth->time_ms < started_ms - started_ms % 1000)
-                return deny("This call is dated before the daemon started: send it again, or set the clock.", code, message);
-        if (auth->time_ms > lp_wall_ms() + AHEAD_MS)
-                return deny("This call is dated more than ten seconds ahead of the daemon: set the clock.", code, message);
+        if (!names_this_start(request->admin, parts, auth))
+                return deny("This call is not meant for this start of the daemon: send it again, with the header x-millrace-start "
+                            "as this answer has it, signed.",
+                            code, message);
         if (is_first(request->admin, auth, lp_wall_ms(), &full))
                 return true;
         return deny(full ? "Too many admin calls." : "This call was answered before: it is taken once.", code, message);

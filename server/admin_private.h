@@ -15,6 +15,7 @@
 
 #define ADMIN_BODY_MAX    (64u << 10)
 #define ADMIN_HEADERS_MAX 64u
+#define ADMIN_START_LEN   32u
 
 /* owner: the daemon until posted, the loop until pending is false again */
 struct admin_ping {
@@ -60,6 +61,7 @@ struct srv_admin {
         struct srv_figures_source source;
         struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
+        char start[ADMIN_START_LEN + 1]; /* names this start of the daemon: random, in hex digits */
         struct MHD_Daemon *daemon;
         _Atomic bool draining;
         pthread_mutex_t lock; /* over credentials */
@@ -119,9 +121,11 @@ struct admin_answer srv_admin_get_support(struct admin_request *request);
 /* ---- admin_auth.c ---- */
 
 #define ADMIN_NONCE "x-millrace-nonce"
+#define ADMIN_START "x-millrace-start" /* in every answer, too */
 
 /*
- * Signed with root credentials, in headers, for this listener (Host), body and x-millrace-nonce included, and for the first time. Else why not, *code for the answer.
+ * Signed with root credentials, in headers, for this listener (Host) and this start of the daemon, body and x-millrace-nonce included, and for the first time. Else why
+ * not, *code for the answer.
  */
 bool srv_admin_authorised(struct admin_request *request, const char **code, const char **message);
 

@@ -1,9 +1,10 @@
 """Signed admin calls: what is taken once, from whom, and for which host."""
-import time
+import os
+import subprocess
 
 import pytest
 
-from tests.support.daemon import Daemon
+from tests.support.daemon import CLI, Daemon, sanitizer_environment
 from tests.support.s3raw import UNSIGNED, RawClient, Signer
 
 INFO = "/admin/v1/info"
@@ -58,27 +59,47 @@ def test_the_host(site):
         assert answer.status in (400, 403) and b"store" not in answer.body, host
 
 
-def test_dates_ahead_of_the_clock():
-    """What is dated ahead could be sent again after a restart: only as far ahead as clocks differ."""
-    with Daemon(drives=1).start() as daemon:
-        raw = admin_of(daemon)
-        for ahead, taken in ((5, True), (60, False), (600, False)):
-            head, body = raw.build("GET", INFO, signer=Signer(daemon.access_key, daemon.secret_key, offset_s=ahead))
-            answer = raw.send("GET", head, body)
-            if taken:
-                assert answer.status == 200, answer
-            else:
-                denied(answer, "ahead of the daemon")
+def test_the_start(site):
+    """A call names the start of the daemon that it is meant for; every answer says which one that is."""
+    _, raw = site
+    start = raw.admin_start()
+    assert len(start) == 32
+    for refused in (dict(drop_headers=["x-millrace-start"]), dict(headers={"x-millrace-start": "0" * 32}), dict(headers={"x-millrace-start": ""}),
+                    dict(headers={"x-millrace-start": start[:-1]}),
+                    dict(drop_headers=["x-millrace-start"], unsigned_headers={"x-millrace-start": start})):
+        answer = raw.request("GET", INFO, **refused)
+        denied(answer, "this start of the daemon")
+        assert answer.headers["x-millrace-start"] == start
+    assert raw.request("GET", INFO, headers={"x-millrace-start": start}).status == 200
 
 
-def test_what_was_recorded_before_a_restart():
+@pytest.mark.parametrize("crash", [False, True], ids=["stop", "kill"])
+def test_calls_recorded_before_a_restart(crash):
+    """Whatever their date, and whichever way the clock was set: what one start of the daemon may have answered, no other one takes."""
     with Daemon(drives=1).start() as daemon:
         raw = admin_of(daemon)
-        head, body = raw.build("GET", INFO, signer=Signer(daemon.access_key, daemon.secret_key, offset_s=-5))
-        denied(raw.send("GET", head, body), "before the daemon started")
-        head, body = raw.build("GET", INFO)
-        daemon.stop()
-        time.sleep(1.1)  # dates are in seconds
+        recorded = [raw.build("POST", "/admin/v1/verify", signer=Signer(daemon.access_key, daemon.secret_key, offset_s=offset))
+                    for offset in (-600, -5, 0, 1, 5, 9, 600)]
+        unsent = raw.build("GET", INFO)
+        for head, body in recorded:
+            assert raw.send("POST", head, body).status in (202, 409)
+            denied(raw.send("POST", head, body), "taken once")
+        daemon.kill() if crash else daemon.stop()
         daemon.restart()
-        denied(raw.send("GET", head, body), "before the daemon started")
+        for head, body in [*recorded, unsent]:
+            denied(raw.send("POST", head, body), "")
+        for head, body in recorded:
+            denied(raw.send("POST", head, body), "this start of the daemon")
         assert raw.request("GET", INFO).status == 200
+
+
+def test_the_command_works_at_once_after_a_start():
+    with Daemon(drives=1).start() as daemon:
+        env = {"PATH": os.environ["PATH"], "MILLRACE_ROOT_ACCESS_KEY": daemon.access_key, "MILLRACE_ROOT_SECRET_KEY": daemon.secret_key,
+               "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", **sanitizer_environment()}
+        for _ in range(3):
+            for _ in range(2):
+                call = subprocess.run([str(CLI), "admin", "info"], env=env, capture_output=True, text=True)
+                assert call.returncode == 0 and "state      ready" in call.stdout, call
+            daemon.stop()
+            daemon.restart()

@@ -287,6 +287,7 @@ class RawClient:
                 headers.setdefault("x-amz-trailer", ",".join(name for name, _ in trailers))
         if isinstance(path, str) and path.startswith("/admin/") and not anonymous:
             headers.setdefault("x-millrace-nonce", secrets.token_hex(16))
+            headers.setdefault("x-millrace-start", self.admin_start())
         for name in drop_headers:
             headers.pop(name, None)
         signed = sorted(headers)
@@ -311,6 +312,10 @@ class RawClient:
             target = target.encode("utf-8")
         head = b"".join(f"{name}: {value}\r\n".encode("utf-8") for name, value in headers.items())
         return method.encode() + b" " + target + b" HTTP/1.1\r\n" + head + b"\r\n", body
+
+    def admin_start(self):
+        """How the admin listener calls this start of the daemon."""
+        return self.plain("GET", "/health/live").headers.get("x-millrace-start", "")
 
     def request(self, method, path, connection=None, timeout=30, **how):
         """Sends one request (see build) and returns its answer."""

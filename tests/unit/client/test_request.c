@@ -260,6 +260,70 @@ static void serve_admin(void *arg, const struct fake_request *request, struct fa
         fake_text(reply, "{\"a\":1}");
 }
 
+/* Calls itself 'second' from the third request on; refuses calls that name another start. */
+static void serve_starts(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        unsigned *seen = arg;
+        const char *start = ++*seen <= 2 ? "first" : "second";
+        char value[512];
+
+        snprintf(reply->headers, sizeof(reply->headers), "x-millrace-start: %s\r\n", start);
+        reply->status = strcmp(fake_header(request, "x-millrace-start", value), start) == 0 ? 200 : 403;
+        assert_true(reply->status == 403 || strstr(fake_header(request, "Authorization", value), "x-millrace-start") != NULL);
+        fake_text(reply, "{}");
+}
+
+static void a_call_is_sent_again_for_the_start_that_is_there(void **state)
+{
+        unsigned seen = 0;
+        struct fake_s3 fake;
+        struct mr_client *client;
+        struct mr_reply reply;
+
+        fake_start(&fake, serve_starts, &seen);
+        client = fake_client(&fake, 5);
+        assert_int_equal(mr_admin(client, "GET", "/admin/v1/info", NULL, &reply, NULL), 0);
+        assert_int_equal(reply.status, 200);
+        mr_reply_free(&reply);
+        assert_int_equal(seen, 2);
+        assert_int_equal(mr_admin(client, "GET", "/admin/v1/info", NULL, &reply, NULL), 0); /* it was restarted */
+        assert_int_equal(reply.status, 200);
+        mr_reply_free(&reply);
+        assert_int_equal(seen, 4);
+        assert_int_equal(mr_admin(client, "GET", "/admin/v1/info", NULL, &reply, NULL), 0);
+        assert_int_equal(reply.status, 200);
+        mr_reply_free(&reply);
+        assert_int_equal(seen, 5);
+        mr_client_free(client);
+        fake_stop(&fake);
+}
+
+/* With every answer another one. */
+static void serve_no_start_twice(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        unsigned *seen = arg;
+
+        snprintf(reply->headers, sizeof(reply->headers), "x-millrace-start: number-%u\r\n", ++*seen);
+        reply->status = 403;
+        fake_text(reply, "{}");
+}
+
+static void a_call_is_not_sent_again_for_ever(void **state)
+{
+        unsigned seen = 0;
+        struct fake_s3 fake;
+        struct mr_client *client;
+        struct mr_reply reply;
+
+        fake_start(&fake, serve_no_start_twice, &seen);
+        client = fake_client(&fake, 5);
+        assert_int_equal(mr_admin(client, "GET", "/admin/v1/info", NULL, &reply, NULL), -EAGAIN);
+        assert_int_equal(seen, 3);
+        mr_reply_free(&reply);
+        mr_client_free(client);
+        fake_stop(&fake);
+}
+
 static void any_answer_of_the_admin_listener_is_given_back(void **state)
 {
         struct script script = {0};
@@ -333,6 +397,8 @@ int main(void)
                 cmocka_unit_test(cancellation_ends_waiting),
                 cmocka_unit_test(an_abort_goes_through_after_cancellation),
                 cmocka_unit_test(any_answer_of_the_admin_listener_is_given_back),
+                cmocka_unit_test(a_call_is_sent_again_for_the_start_that_is_there),
+                cmocka_unit_test(a_call_is_not_sent_again_for_ever),
                 cmocka_unit_test(head_tells_what_is_known),
         };
 

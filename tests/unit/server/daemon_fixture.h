@@ -260,16 +260,51 @@ struct fx_request {
         const char *payload_sha256;          /* NULL: of the body */
 };
 
+static inline size_t fx_take_start(char *line, size_t size, size_t count, void *arg)
+{
+        static const char name[] = "x-millrace-start: ";
+        char *out = arg;
+
+        if (size * count > sizeof(name) && strncasecmp(line, name, sizeof(name) - 1) == 0)
+                snprintf(out, 65, "%.*s", (int)strcspn(line + sizeof(name) - 1, "\r\n"), line + sizeof(name) - 1);
+        return size * count;
+}
+
+static inline size_t fx_drop_body(char *data, size_t size, size_t count, void *arg)
+{
+        return size * count;
+}
+
+/* How the admin listener calls this start of the daemon. */
+static inline void fx_admin_start(const struct fx_request *q, char out[65])
+{
+        CURL *curl = curl_easy_init();
+        char url[1024];
+
+        out[0] = '\0';
+        snprintf(url, sizeof(url), "%s://%s/health/live", q->scheme != NULL ? q->scheme : "http", q->address);
+        curl_easy_setopt(curl, CURLOPT_URL, url);
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+        curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+        curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L);
+        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, fx_drop_body);
+        curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, fx_take_start);
+        curl_easy_setopt(curl, CURLOPT_HEADERDATA, out);
+        curl_easy_perform(curl);
+        curl_easy_cleanup(curl);
+}
+
 /* Header lines of a signed request. */
 static inline struct curl_slist *fx_sign(const struct fx_request *q, struct curl_slist *list)
 {
         char date[S3_DATE_AMZ_SIZE], sha256[65], line[1024], authorization[512];
-        struct s3_header headers[4];
+        struct s3_header headers[5];
         bool admin = strncmp(q->path, "/admin/", 7) == 0;
         uint8_t hash[S3_SHA256_LEN], random[16];
-        char nonce[33];
+        char nonce[33], start[65];
         struct s3_signer signer;
-        struct s3_request request = {.method = s3_str_of(q->method), .headers = headers, .header_count = admin ? 4 : 3};
+        struct s3_request request = {.method = s3_str_of(q->method), .headers = headers, .header_count = admin ? 5 : 3};
         const char *query = strchr(q->path, '?');
         int64_t now = lp_wall_ms();
 
@@ -290,6 +325,9 @@ static inline struct curl_slist *fx_sign(const struct fx_request *q, struct curl
         headers[1] = (struct s3_header){S3_STR("x-amz-content-sha256"), s3_str_of(sha256)};
         headers[2] = (struct s3_header){S3_STR("x-amz-date"), s3_str_of(date)};
         headers[3] = (struct s3_header){S3_STR("x-millrace-nonce"), s3_str_of(nonce)};
+        if (admin)
+                fx_admin_start(q, start);
+        headers[4] = (struct s3_header){S3_STR("x-millrace-start"), s3_str_of(start)};
         s3_signer_init(&signer, s3_str_of(q->access_key), s3_str_of(q->secret_key), "us-east-1", now);
         assert_true(s3_sign_headers(&request, &signer, authorization, sizeof(authorization), NULL) > 0);
         snprintf(line, sizeof(line), "Authorization: %s", authorization);
@@ -298,6 +336,8 @@ static inline struct curl_slist *fx_sign(const struct fx_request *q, struct curl
         list = curl_slist_append(list, line);
         if (admin) {
                 snprintf(line, sizeof(line), "x-millrace-nonce: %s", nonce);
+                list = curl_slist_append(list, line);
+                snprintf(line, sizeof(line), "x-millrace-start: %s", start);
                 list = curl_slist_append(list, line);
         }
         snprintf(line, sizeof(line), "x-amz-content-sha256: %s", sha256);
