@@ -1,5 +1,6 @@
 /*
- * flight.c - I/O that runs on the loop of the op it is for, and what becomes of the op when the drive fails before that I/O is back.
+ * flight.c - I/O that runs on the loop of the op it is for, and what becomes of the op when the drive fails before that I/O is back, or the I/O, a read,
+ * takes longer than it may.
  *
  * A drive that hangs may keep the kernel busy for minutes. When it fails, the ops that wait for it are answered at once, so that whoever asked goes on with
  * other drives; memory that the kernel may still write to stays with the I/O until its last completion (I7).
@@ -55,15 +56,19 @@ static void flight_on_home(struct lp_msg *msg)
         lp_post(flight->owner, &flight->msg);
 }
 
+void eng_flight_give_up(struct eng_flight *flight)
+{
+        if (flight->asked)
+                return;
+        flight->asked = true;
+        flight->msg.run = flight_on_home;
+        lp_post(flight->home, &flight->msg);
+}
+
 void eng_flights_fail(struct eng_local *l)
 {
         struct eng_flight *flight;
 
-        TAILQ_FOREACH (flight, &l->flights, link) {
-                if (flight->asked)
-                        continue;
-                flight->asked = true;
-                flight->msg.run = flight_on_home;
-                lp_post(flight->home, &flight->msg);
-        }
+        TAILQ_FOREACH (flight, &l->flights, link)
+                eng_flight_give_up(flight);
 }

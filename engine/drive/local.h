@@ -51,7 +51,8 @@
 #define ENG_ROT_TAILS           4u
 #define ENG_FULL_TAILS          8u /* times tail_bytes of memory while a drive is opened whose index has no room to grow */
 #define ENG_TICK_NS             1000000000ull
-#define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a read, write or flush that takes longer fails the drive */
+#define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a write or flush that takes longer fails the drive; a read is given up */
+#define ENG_IO_PATIENCE         6u                   /* limits that reads for which nobody waits may take before they fail an idle drive */
 #define ENG_SYNC_SEGMENTS       16u                  /* flushed at the same time */
 #define ENG_MARKS_MAX           (1u << 20)           /* of what was read not long ago; four bytes each */
 #define ENG_UNIT_MEMORY         (4ull << 20)         /* of memory for one mark: a unit on each of four drives */
@@ -62,9 +63,13 @@
 
 struct eng_local;
 
+struct eng_flight;
+
 /* An I/O under way, so that one that takes too long is seen. Kept in order of start. owner: the loop */
 struct eng_watch {
         uint64_t started; /* lp_now() scale */
+        bool read;        /* of bytes that others may have, too: being late is no failure of the drive as long as other I/O of it ends */
+        struct eng_flight *waits; /* a read: whose op is to be answered when it is late; NULL: nobody's, or it was */
         TAILQ_ENTRY(eng_watch) link;
 };
 TAILQ_HEAD(eng_watch_list, eng_watch);
@@ -88,10 +93,14 @@ void eng_flight_leave(struct eng_local *l, struct eng_flight *flight);
 void eng_flight_end(struct eng_flight *flight);
 /* The drive has failed: all ops in flight are answered. */
 void eng_flights_fail(struct eng_local *l);
+/* Owner loop, once: its op is answered; the I/O goes on. */
+void eng_flight_give_up(struct eng_flight *flight);
 
 #include "engine/drive/reclaim.h" /* has an eng_watch */
 
 void eng_watch_begin(struct eng_local *l, struct eng_watch *watch);
+/* waits: NULL: a read of upkeep, for which no client waits. */
+void eng_watch_begin_read(struct eng_local *l, struct eng_watch *watch, struct eng_flight *waits);
 void eng_watch_end(struct eng_local *l, struct eng_watch *watch);
 
 /* ---- fds.c ----------------------------------------------------------------------------------------- */
@@ -438,6 +447,7 @@ struct eng_local {
         struct eng_marks unit_marks, record_marks; /* read.c, recread.c: what was read not long ago */
         struct eng_rec_spares spares;              /* recread.c */
         struct eng_watch_list watches;
+        uint64_t ended_at; /* the last of them that ended: lp_now() scale */
         struct eng_flight_list flights;
         struct eng_reads reads;
         struct lp_timer tick;
@@ -537,6 +547,8 @@ int eng_place_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_
 void eng_read_free(struct eng_local *l);
 /* The drive has failed: answers what waits. */
 void eng_read_fail(struct eng_local *l);
+/* Answers (-EAGAIN) what has waited for its turn longer than an I/O may take. */
+void eng_read_late(struct eng_local *l);
 void eng_held_op(struct eng_local *l, struct eng_op *op);
 void eng_ids_op(struct eng_local *l, struct eng_op *op);
 void eng_owned_op(struct eng_local *l, struct eng_op *op);

@@ -36,6 +36,7 @@ struct eng_read_headers {
 struct eng_reading {
         struct eng_flight flight; /* first */
         TAILQ_ENTRY(eng_reading) wait; /* for its turn: owner */
+        uint64_t waits_from;           /* lp_now() of the owner */
 
         /* set by the owner before it goes to the home loop */
         struct eng_local *l;
@@ -201,7 +202,7 @@ static void have_part(struct eng_reading *r)
                 finish(r, r->op != NULL ? verify(r) : -EIO);
 }
 
-/* The drive has failed, the kernel has the slot. */
+/* The drive has failed, or gives these bytes too late: then they are as unreadable. The kernel has the slot. */
 static void give_up(struct eng_flight *flight)
 {
         struct eng_reading *r = (struct eng_reading *)flight;
@@ -212,8 +213,9 @@ static void give_up(struct eng_flight *flight)
         r->kept = op->read.slot;
         r->left = op->read.left;
         r->op = NULL;
+        r->unreadable = !eng_local_failed(r->l);
         op->read.slot = NULL;
-        eng_local_answer(op, -EIO);
+        eng_local_answer(op, r->unreadable ? -EBADMSG : -EIO);
 }
 
 static void read_bytes(struct eng_reading *r)
@@ -296,7 +298,7 @@ static int check_read(const struct eng_op *op)
 static void fly(struct eng_local *l, struct eng_reading *r)
 {
         (*flying(l, r->home))++;
-        eng_watch_begin(l, &r->watch);
+        eng_watch_begin_read(l, &r->watch, &r->flight);
         eng_flight_begin(l, &r->flight, r->home, give_up, gone);
         eng_local_hold(l);
         r->known = recall(l, &r->where, r->op->read.slot);
@@ -329,17 +331,28 @@ static void fly_next(struct eng_local *l, struct lp_loop *home)
         }
 }
 
+static void turn_away(struct eng_local *l, struct eng_reading *r, int rv)
+{
+        TAILQ_REMOVE(&l->reads.waiting, r, wait);
+        eng_fd_put(l, &r->segment->fd);
+        eng_segment_unpin(l->segments, r->segment);
+        eng_local_answer(r->op, rv);
+        free(r);
+}
+
 void eng_read_fail(struct eng_local *l)
 {
+        while (!TAILQ_EMPTY(&l->reads.waiting))
+                turn_away(l, TAILQ_FIRST(&l->reads.waiting), -EIO);
+}
+
+void eng_read_late(struct eng_local *l)
+{
+        uint64_t now = lp_now(l->drive.owner);
         struct eng_reading *r;
 
-        while ((r = TAILQ_FIRST(&l->reads.waiting)) != NULL) {
-                TAILQ_REMOVE(&l->reads.waiting, r, wait);
-                eng_fd_put(l, &r->segment->fd);
-                eng_segment_unpin(l->segments, r->segment);
-                eng_local_answer(r->op, -EIO);
-                free(r);
-        }
+        while ((r = TAILQ_FIRST(&l->reads.waiting)) != NULL && now - r->waits_from >= l->io_limit_ns)
+                turn_away(l, r, -EAGAIN);
 }
 
 /* The descriptors are there. */
@@ -348,6 +361,7 @@ static void line_up(struct eng_local *l, struct eng_reading *r)
         r->read_fd = r->segment->fd.read_fd;
         r->direct_fd = r->segment->fd.direct_fd;
         r->direct = !eng_marks_touch(&l->unit_marks, r->where.generation, r->where.position + r->first) && r->direct_fd >= 0;
+        r->waits_from = lp_now(l->drive.owner);
         TAILQ_INSERT_TAIL(&l->reads.waiting, r, wait);
         fly_next(l, r->home);
 }

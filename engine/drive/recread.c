@@ -167,13 +167,15 @@ static int copy(const uint8_t *bytes, size_t len, struct eng_buf **out)
         return 0;
 }
 
-/* The drive has failed; what is read into is this reading's own. */
+/* The drive has failed, or gives these bytes too late: then they are as unreadable. What is read into is this reading's own. */
 static void give_up(struct eng_flight *flight)
 {
         struct eng_rec_reading *r = (struct eng_rec_reading *)flight;
 
-        if (r->op != NULL)
-                eng_local_answer(r->op, -EIO);
+        if (r->op == NULL)
+                return;
+        r->unreadable = !eng_local_failed(r->l);
+        eng_local_answer(r->op, r->unreadable ? -EBADMSG : -EIO);
         r->op = NULL;
 }
 
@@ -294,7 +296,7 @@ static void go(struct eng_local *l, struct eng_rec_reading *r)
         r->direct_block = f->fd.direct_block;
         r->ident.generation = f->generation;
         r->direct = !eng_marks_touch(&l->record_marks, f->generation, r->position) && r->direct_fd >= 0 && !l->files.no_direct;
-        eng_watch_begin(l, &r->watch);
+        eng_watch_begin_read(l, &r->watch, &r->flight);
         eng_local_hold(l);
         eng_flight_begin(l, &r->flight, r->home, give_up, gone);
         r->msg.run = on_home;

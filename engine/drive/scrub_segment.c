@@ -181,7 +181,7 @@ static void scrub_read(struct eng_scrubbing *s, uint8_t *to, uint64_t from, uint
         s->to = to;
         s->from = from;
         s->want = (uint32_t)want;
-        eng_watch_begin(l, &s->watch);
+        eng_watch_begin_read(l, &s->watch, NULL);
         eng_local_hold(l);
         scrub_submit(s);
 }

@@ -1,5 +1,6 @@
 /*
- * test_flight.c - a drive whose reads hang: its ops are answered when it fails, slots that the kernel has stay with it until its last completion.
+ * test_flight.c - a drive whose reads hang, or are late: its ops are answered when it fails, or when they are, and slots that the kernel has stay with it until
+ * its last completion.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -167,12 +168,216 @@ static void test_records(void **state)
         fx_destroy(&fx);
 }
 
+/* ---- reads that are late ------------------------------------------------------------------------------------- */
+
+#define LIMIT (3600 * 1000000000ull) /* the test's own time is nothing against it */
+
+static bool hung;
+
+/* All I/O under way began so many limits ago, and another one ended so many ago. */
+static void age(struct fx *fx, unsigned began, unsigned ended)
+{
+        struct eng_local *l = eng_local_of(fx->local);
+        struct eng_watch *watch;
+
+        l->io_limit_ns = LIMIT;
+        TAILQ_FOREACH (watch, &l->watches, link)
+                watch->started = lp_now(l->drive.owner) - began * LIMIT;
+        l->ended_at = lp_now(l->drive.owner) - ended * LIMIT;
+        hung = eng_local_check_watches(l);
+}
+
+static void late(void *arg)
+{
+        age(arg, 1, 0);
+}
+
+static void late_and_quiet(void *arg)
+{
+        age(arg, 1, 1);
+}
+
+static void look_again(void *arg)
+{
+        age(arg, 5, 5);
+}
+
+static void line_is_late(void *arg)
+{
+        struct fx *fx = arg;
+        struct eng_local *l = eng_local_of(fx->local);
+
+        l->io_limit_ns = 0;
+        eng_read_late(l);
+        l->io_limit_ns = LIMIT;
+}
+
+/* What comes late is damage of that place, and others serve it. The drive works; the slots come back with the I/O. */
+static void check_late(unsigned loop)
+{
+        struct eng_drive_info info;
+        struct fd_faults faults;
+        struct fx fx;
+        unsigned i;
+
+        make(&fx);
+        fd_faults_hang(&faults, ".seg");
+        start_reads(&fx, loop, true);
+        fx_call(&fx, loop, nothing, NULL);
+        fx_call(&fx, 0, late, &fx);
+        assert_false(hung);
+        for (i = 0; i < ENG_READS_LEAST; i++) {
+                assert_int_equal(fx_wait(&ops[i]), -EBADMSG);
+                assert_null(ops[i].op.read.slot);
+        }
+        fx_call(&fx, 0, look_again, &fx); /* nobody waits for them any more */
+        assert_false(hung);
+        fx_call(&fx, 0, line_is_late, &fx); /* those that wait for these have their slots */
+        for (; i < READS; i++) {
+                assert_int_equal(fx_wait(&ops[i]), -EAGAIN);
+                assert_ptr_equal(ops[i].op.read.slot, slots[i]);
+        }
+        assert_int_equal(fx_put(&fx, "a", "b", 1), 0);
+        assert_int_equal(atomic_load(&left_count), 0);
+        fd_faults_end(&faults);
+        WAIT_UNTIL(atomic_load(&left_count) >= ENG_READS_LEAST);
+        for (i = 0; i < READS; i++)
+                assert_int_equal(sh_read(&fx, 1 + i, 0, LEN), 0);
+        eng_local_info(fx.local, &info);
+        assert_string_equal(info.reason, "");
+        assert_int_equal(info.read_errors, ENG_READS_LEAST);
+        fx_destroy(&fx);
+}
+
+static void test_late_on_the_owner(void **state)
+{
+        check_late(0);
+}
+
+static void test_late_on_another_loop(void **state)
+{
+        check_late(1);
+}
+
+/* Nothing of the drive ends any more. */
+static void test_late_and_quiet(void **state)
+{
+        struct fd_faults faults;
+        struct fx fx;
+        unsigned i;
+
+        make(&fx);
+        fd_faults_hang(&faults, ".seg");
+        start_reads(&fx, 1, true);
+        fx_call(&fx, 1, nothing, NULL);
+        fx_call(&fx, 0, late_and_quiet, &fx);
+        assert_true(hung);
+        for (i = 0; i < READS; i++)
+                assert_int_equal(fx_wait(&ops[i]), -EIO);
+        fd_faults_end(&faults);
+        fx_destroy(&fx);
+}
+
+static void test_late_record(void **state)
+{
+        struct fd_faults faults;
+        uint8_t name[FMT_NAME_MAX];
+        struct fx_op op = {.op = {.kind = ENG_OP_LOOKUP, .flags = ENG_OP_WANT_INLINE}};
+        struct fx fx;
+
+        fx_make(&fx, 2);
+        fx.options.cache_bytes = 1;
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_put(&fx, "a", "first", 5), 0);
+        assert_true(fx_has(&fx, "a", "first", 5));
+        fd_faults_hang(&faults, ".log");
+        op.op.lookup.name = name;
+        op.op.lookup.name_len = fx_name(name, "a");
+        fx_start(&fx, 1, &op);
+        fx_call(&fx, 1, nothing, NULL);
+        fx_call(&fx, 0, late, &fx);
+        assert_false(hung);
+        assert_int_equal(fx_wait(&op), -EBADMSG);
+        eng_buf_unref(op.op.lookup.value);
+        assert_null(op.op.lookup.bytes);
+        fd_faults_end(&faults);
+        WAIT_UNTIL(fx_has(&fx, "a", "first", 5));
+        fx_destroy(&fx);
+}
+
+static struct eng_watch slow;
+
+static void slow_begins(void *arg)
+{
+        struct fx *fx = arg;
+
+        eng_watch_begin_read(eng_local_of(fx->local), &slow, NULL);
+        age(fx, 100, 0);
+}
+
+static void slow_in_a_quiet_drive(void *arg)
+{
+        age(arg, ENG_IO_PATIENCE - 1, ENG_IO_PATIENCE - 1);
+}
+
+static void slow_without_end(void *arg)
+{
+        struct fx *fx = arg;
+
+        age(fx, ENG_IO_PATIENCE, ENG_IO_PATIENCE);
+        eng_watch_end(eng_local_of(fx->local), &slow);
+}
+
+/* A scrub's read of a sector that the disk tries again and again. */
+static void test_nobody_waits(void **state)
+{
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        fx_call(&fx, 0, slow_begins, &fx);
+        assert_false(hung);
+        fx_call(&fx, 0, slow_in_a_quiet_drive, &fx);
+        assert_false(hung);
+        assert_int_equal(fx_put(&fx, "a", "b", 1), 0);
+        fx_call(&fx, 0, slow_without_end, &fx);
+        assert_true(hung);
+        assert_int_equal(fx_put(&fx, "a", "b", 1), -EIO);
+        fx_destroy(&fx);
+}
+
+static struct eng_watch stuck;
+
+static void write_is_late(void *arg)
+{
+        struct fx *fx = arg;
+
+        eng_watch_begin(eng_local_of(fx->local), &stuck);
+        age(fx, 1, 0);
+        eng_watch_end(eng_local_of(fx->local), &stuck);
+}
+
+/* Whatever else ends (I8). */
+static void test_late_write(void **state)
+{
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        fx_call(&fx, 0, write_is_late, &fx);
+        assert_true(hung);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_on_the_owner), cmocka_unit_test(test_on_another_loop),
                 cmocka_unit_test(test_not_lent),     cmocka_unit_test(test_turns),
                 cmocka_unit_test(test_records),
+                cmocka_unit_test(test_late_on_the_owner), cmocka_unit_test(test_late_on_another_loop),
+                cmocka_unit_test(test_late_and_quiet),    cmocka_unit_test(test_late_record),
+                cmocka_unit_test(test_nobody_waits),      cmocka_unit_test(test_late_write),
         };
         int rv = cmocka_run_group_tests(tests, NULL, NULL);
         unsigned i;
