@@ -321,9 +321,8 @@ static void opened(struct lp_msg *msg)
         }
         if (a->result == 0 && !settled(a->store)) { /* the slot is handed over between epochs */
                 c->attach_timer.expired = again;
-                a->result = lp_timer_start(a->store->loops[0].loop, &c->attach_timer, RETRY_NS);
-                if (a->result == 0)
-                        return;
+                lp_timer_start(a->store->loops[0].loop, &c->attach_timer, RETRY_NS);
+                return;
         }
         if (a->result != 0)
                 finish(a, a->result);
@@ -407,8 +406,10 @@ static void have_let_go(struct eng_store *store, void *arg)
                 return;
         }
         c->attach_timer.expired = again;
-        if (++a->tries < RETRIES && lp_timer_start(store->loops[0].loop, &c->attach_timer, RETRY_NS) == 0)
+        if (++a->tries < RETRIES) {
+                lp_timer_start(store->loops[0].loop, &c->attach_timer, RETRY_NS);
                 return;
+        }
         snprintf(a->error.text, sizeof(a->error.text), "its last operations have not come back: it can be tried after a restart");
         finish(a, -EBUSY);
 }

@@ -450,8 +450,10 @@ static void counted(struct eng_store *store, void *arg)
 
         if (atomic_load(&req->busy) == 0)
                 list_objects(req, objects_listed);
-        else if (++req->rounds > DRAIN_ROUNDS || lp_timer_start(store->loops[0].loop, &req->drain, DRAIN_NS) != 0)
+        else if (++req->rounds > DRAIN_ROUNDS)
                 back_to_open(req, -EAGAIN);
+        else
+                lp_timer_start(store->loops[0].loop, &req->drain, DRAIN_NS);
 }
 
 /* Changes admitted before the bucket closed are let finish. */

@@ -136,8 +136,7 @@ static void page_done(struct eng_drop *drop)
                 return;
         }
         drop->timer.expired = rested;
-        if (lp_timer_start(drop->store->loops[0].loop, &drop->timer, REST_NS) != 0)
-                list_page(drop);
+        lp_timer_start(drop->store->loops[0].loop, &drop->timer, REST_NS);
 }
 
 static void abort_some(struct eng_drop *drop);

@@ -290,8 +290,8 @@ static void repaired(struct eng_fix *fix)
                 return;
         if (fix->txn.result != 0 && load->tries++ < REPAIR_TRIES) {
                 load->timer.expired = repair_again;
-                if (lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS) == 0)
-                        return;
+                lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS);
+                return;
         }
         if (fix->txn.result == 0)
                 load->to_slot++;

@@ -247,8 +247,7 @@ static void begin_later(struct eng_store *store)
 
         drop_next_map(c);
         c->epoch_timer.expired = begin_again;
-        if (lp_timer_start(store->loops[0].loop, &c->epoch_timer, AGAIN_NS) != 0)
-                give_up_writing(store);
+        lp_timer_start(store->loops[0].loop, &c->epoch_timer, AGAIN_NS);
 }
 
 static void loops_quiet(struct eng_store *store, void *arg)

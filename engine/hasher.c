@@ -114,12 +114,10 @@ static bool is_wanted(const struct eng_hasher *hasher)
         return false;
 }
 
-/* Without memory for a timer it is done at once. */
 static void go_in(struct eng_hasher *hasher, uint64_t delay_ns)
 {
-        hasher->due = lp_timer_start(hasher->loop, &hasher->timer, delay_ns) == 0;
-        while (!hasher->due && hasher->count > 0)
-                hash_slices(hasher);
+        hasher->due = true;
+        lp_timer_start(hasher->loop, &hasher->timer, delay_ns);
 }
 
 static void round_comes(struct lp_timer *timer)

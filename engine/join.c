@@ -312,7 +312,9 @@ static void stumble(struct eng_join *join)
                 return;
         }
         c->join_timer.expired = retry;
-        if (!may_try_again(join) || lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS) != 0)
+        if (may_try_again(join))
+                lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS);
+        else
                 leave_alone(join, "it could not be brought up to date: what others hold could not be read or copied");
 }
 
@@ -521,8 +523,7 @@ static void pause_a_little(struct eng_join *join)
         struct eng_coord *c = join->store->coord;
 
         c->join_timer.expired = resume;
-        if (lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS) != 0)
-                stumble(join);
+        lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS);
 }
 
 static bool passing(int rv)

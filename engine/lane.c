@@ -211,8 +211,10 @@ static bool must_wait(struct eng_lane *lane, unsigned *rows)
 
         eng_pacer_look(&lane->store->pacer, lane->el);
         wait = eng_pacer_wait(&lane->store->pacer, lp_now(loop));
-        if (wait > 0 && lp_timer_start(loop, &lane->timer, wait) == 0)
+        if (wait > 0) {
+                lp_timer_start(loop, &lane->timer, wait);
                 lane->waiting = true;
+        }
         if (lane->waiting || ++*rows < ROWS)
                 return lane->waiting;
         lane->posted = true;

@@ -827,7 +827,9 @@ static bool wait_for_rate(struct eng_mend *mend)
         eng_pacer_look(&mend->store->pacer, mend->el); /* who waits for repairs looks at nothing else meanwhile */
         wait = eng_pacer_wait(&mend->store->pacer, lp_now(mend->el->loop));
         mend->timer.expired = paced;
-        return wait > 0 && lp_timer_start(mend->el->loop, &mend->timer, wait) == 0;
+        if (wait > 0)
+                lp_timer_start(mend->el->loop, &mend->timer, wait);
+        return wait > 0;
 }
 
 /* 0: a span is at hand; 1: the part is through; else -EAGAIN or the error. */

@@ -187,8 +187,10 @@ static void fail(struct eng_merge *merge, int rv)
 {
         drop_answers(merge);
         merge->rv = 0;
-        if (++merge->retries > RETRIES || lp_timer_start(merge->el->loop, &merge->retry, RETRY_NS) != 0)
+        if (++merge->retries > RETRIES)
                 finish(merge, rv == -EBADMSG ? -EIO : -EHOSTDOWN, false);
+        else
+                lp_timer_start(merge->el->loop, &merge->retry, RETRY_NS);
 }
 
 static int keep(struct eng_merge *merge, struct eng_buf *buf)

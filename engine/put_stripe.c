@@ -183,9 +183,10 @@ static void written(struct eng_op *op)
         struct put_write *w = (struct put_write *)((char *)op - offsetof(struct put_write, op));
         struct eng_put *put = w->put;
 
-        if (op->result == -ESTALE && ++w->retries < STALE_RETRIES &&
-            lp_timer_start(put->el->loop, &w->retry, STALE_RETRY_NS) == 0)
-                return; /* an epoch change is under way */
+        if (op->result == -ESTALE && ++w->retries < STALE_RETRIES) { /* an epoch change is under way */
+                lp_timer_start(put->el->loop, &w->retry, STALE_RETRY_NS);
+                return;
+        }
         if (op->result == -ENOSPC || op->result == -EAGAIN) { /* full, or too much at a time: the drive has not failed */
                 if (put->error == 0)
                         put->error = op->result == -ENOSPC ? -ENOSPC : -EBUSY;

@@ -200,8 +200,7 @@ void eng_recover(struct eng_store *store)
         store->coord->phase = ENG_PHASE_OPENING;
         r->opening_left = store->unplaced_count;
         r->wait_timer.expired = waited;
-        if (lp_timer_start(store->loops[0].loop, &r->wait_timer, wait_ns(store)) != 0)
-                abort(); /* no memory before anything was begun */
+        lp_timer_start(store->loops[0].loop, &r->wait_timer, wait_ns(store));
         for (i = 0; i < store->unplaced_count; i++) {
                 struct opening *o = &r->opening[i];
 

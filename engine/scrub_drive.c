@@ -179,13 +179,11 @@ static void scrubber_expired(struct lp_timer *timer)
         scrubber_go((struct scrubber *)((char *)timer - offsetof(struct scrubber, timer)));
 }
 
-/* Without a timer the next look goes on. */
 static void scrubber_wait(struct scrubber *s, uint64_t ns)
 {
         s->step = SCRUBBER_WAIT;
         s->timer.expired = scrubber_expired;
-        if (lp_timer_start(s->el->loop, &s->timer, ns + 1) != 0)
-                s->step = SCRUBBER_IDLE;
+        lp_timer_start(s->el->loop, &s->timer, ns + 1);
 }
 
 static void scrubber_prepare(struct scrubber *s, enum scrubber_step step, enum eng_scrub_what what, void (*done)(struct eng_op *op))
@@ -472,7 +470,7 @@ static void scrub_look(struct lp_timer *timer)
         scrub_look_around(sl);
         scrub_remind(sl);
         timer->expired = scrub_look;
-        lp_timer_start(sl->el->loop, timer, LOOK_NS); /* without memory for it the scrub of these drives ends */
+        lp_timer_start(sl->el->loop, timer, LOOK_NS);
 }
 
 static void scrub_loop_starts(struct scrub_loop *sl)

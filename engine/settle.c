@@ -104,7 +104,8 @@ static bool try_again(struct settle *s, int result, void (*then)(struct settle *
                 return false;
         s->then = then;
         s->timer.expired = rested;
-        return lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS) == 0;
+        lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
+        return true;
 }
 
 /* ---- the end: buckets, view, open ----------------------------------------------------------------------------------- */

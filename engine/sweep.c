@@ -131,8 +131,7 @@ static void rest(struct eng_sweep *sweep, uint64_t ns, void (*then)(struct eng_s
 {
         sweep->then = then;
         sweep->timer.expired = rested;
-        if (lp_timer_start(sweep->store->loops[0].loop, &sweep->timer, ns) != 0)
-                end(sweep);
+        lp_timer_start(sweep->store->loops[0].loop, &sweep->timer, ns);
 }
 
 /* When the store's upkeep may go on. */

@@ -88,13 +88,13 @@ int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const stru
         rv = lp_watch_add(listener->loop->lp, &listener->watch, EPOLLIN);
         if (rv == 0)
                 rv = gw_accept_resume(listener);
-        if (rv == 0 && !listener->loop->sweep_armed)
-                rv = gw_sweep_start(listener->loop);
         if (rv != 0) {
                 MHD_stop_daemon(listener->daemon);
                 free(listener);
                 return rv;
         }
+        if (!listener->loop->sweep_armed)
+                gw_sweep_start(listener->loop);
         SLIST_INSERT_HEAD(&listener->loop->listeners, listener, next);
         return 0;
 }

@@ -190,7 +190,7 @@ void gw_accept_end(struct gw_listener *listener);
 struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener);
 
 /* sweep.c: deadlines, peers that went away, lingering sockets */
-int gw_sweep_start(struct gw_loop *loop);
+void gw_sweep_start(struct gw_loop *loop);
 /* Shuts the socket down: the library then closes the connection by itself. */
 void gw_conn_cut(struct gw_conn *conn);
 /* Keeps a copy of the connection's socket and reads it dry after the library has closed its own. */

@@ -329,9 +329,9 @@ static void sweep(struct lp_timer *timer)
         lp_timer_start(loop->lp, &loop->sweep, GW_SWEEP_MS * MS);
 }
 
-int gw_sweep_start(struct gw_loop *loop)
+void gw_sweep_start(struct gw_loop *loop)
 {
         loop->sweep.expired = sweep;
         loop->sweep_armed = true;
-        return lp_timer_start(loop->lp, &loop->sweep, GW_SWEEP_MS * MS);
+        lp_timer_start(loop->lp, &loop->sweep, GW_SWEEP_MS * MS);
 }

@@ -85,11 +85,13 @@ void lp_post(struct lp_loop *to, struct lp_msg *msg);
 struct lp_timer {
         uint64_t deadline;                        /* lp_now() scale; owner: the loop while armed */
         void (*expired)(struct lp_timer *timer);
-        uint32_t place;                           /* private: heap index + 1; 0 when not armed */
+        struct lp_timer *child, *next, *prev;     /* private, as all that follows; zeroed to begin with */
+        uint64_t number;                          /* counts starts: timers of one deadline expire in the order they were started */
+        uint64_t armed;                           /* 0: not */
 };
 
-/* Arms or re-arms a zeroed or earlier used timer; expired() runs once, at the earliest after delay_ns. 0 or -ENOMEM. */
-int lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns);
+/* Arms or re-arms a zeroed or earlier used timer; expired() runs once, at the earliest after delay_ns. */
+void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns);
 void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer); /* harmless when not armed */
 
 /* ---- descriptors --------------------------------------------------------------------------------- */

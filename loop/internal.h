@@ -60,19 +60,11 @@ uint64_t lp_mailbox_run(struct lp_mailbox *mailbox);
 
 /* ---- timer.c -------------------------------------------------------------------------------------- */
 
-struct lp_timer_entry {
-        uint64_t deadline;
-        uint64_t number; /* counts starts: timers of one deadline expire in the order they were started */
-        struct lp_timer *timer;
-};
-
 struct lp_timers {
-        struct lp_timer_entry *heap;
-        uint32_t count, size;
+        struct lp_timer *first; /* to expire */
         uint64_t started;
 };
 
-void lp_timers_free(struct lp_timers *timers);
 /* Runs what is due at now; timers started meanwhile wait for the next round. */
 void lp_timers_expire(struct lp_timers *timers, uint64_t now);
 /* Deadline of the first timer, or UINT64_MAX. */

@@ -143,7 +143,6 @@ void lp_loop_free(struct lp_loop *loop)
         self = outer == loop ? NULL : outer;
         lp_ring_close(&loop->ring);
         lp_arena_close(&loop->arena);
-        lp_timers_free(&loop->timers);
         lp_poll_close(&loop->poll);
         lp_mailbox_close(&loop->mailbox);
         free(loop);

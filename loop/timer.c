@@ -1,101 +1,93 @@
 /*
- * timer.c - timers in a binary heap, by deadline and then by the order of their starts.
+ * timer.c - timers in a pairing heap, by deadline and then by the order of their starts.
  *
- * Called on the loop's thread. Each timer knows its place in the heap, so stopping one costs O(log n) too. The heap is
- * bounded by the timers that exist: a timer is a member of what it is about (I9).
+ * Called on the loop's thread. The links are members of the timers, so starting one takes no memory and cannot fail. A start costs O(1), a stop or an expiry
+ * O(log n) on average over many. The heap is bounded by the timers that exist: a timer is a member of what it is about (I9).
+ *
+ * A node's children are a list by `next`; `prev` of the first is the parent, of the others the sibling before it.
  */
 #include "loop/internal.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include <stddef.h>
 
-#define HEAP_FIRST_SIZE 64u
-
-void lp_timers_free(struct lp_timers *timers)
-{
-        free(timers->heap);
-}
-
-static bool sooner(const struct lp_timer_entry *a, const struct lp_timer_entry *b)
+static bool sooner(const struct lp_timer *a, const struct lp_timer *b)
 {
         return a->deadline != b->deadline ? a->deadline < b->deadline : a->number < b->number;
 }
 
-static void place(struct lp_timers *timers, uint32_t at, struct lp_timer_entry entry)
+/* Two roots become one; either may be NULL. */
+static struct lp_timer *meld(struct lp_timer *a, struct lp_timer *b)
 {
-        timers->heap[at] = entry;
-        entry.timer->place = at + 1;
+        struct lp_timer *root, *below;
+
+        if (a == NULL || b == NULL)
+                return a == NULL ? b : a;
+        root = sooner(a, b) ? a : b;
+        below = root == a ? b : a;
+        below->prev = root;
+        below->next = root->child;
+        if (below->next != NULL)
+                below->next->prev = below;
+        root->child = below;
+        root->next = root->prev = NULL;
+        return root;
 }
 
-/* Puts entry where it belongs, starting from the hole at `at`. */
-static void sift(struct lp_timers *timers, uint32_t at, struct lp_timer_entry entry)
+/* What children become without their parent: melded in pairs, and the pairs from the last to the first. */
+static struct lp_timer *meld_all(struct lp_timer *first)
 {
-        struct lp_timer_entry *heap = timers->heap;
-        uint32_t child;
+        struct lp_timer *pairs = NULL, *root = NULL, *a, *b;
 
-        while (at > 0 && sooner(&entry, &heap[(at - 1) / 2])) {
-                place(timers, at, heap[(at - 1) / 2]);
-                at = (at - 1) / 2;
+        while ((a = first) != NULL) {
+                b = a->next;
+                first = b == NULL ? NULL : b->next;
+                a = meld(a, b);
+                a->next = pairs;
+                pairs = a;
         }
-        while ((child = 2 * at + 1) < timers->count) {
-                if (child + 1 < timers->count && sooner(&heap[child + 1], &heap[child]))
-                        child++;
-                if (!sooner(&heap[child], &entry))
-                        break;
-                place(timers, at, heap[child]);
-                at = child;
+        while ((a = pairs) != NULL) {
+                pairs = a->next;
+                a->next = a->prev = NULL;
+                root = meld(root, a);
         }
-        place(timers, at, entry);
-}
-
-static int grow(struct lp_timers *timers)
-{
-        uint32_t size = timers->size == 0 ? HEAP_FIRST_SIZE : timers->size * 2;
-        struct lp_timer_entry *heap;
-
-        if (timers->count < timers->size)
-                return 0;
-        heap = reallocarray(timers->heap, size, sizeof(*heap));
-        if (heap == NULL)
-                return -ENOMEM;
-        timers->heap = heap;
-        timers->size = size;
-        return 0;
-}
-
-int lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns)
-{
-        struct lp_timers *timers = &loop->timers;
-        struct lp_timer_entry entry = {.timer = timer};
-        uint64_t now = lp_now(loop);
-        int rv;
-
-        if (timer->place == 0) {
-                rv = grow(timers);
-                if (rv != 0)
-                        return rv;
-                timer->place = ++timers->count;
-        }
-        timer->deadline = delay_ns > UINT64_MAX - now ? UINT64_MAX : now + delay_ns;
-        entry.deadline = timer->deadline;
-        entry.number = timers->started++;
-        sift(timers, timer->place - 1, entry);
-        return 0;
+        return root;
 }
 
 static void take_out(struct lp_timers *timers, struct lp_timer *timer)
 {
-        uint32_t at = timer->place - 1;
-        struct lp_timer_entry last = timers->heap[--timers->count];
+        struct lp_timer *below = meld_all(timer->child);
 
-        timer->place = 0;
-        if (at < timers->count)
-                sift(timers, at, last);
+        if (timer == timers->first) {
+                timers->first = below;
+        } else {
+                if (timer->prev->child == timer)
+                        timer->prev->child = timer->next;
+                else
+                        timer->prev->next = timer->next;
+                if (timer->next != NULL)
+                        timer->next->prev = timer->prev;
+                timers->first = meld(timers->first, below);
+        }
+        timer->child = timer->next = timer->prev = NULL;
+        timer->armed = 0;
+}
+
+void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns)
+{
+        struct lp_timers *timers = &loop->timers;
+        uint64_t now = lp_now(loop);
+
+        if (timer->armed != 0)
+                take_out(timers, timer);
+        timer->armed = 1;
+        timer->deadline = delay_ns > UINT64_MAX - now ? UINT64_MAX : now + delay_ns;
+        timer->number = timers->started++;
+        timers->first = meld(timers->first, timer);
 }
 
 void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer)
 {
-        if (timer->place != 0)
+        if (timer->armed != 0)
                 take_out(&loop->timers, timer);
 }
 
@@ -108,8 +100,7 @@ void lp_timers_expire(struct lp_timers *timers, uint64_t now)
         uint64_t before = timers->started;
         struct lp_timer *timer;
 
-        while (timers->count > 0 && timers->heap[0].deadline <= now && timers->heap[0].number < before) {
-                timer = timers->heap[0].timer;
+        while ((timer = timers->first) != NULL && timer->deadline <= now && timer->number < before) {
                 take_out(timers, timer);
                 timer->expired(timer);
         }
@@ -117,5 +108,5 @@ void lp_timers_expire(struct lp_timers *timers, uint64_t now)
 
 uint64_t lp_timers_next(const struct lp_timers *timers)
 {
-        return timers->count > 0 ? timers->heap[0].deadline : UINT64_MAX;
+        return timers->first != NULL ? timers->first->deadline : UINT64_MAX;
 }

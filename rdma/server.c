@@ -255,7 +255,9 @@ static int start_home(struct rdx_home *home)
         home->hook.before_sleep = pump_all;
         lp_hook_add(home->loop, &home->hook);
         home->timer.expired = rdx_home_tick;
-        return rv == 0 ? lp_timer_start(home->loop, &home->timer, RDX_TICK_NS) : rv;
+        if (rv == 0)
+                lp_timer_start(home->loop, &home->timer, RDX_TICK_NS);
+        return rv;
 }
 
 int rdx_server_start(struct rdx_server *server)

@@ -146,8 +146,7 @@ static bool is_hit(struct eng_filter *filter, enum eng_op_kind kind)
 static void wait_and(struct eng_filter_op *of, void (*expired)(struct lp_timer *timer))
 {
         of->timer.expired = expired;
-        if (lp_timer_start(lp_self(), &of->timer, of->filter->ms * MS) != 0)
-                answer_later(of, -EAGAIN);
+        lp_timer_start(lp_self(), &of->timer, of->filter->ms * MS);
 }
 
 static void hit(struct eng_filter_op *of)

@@ -433,8 +433,7 @@ static void tick(struct lp_timer *timer)
         eng_reclaim_tick(l);
         eng_log_kick(l);
         eng_write_retry(l, 0); /* those for whom no segment could be made */
-        if (lp_timer_start(l->drive.owner, timer, ENG_TICK_NS) != 0)
-                eng_local_fail(l, -ENOMEM, "starting a timer");
+        lp_timer_start(l->drive.owner, timer, ENG_TICK_NS);
 }
 
 static void start(struct lp_msg *msg)

@@ -172,10 +172,7 @@ static struct eng_page_read *read_start(struct eng_local *l, uint64_t page, uint
         r->timer.expired = hang_over;
         r->timed = hangs(l);
         if (r->timed) {
-                if (lp_timer_start(l->drive.owner, &r->timer, l->pages.hang_ms * 1000000ull) != 0) {
-                        free(r);
-                        return NULL;
-                }
+                lp_timer_start(l->drive.owner, &r->timer, l->pages.hang_ms * 1000000ull);
         } else {
                 lp_read(l->drive.owner, &r->io, eng_index_fd(l->index), sink, (uint32_t)(r->count * ENG_PAGE_BYTES),
                         page * ENG_PAGE_BYTES);

@@ -178,8 +178,7 @@ void eng_reclaim_wait(struct eng_local *l, uint64_t ns, void (*step)(struct eng_
         rc->state = ENG_RECLAIM_PAUSE;
         rc->after_pause = step;
         rc->timer.expired = pause_over;
-        if (lp_timer_start(l->drive.owner, &rc->timer, ns < PAUSE_MAX_NS ? ns + 1 : PAUSE_MAX_NS) != 0)
-                eng_local_fail(l, -ENOMEM, "starting a timer");
+        lp_timer_start(l->drive.owner, &rc->timer, ns < PAUSE_MAX_NS ? ns + 1 : PAUSE_MAX_NS);
 }
 
 /* What is moved waits in the tail for the index; appends have the same bound. */

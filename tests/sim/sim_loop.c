@@ -198,23 +198,22 @@ static void expired(void *arg)
 {
         struct lp_timer *timer = arg;
 
-        timer->place = 0;
+        timer->armed = 0;
         timer->expired(timer);
 }
 
-int lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns)
+void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns)
 {
         lp_timer_stop(loop, timer);
         timer->deadline = sim.now + delay_ns;
-        timer->place = sim_at(delay_ns + round_delay(), loop, expired, timer);
-        return 0;
+        timer->armed = sim_at(delay_ns + round_delay(), loop, expired, timer);
 }
 
 void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer)
 {
-        if (timer->place != 0)
-                sim_cancel(timer->place);
-        timer->place = 0;
+        if (timer->armed != 0)
+                sim_cancel(timer->armed);
+        timer->armed = 0;
 }
 
 /* ---- the arena ------------------------------------------------------------------------------------------- */

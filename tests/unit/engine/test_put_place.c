@@ -116,8 +116,10 @@ static void check_place(const struct placing *p, const uint8_t *place, size_t le
 
 static void arm(struct placing *p)
 {
-        if (!p->timing && p->first < p->lent)
-                p->timing = lp_timer_start(p->loop, &p->timer, p->delay_ns) == 0;
+        if (!p->timing && p->first < p->lent) {
+                p->timing = true;
+                lp_timer_start(p->loop, &p->timer, p->delay_ns);
+        }
 }
 
 static void take_places(struct placing *p)

@@ -89,17 +89,16 @@ void lp_post(struct lp_loop *to, struct lp_msg *msg)
         to->last = &msg->next;
 }
 
-int lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns)
+void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns)
 {
         unsigned i;
 
         timer->deadline = step_now + delay_ns;
         for (i = 0; i < loop->timers; i++)
                 if (loop->timer[i] == timer)
-                        return 0;
+                        return;
         assert(loop->timers < STEP_TIMERS);
         loop->timer[loop->timers++] = timer;
-        return 0;
 }
 
 int lp_watch_add(struct lp_loop *loop, struct lp_watch *watch, uint32_t epoll_events)
