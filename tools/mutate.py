@@ -32,7 +32,8 @@ POWER, UNIT, CRASH, FAULTS, SIM, SIMDRIVE = "power", "unit", "crash", "faults", 
 SEEDS = {SIM: "1-3000", SIMDRIVE: "1-600"}
 MARK = " \\*"
 FLUSH_STAGES = (POWER, UNIT, SIMDRIVE, CRASH)
-BUILT = {UNIT: ("build/release/lib/libengine.a",), SIM: ("sim-bin",), SIMDRIVE: ("sim-bin",)}  # else the programs
+PROGRAMS = ("programs", "power-bin")
+BUILT = {UNIT: ("build/release/lib/libengine.a",), SIM: ("sim-bin",), SIMDRIVE: ("sim-bin",)}  # else PROGRAMS
 
 # (what is lost, file, text, what takes its place, stages)
 NAMED = [
@@ -82,7 +83,7 @@ NAMED = [
     ("a member that lacks records which others applied counts", "engine/lost.c", "lose(find, i, ENG_LOST_RECORDS);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that an epoch took in which it lacks counts", "engine/lost.c", "lose(find, i, ENG_LOST_JOIN);", "(void)0;", ("unit test_lost", SIM)),
     ("a drive whose log ends before what its index covers counts", "engine/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
-    ("shards go on one member's word", "engine/reap.c", "return speakers != 0 && (speakers & ~reap->reported) == 0;", "return speakers != 0;", ("unit test_store", SIM)),
+    ("shards go on one member's word", "engine/reap.c", "return speakers != 0 && (speakers & ~reap->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
     ("shards go while a lookup of before is under way", "engine/reap.c", "!lookups_under_way(el, pg, reap->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_store", SIM, "reads")),
     ("a name that differs is decided before all members have answered", "engine/agree.c", "else if ((all & ~(have | agree->absent)) == 0)", "else if (all != 0)", ("unit test_agree", SIM)),
     ("a name that one member lacks is taken from the others", "engine/agree.c", "agree->keep = count_of(have) >= count_of(agree->absent);", "agree->keep = count_of(have) > 0 && agree->absent == 0;", ("unit test_agree", SIM)),
@@ -278,7 +279,7 @@ def judge(bench, mutation, only):
             kind = stage.split()[0]
             if only and kind not in only:
                 continue
-            passed, text = bench.make(*BUILT.get(kind, ("programs", "power-bin")))
+            passed, text = bench.make(*BUILT.get(kind, PROGRAMS))
             if not passed:
                 return "build", gist(text)
             passed, text = bench.stage(stage)
@@ -346,10 +347,12 @@ def main():
     kept = arguments.work / "results.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
     bench, only = Bench(source, arguments.seed), list(filter(None, arguments.stages.split(",")))
-    passed, text = bench.make("programs", "power-bin")
-    if not passed:
-        print(text)
-        return 1
+    kinds = {stage.split()[0] for m in mutations for stage in m.stages if not only or stage.split()[0] in only}
+    for targets in sorted({BUILT.get(kind, PROGRAMS) for kind in kinds}):
+        passed, text = bench.make(*targets)
+        if not passed:
+            print(text)
+            return 1
     for mutation in mutations:
         if mutation.title in results and not arguments.again and results[mutation.title][0] != "build":
             continue

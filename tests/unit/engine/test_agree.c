@@ -2,6 +2,7 @@
  * Members whose names differ: verification finds it, most members or the highest number decide, and nothing goes on one member's word.
  */
 #include <errno.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -217,9 +218,182 @@ static void test_an_upload_that_came_back(void **state)
         sf_remove(&sf);
 }
 
+/* ---- a member that cannot say ------------------------------------------------------------------------------------- */
+
+/* Slots that have the name, CODED_M + 1 of them. */
+#define CODED_M 3u
+
+static void holders_of(const struct sf *sf, struct row *row, unsigned slots[CODED_M + 1])
+{
+        unsigned slot, n = 0;
+
+        for (slot = 0; slot < sf->drives; slot++)
+                if (get_row(sf, slot, row)) {
+                        assert_true(n <= CODED_M);
+                        slots[n++] = slot;
+                }
+        assert_int_equal(n, CODED_M + 1);
+}
+
+static void upkeep(struct sf *sf)
+{
+        struct eng_verify_report r;
+
+        start(sf);
+        verify(sf, &r);
+        assert_true(sf_wait_health(sf, is_walked, NULL, 30));
+        sf_close(sf);
+}
+
+/*
+ * One member has a name, two lack it, and what the fourth has cannot be read: two are no majority of four that would be needed to take the name away, so
+ * it stays. When the fourth can be read, and lacks it too, it goes. Each member in turn is the one that has it.
+ */
+static void test_a_member_that_cannot_say(void **state)
+{
+        unsigned slots[CODED_M + 1] = {0}, i, j;
+        static struct row row;
+        char faults[64], key[16];
+        uint64_t bucket;
+        struct sf sf;
+
+        for (i = 0; i <= CODED_M; i++) {
+                sf_make(&sf, CODED_M + 2, 2);
+                sf.options.ec_k = 2;
+                sf.options.ec_m = CODED_M;
+                assert_int_equal(sf_open(&sf, true), 0);
+                assert_true(sf_wait_ready(&sf, 20));
+                assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+                snprintf(key, sizeof(key), "key-%u", i);
+                assert_int_equal(sf_put(&sf, 0, bucket, key, 1, 500, true, NULL), 0);
+                sf_close(&sf);
+                eng_name_object(&row.name, bucket, key, strlen(key));
+                holders_of(&sf, &row, slots);
+                row.len = 0;
+                for (j = 0; j <= CODED_M; j++)
+                        if (j != i)
+                                put_row(&sf, slots[j], &row);
+                snprintf(faults, sizeof(faults), "corrupt:op=lookup,slot=%u", slots[(i + 1) % (CODED_M + 1)]);
+                sf.options.faults = faults;
+                upkeep(&sf);
+                assert_true(get_row(&sf, slots[i], &row));
+                sf.options.faults = NULL;
+                upkeep(&sf);
+                assert_false(get_row(&sf, slots[i], &row));
+                sf_remove(&sf);
+        }
+}
+
+/* ---- reports that a value is dead --------------------------------------------------------------------------------- */
+
+struct report {
+        struct lp_msg msg;
+        struct eng_store *store;
+        struct eng_drive *drive;
+        struct eng_buf *value;
+        sem_t told;
+};
+
+static void report_now(struct lp_msg *msg)
+{
+        struct report *report = (struct report *)msg;
+
+        eng_reap_superseded(report->store, report->drive, &report->value, 1);
+        sem_post(&report->told);
+}
+
+/* As a drive does whose index holds, durably, a record that superseded this value. */
+static void report_dead(struct sf *sf, unsigned slot, const struct row *row)
+{
+        struct report report = {.msg.run = report_now, .store = sf->store, .drive = atomic_load(&sf->store->members[slot].drive)};
+
+        report.value = eng_buf_new(row->len);
+        assert_non_null(report.value);
+        memcpy(report.value->data, row->value, row->len);
+        sem_init(&report.told, 0, 0);
+        lp_post(report.drive->owner, &report.msg);
+        while (sem_wait(&report.told) != 0)
+                ;
+        sem_destroy(&report.told);
+        eng_buf_unref(report.value);
+}
+
+static uint32_t group_of(const struct row *row)
+{
+        struct fmt_value head;
+
+        memcpy(&head, row->value, sizeof(head));
+        return head.pg;
+}
+
+/* Slots of those that have a name, and their row. */
+static eng_mask rows_of(const struct sf *sf, uint64_t bucket, const char *key, struct row *row)
+{
+        eng_mask have = 0;
+        unsigned slot;
+
+        for (slot = 0; slot < sf->drives; slot++)
+                have |= slot_has(sf, slot, bucket, key, row) ? eng_bit(slot) : 0;
+        return have;
+}
+
+#define PROVEN 8u /* as many keys, of which one shares a loop with another */
+
+/* All members but one say that a value is dead, each in turn being that one: nothing goes. What all members say is dead is gone by then. */
+static void test_all_members_but_one(void **state)
+{
+        static struct row kept, proven;
+        struct eng_verify_report r;
+        unsigned silent, slot, i;
+        eng_mask have, all;
+        char key[16];
+        uint64_t bucket;
+        struct sf sf;
+
+        for (silent = 0; silent < 4; silent++) {
+                begin(&sf, &bucket);
+                assert_int_equal(sf_put(&sf, 0, bucket, "kept", 1, 300000, true, NULL), 0);
+                for (i = 0; i < PROVEN; i++) {
+                        snprintf(key, sizeof(key), "proven-%u", i);
+                        assert_int_equal(sf_put(&sf, 0, bucket, key, 2, 300000, true, NULL), 0);
+                }
+                sf_close(&sf);
+                have = rows_of(&sf, bucket, "kept", &kept);
+                start(&sf);
+                for (i = 0; i < PROVEN; i++) {
+                        sf_close(&sf);
+                        snprintf(key, sizeof(key), "proven-%u", i);
+                        all = rows_of(&sf, bucket, key, &proven);
+                        start(&sf);
+                        if (sf.store->pg_loop[group_of(&proven)] == sf.store->pg_loop[group_of(&kept)])
+                                break;
+                }
+                assert_true(i < PROVEN);
+                for (slot = 0; slot < 4; slot++)
+                        if (slot != silent && (have & eng_bit(slot)))
+                                report_dead(&sf, slot, &kept);
+                for (slot = 0; slot < 4; slot++)
+                        if (all & eng_bit(slot))
+                                report_dead(&sf, slot, &proven);
+                for (i = 0, r.missing_shards = 0; r.missing_shards < 4; i++) {
+                        assert_true(i < 1000);
+                        verify(&sf, &r);
+                }
+                if (have & eng_bit(silent)) {
+                        verify(&sf, &r);
+                        assert_int_equal(r.missing_shards, 4);
+                        assert_int_equal(sf_get(&sf, 0, bucket, "kept", 1, 300000), 0);
+                }
+                sf_close(&sf);
+                sf_remove(&sf);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_member_that_cannot_say),
+                cmocka_unit_test(test_all_members_but_one),
                 cmocka_unit_test(test_names_that_differ),
                 cmocka_unit_test(test_an_upload_that_came_back),
         };
