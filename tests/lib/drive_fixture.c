@@ -213,6 +213,12 @@ int fx_run(struct fx *fx, struct fx_op *op)
         return fx_wait(op);
 }
 
+static void wait_sem(sem_t *sem)
+{
+        while (sem_wait(sem) != 0)
+                MUST(errno == EINTR);
+}
+
 struct call {
         struct lp_msg msg;
         void (*function)(void *arg);
@@ -235,9 +241,42 @@ void fx_call(struct fx *fx, unsigned loop, void (*function)(void *arg), void *ar
         sem_init(&call.ended, 0, 0);
         call.msg.run = call_run;
         lp_post(fx->loops[loop], &call.msg);
-        while (sem_wait(&call.ended) != 0)
-                MUST(errno == EINTR);
+        wait_sem(&call.ended);
         sem_destroy(&call.ended);
+}
+
+struct hold {
+        struct lp_msg msg;
+        sem_t held, go;
+};
+
+static void hold_run(struct lp_msg *msg)
+{
+        struct hold *hold = (struct hold *)((char *)msg - offsetof(struct hold, msg));
+
+        sem_post(&hold->held);
+        wait_sem(&hold->go);
+}
+
+static void do_nothing(void *arg)
+{
+}
+
+void fx_start_group(struct fx *fx, struct fx_op *ops, unsigned n)
+{
+        static struct hold hold; /* the loop may still be in sem_wait() when this returns */
+        unsigned i;
+
+        hold.msg.run = hold_run;
+        sem_init(&hold.held, 0, 0);
+        sem_init(&hold.go, 0, 0);
+        lp_post(fx->loops[0], &hold.msg);
+        wait_sem(&hold.held);
+        for (i = 0; i < n; i++)
+                fx_start(fx, i % fx->loop_count, &ops[i]);
+        for (i = 1; i < fx->loop_count; i++)
+                fx_call(fx, i, do_nothing, NULL); /* what was started there has been handed on */
+        sem_post(&hold.go);
 }
 
 /* ---- appends --------------------------------------------------------------------------------------- */

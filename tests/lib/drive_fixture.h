@@ -64,6 +64,9 @@ void fx_destroy(struct fx *fx);
 void fx_start(struct fx *fx, unsigned loop, struct fx_op *op);
 int fx_wait(struct fx_op *op);
 int fx_run(struct fx *fx, struct fx_op *op); /* on loop 0, the owner */
+/* Starts them, on the loops in turn, while the owner is held up: it meets all of them in one round, before anything that they begin can end. Of appends so
+ * the first is written alone, and the others, as far as one batch goes, together, however quick the drive is. */
+void fx_start_group(struct fx *fx, struct fx_op *ops, unsigned n);
 /* Runs a function on a loop's thread and waits for it. */
 void fx_call(struct fx *fx, unsigned loop, void (*function)(void *arg), void *arg);
 

@@ -116,16 +116,16 @@ static const uint8_t *content(unsigned i, size_t len)
         return bytes;
 }
 
-/* Puts until refused; each that was not refused has to be there ever after. */
-static unsigned fill_names(struct fx *fx, const char *prefix, size_t len)
+/* Puts names first.. until refused; each that was not refused has to be there ever after. Returns how many. */
+static unsigned fill_names(struct fx *fx, const char *prefix, unsigned first, size_t len)
 {
         unsigned n = 0;
         char name[32];
         int rv;
 
         for (;;) {
-                key_name(name, sizeof(name), prefix, n);
-                rv = fx_put(fx, name, content(n, len), len);
+                key_name(name, sizeof(name), prefix, first + n);
+                rv = fx_put(fx, name, content(first + n, len), len);
                 if (rv != 0)
                         break;
                 n++;
@@ -224,7 +224,7 @@ static void test_shared_watermark(void **state)
 
 static void test_names_until_full(void **state)
 {
-        unsigned n, i, more;
+        unsigned n, i, more = 0;
         char name[32];
         static struct fx fx;
         int rv;
@@ -233,14 +233,14 @@ static void test_names_until_full(void **state)
                 skip();
         make(&fx, 24 * MIB);
         must_open(&fx);
-        n = fill_names(&fx, "a", 20000);
+        n = fill_names(&fx, "a", 0, 20000);
         assert_true(n > 1000);
         check_names(&fx, "a", 0, n, 20000);
         fx_close(&fx);
         must_open(&fx);
         assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
         check_names(&fx, "a", 0, n, 20000);
-        fill_names(&fx, "c", 20000); /* what the restart gave back */
+        fill_names(&fx, "c", 0, 20000); /* what the restart gave back */
         for (i = 0; i < n; i++)
                 if (i % 3 != 0) {
                         key_name(name, sizeof(name), "a", i);
@@ -248,8 +248,7 @@ static void test_names_until_full(void **state)
                 }
         WAIT_UNTIL((rv = fx_put(&fx, "again", "x", 1)) == 0);
         assert_int_equal(rv, 0);
-        usleep(1000000);
-        more = fill_names(&fx, "b", 20000);
+        WAIT_UNTIL((more += fill_names(&fx, "b", more, 20000)) > n / 4); /* it comes back file by file */
         assert_true(more > n / 4);
         fx_close(&fx);
         sh_remove_index(&fx);
@@ -310,7 +309,7 @@ static void test_really_full(void **state)
         snprintf(filler, sizeof(filler), "%s/filler", mount_point);
         shards = fill_shards(&fx, 1000);
         take_all(filler);
-        names = fill_names(&fx, "a", 4000); /* into what was made ahead */
+        names = fill_names(&fx, "a", 0, 4000); /* into what was made ahead */
         sleep(2);                           /* index batches meet it */
         must_be_sound(&fx);
         take_all(filler);
@@ -340,7 +339,7 @@ static void test_really_full(void **state)
         for (turns = 0; turns < 60 && more <= 1000; turns++) { /* it comes back file by file */
                 sleep(1);
                 snprintf(name, sizeof(name), "b%u", turns);
-                taken[turns] = fill_names(&fx, name, 4000);
+                taken[turns] = fill_names(&fx, name, 0, 4000);
                 more += taken[turns];
         }
         assert_true(more > 1000);

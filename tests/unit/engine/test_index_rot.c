@@ -169,6 +169,14 @@ static void put_image(struct rot *rot)
 
 /* ---- damage ---------------------------------------------------------------------------------------- */
 
+/* Another page than this one: what it was itself once has the right number, and its sum; comparing copies finds that. */
+static size_t another_page(struct rot *rot, size_t page)
+{
+        size_t other = fixture_random(rot->f, rot->size / PAGE - 1);
+
+        return other + (other >= page);
+}
+
 static void damage(struct rot *rot, unsigned kind)
 {
         struct fixture *f = rot->f;
@@ -205,7 +213,7 @@ static void damage(struct rot *rot, unsigned kind)
         default:
                 at = at / PAGE * PAGE;
                 len = PAGE;
-                memcpy(bytes, rot->image + fixture_random(f, rot->size / PAGE) * PAGE, len);
+                memcpy(bytes, rot->image + another_page(rot, at / PAGE) * PAGE, len);
         }
         if (pwrite(fd, bytes, at + len > rot->size ? rot->size - at : len, (off_t)at) < 0)
                 _exit(4);

@@ -41,7 +41,7 @@ struct placing {
         uint64_t delay_ns;
         unsigned abort_lent;   /* aborted when so many were ever lent; 0: never */
         uint64_t abort_placed; /* and when so many bytes are there */
-        uint64_t commit_at;    /* committed when no more than that is there */
+        uint64_t commit_at;    /* no more is lent from there on, and it is committed with what was; 0: all */
         struct eng_put *put;
         struct {
                 uint8_t *bytes;
@@ -122,9 +122,15 @@ static void arm(struct placing *p)
         }
 }
 
+/* How far places are taken. */
+static uint64_t wanted(const struct placing *p)
+{
+        return p->commit_at != 0 ? p->commit_at : p->size;
+}
+
 static void take_places(struct placing *p)
 {
-        while (p->lent_to < p->size) {
+        while (p->lent_to < wanted(p)) {
                 void *place;
                 ssize_t n = eng_put_place(p->put, &place);
 
@@ -163,7 +169,7 @@ static void brought(struct lp_timer *timer)
         eng_put_placed(p->put, bytes);
         if (p->abort_placed != 0 && p->at >= p->abort_placed)
                 give_up(p, -ECANCELED);
-        else if (p->at == p->size || (p->commit_at != 0 && p->at >= p->commit_at && p->first == p->lent))
+        else if (p->at >= wanted(p))
                 commit(p);
         else
                 take_places(p);
