@@ -385,17 +385,10 @@ int fx_lookup_rv(struct fx *fx, const char *name)
 
 bool fx_wait_indexed(struct fx *fx)
 {
-        struct timespec pause = {.tv_nsec = 20000000};
         struct eng_drive_info info;
-        unsigned i;
 
-        for (i = 0; i < 500; i++) {
-                eng_local_info(fx->local, &info);
-                if (info.tail_bytes == 0)
-                        return true;
-                nanosleep(&pause, NULL);
-        }
-        return false;
+        WAIT_UNTIL((eng_local_info(fx->local, &info), info.tail_bytes == 0));
+        return info.tail_bytes == 0;
 }
 
 /* ---- damage ---------------------------------------------------------------------------------------- */

@@ -83,7 +83,7 @@ int fx_lookup(struct fx *fx, const void *name, size_t name_len, struct eng_buf *
 /* True: the name's bytes are exactly these. */
 bool fx_has(struct fx *fx, const char *name, const void *bytes, size_t len);
 int fx_lookup_rv(struct fx *fx, const char *name);
-/* Waits until the index holds all that is applied (polls figures; at most some seconds). */
+/* Waits until the index holds all that is applied (polls figures). */
 bool fx_wait_indexed(struct fx *fx);
 
 /* ---- damage ---------------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "engine/drive/index.h"
 #include "engine/store.h"
 #include "tests/lib/store_fixture.h"
+#include "tests/lib/wait.h"
 
 #define ROW_MAX 4096u
 #define PARTS_SIZE (5u << 20)
@@ -83,16 +84,9 @@ static void put_row(const struct sf *sf, unsigned slot, const struct row *row)
 
 static void verify(struct sf *sf, struct eng_verify_report *r)
 {
-        unsigned i;
-
         assert_int_equal(eng_verify_start(sf->store), 0);
-        for (i = 0; i < 3000; i++) {
-                usleep(10000);
-                eng_verify_read(sf->store, r);
-                if (!r->running)
-                        return;
-        }
-        fail();
+        WAIT_UNTIL((eng_verify_read(sf->store, r), !r->running));
+        assert_false(r->running);
 }
 
 /* Found by verifications, and by the walks since the store was opened, which find them as well. */

@@ -16,6 +16,7 @@
 
 #include "engine/drive/local.h"
 #include "tests/lib/drive_fixture.h"
+#include "tests/lib/wait.h"
 
 static int append_knowing(struct fx *fx, const struct fx_body *body, enum fmt_record_type type, uint64_t seq,
                           uint64_t committed)
@@ -193,12 +194,8 @@ static void look_at_generations(void *arg)
 static void wait_indexed(struct fx *fx)
 {
         struct indexed indexed = {.l = eng_local_of(fx->local)};
-        unsigned i;
 
-        for (i = 0; i < 1000 && !indexed.all; i++) {
-                usleep(10000);
-                fx_call(fx, 0, look_at_generations, &indexed);
-        }
+        WAIT_UNTIL((fx_call(fx, 0, look_at_generations, &indexed), indexed.all));
         assert_true(indexed.all);
 }
 

@@ -18,6 +18,7 @@
 #include "engine/drive/local.h"
 #include "engine/drive/segment_priv.h"
 #include "tests/lib/shard_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -107,13 +108,7 @@ static void count_stale(void *arg)
 /* The rows of all segments but the last are final: the next start takes them for granted. Files are trimmed, then batches say that they are sealed. */
 static void settle_rows(struct fx *fx)
 {
-        unsigned i;
-
-        for (i = 0, stale = UINT_MAX; i < 1000 && stale > 1; i++) {
-                assert_int_equal(fx_put(fx, "k", "v", 1), 0);
-                usleep(10000);
-                fx_call(fx, 0, count_stale, fx);
-        }
+        WAIT_UNTIL((assert_int_equal(fx_put(fx, "k", "v", 1), 0), fx_call(fx, 0, count_stale, fx), stale <= 1));
         assert_true(stale <= 1);
 }
 

@@ -293,7 +293,7 @@ static void check_turns(struct fx *fx, const unsigned *taken, unsigned turns)
 /* No watermark: log files, segments and the index meet ENOSPC itself. */
 static void test_really_full(void **state)
 {
-        unsigned names, more = 0, turns, shards, i, taken[60];
+        unsigned names, more = 0, turns, shards, i, taken[WAIT_MOST];
         char filler[96], name[32];
         static struct fx fx;
 
@@ -336,7 +336,7 @@ static void test_really_full(void **state)
                 delete_name(&fx, name);
         }
         assert_true(write_again(&fx, 7000));
-        for (turns = 0; turns < 60 && more <= 1000; turns++) { /* it comes back file by file */
+        for (turns = 0; turns < WAIT_MOST && more <= 1000; turns++) { /* it comes back file by file */
                 sleep(1);
                 snprintf(name, sizeof(name), "b%u", turns);
                 taken[turns] = fill_names(&fx, name, 0, 4000);

@@ -324,7 +324,6 @@ static void test_limit(void **state)
         struct fd_faults faults;
         struct pretence p;
         struct fx fx;
-        unsigned i;
 
         make(&fx);
         pretend(&fx, 0, 0);
@@ -336,10 +335,7 @@ static void test_limit(void **state)
         fx_call(&fx, 0, let_go, &p);
         assert_false(p.after);
         fd_faults_end(&faults);
-        for (i = 0; i < 500 && !p.after; i++) {
-                usleep(10000);
-                fx_call(&fx, 0, let_go, &p);
-        }
+        WAIT_UNTIL((fx_call(&fx, 0, let_go, &p), p.after));
         assert_true(p.after);
         fx_destroy(&fx);
 }

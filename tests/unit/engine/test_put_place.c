@@ -18,6 +18,7 @@
 
 #include "ec.h"
 #include "tests/lib/store_fixture.h"
+#include "tests/lib/wait.h"
 
 #define MIB    (1u << 20)
 #define PLACES 64u
@@ -237,16 +238,12 @@ static int put(struct sf *sf, unsigned loop, struct placing *p)
 static void check_buffers(const struct sf *sf)
 {
         struct lp_stats stats;
-        unsigned i, turn;
+        unsigned i;
 
         for (i = 0; i < sf->loop_count; i++) {
-                for (turn = 0; turn < 2000; turn++) {
-                        lp_stats_read(sf->loops[i], &stats);
-                        if (stats.slots_used == 0 && stats.reserved[LP_SHARE_PUT] == 0 &&
-                            stats.reserve_waiting[LP_SHARE_PUT] == 0)
-                                break;
-                        usleep(10000);
-                }
+                WAIT_UNTIL((lp_stats_read(sf->loops[i], &stats),
+                            stats.slots_used == 0 && stats.reserved[LP_SHARE_PUT] == 0 &&
+                                    stats.reserve_waiting[LP_SHARE_PUT] == 0));
                 assert_int_equal(stats.slots_used, 0);
                 assert_int_equal(stats.reserved[LP_SHARE_PUT], 0);
                 assert_int_equal(stats.reserve_waiting[LP_SHARE_PUT], 0);

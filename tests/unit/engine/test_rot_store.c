@@ -47,7 +47,13 @@ static bool stalled(const struct eng_health *h, void *arg)
         return h->ready && !h->writable && strstr(h->reason, "index") != NULL;
 }
 
-/* Every page but the two that say where the others are. */
+/* All that was put is in the index of this drive, and it is not being written. */
+static bool indexed(const struct eng_health *h, void *arg)
+{
+        return h->drives[*(const unsigned *)arg].tail_bytes == 0;
+}
+
+/* Every page but the two that say where the others are: each in use says that it is another one. */
 static void rot_index(const struct sf *sf, unsigned drive)
 {
         char path[256];
@@ -60,7 +66,7 @@ static void rot_index(const struct sf *sf, unsigned drive)
         fd = open(path, O_RDWR);
         assert_true(fd >= 0);
         assert_int_equal(fstat(fd, &st), 0);
-        for (at = 2 * PAGE + 40; at < (uint64_t)st.st_size; at += PAGE) {
+        for (at = 2 * PAGE; at < (uint64_t)st.st_size; at += PAGE) {
                 assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
                 byte ^= 4;
                 assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
@@ -119,6 +125,7 @@ static void test_rot_while_one_is_out(void **state)
         fault = (struct fault){.msg = {.run = fail_first}, .store = sf.store};
         lp_post(sf.loops[0], &fault.msg);
         assert_true(sf_wait_health(&sf, three_in, NULL, 60));
+        assert_true(sf_wait_health(&sf, indexed, &(unsigned){1}, 60));
         rot_index(&sf, 1);
 
         count = put_until_refused(&sf, bucket, KEYS);
