@@ -381,6 +381,8 @@ void eng_coord_open(struct eng_store *store)
         eng_shed_consider(store);
         eng_heal_consider(store);
         eng_attach_start(store);
+        eng_scrub_begin(store); /* at once: who asks for a scrub of a store that is ready is heard */
+        eng_scrub_drives_begin(store);
         eng_drop_consider(store);
         eng_config_repair(store);
 }
