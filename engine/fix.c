@@ -153,13 +153,13 @@ static void done(struct eng_txn *txn)
         fix->done(fix);
 }
 
-/* As bucket.c, bucket_drop.c and scrub.c lock them. */
+/* As bucket.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
 static int config_key(const struct eng_name *name, uint8_t key[2 * ENG_KEY_MAX], size_t *len)
 {
         const uint8_t *from = name->data + 10;
 
         *len = name->len - 10u;
-        if (name->data[9] == 's') {
+        if (name->len == 10) {
                 from = name->data + 9;
                 *len = 1;
         } else if (name->data[9] == 'd') {

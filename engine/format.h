@@ -122,7 +122,7 @@ struct fmt_freed {                     /* numbers first..last, both included */
 /* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */
 
 enum fmt_space {
-        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's) */
+        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'w' (attrs: a name, where a walk of upkeep was); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's) */
         FMT_SPACE_OBJECT = 2,          /* rest: key */
         FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
         FMT_SPACE_PART = 4,            /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */

@@ -5,9 +5,13 @@
  * (lane.c), and repairs what it meets. If the drives change meanwhile, what has been begun ends, and a new walk begins. One that has come to its
  * end and left nothing makes the drives that were being filled like any other, and is followed by a search for shards that nobody names (sweep.c).
  *
+ * A walk that a change of drives or a restart cuts off is followed by one that begins where it was, and goes round: a place that is old or wrong changes the
+ * order in which names are looked at, never which. It is a record of the configuration (kept.c), written once a minute while a walk is under way.
+ *
  * What could not be repaired (too few drives, a client was faster, no buffers) is counted, and tried again by the next walk, which begins at the first
  * such object: those before it lack nothing.
  */
+#include "engine/kept.h"
 #include "engine/lane.h"
 #include "engine/upkeep.h"
 
@@ -21,6 +25,8 @@
 #define AGAIN_LONG_NS (600 * SECOND_NS)    /* it was long */
 #define AGAIN_DAILY_NS (24 * 3600 * SECOND_NS)
 #define STOP_NS (SECOND_NS / 10)           /* no memory to stop: again after that */
+#define KEEP_NS (60 * SECOND_NS)           /* between records of how far a walk has come */
+#define KEY 'w'
 
 /* What a walk depends on. */
 struct drives {
@@ -41,6 +47,10 @@ struct eng_heal {
         uint64_t began;                /* lp_now() */
         uint64_t written;              /* as reported when it began */
         struct eng_name place;         /* objects before it lacked nothing when the last walk ended, which failed at some behind it; len 0: none */
+        struct eng_name cut;           /* where a walk was cut off that is to be gone on with, by a change of drives or a restart; len 0: nowhere */
+        struct eng_kept kept;          /* the record of that */
+        bool loaded, is_kept;          /* it has been read; it names a place */
+        struct lp_timer keep_timer;
         unsigned left;                 /* lanes that have not ended */
         struct lp_timer timer;
         struct eng_lane *lanes;        /* one for each loop */
@@ -120,6 +130,65 @@ static bool same_drives(struct eng_heal *heal)
         return true;
 }
 
+/* ---- where a walk is ------------------------------------------------------------------------------------------------- */
+
+/* What it has come to on the loop that is the least far; afterwards nothing is left to go on with. */
+static void find_cut(struct eng_heal *heal)
+{
+        const struct eng_name *start = &heal->order.start;
+        unsigned i;
+
+        heal->cut.len = 0;
+        pthread_mutex_lock(&heal->store->health_lock);
+        for (i = 0; i < heal->store->loop_count; i++) {
+                const struct eng_name *place = &heal->lanes[i].place;
+
+                if (place->len != 0 && place->data[0] == FMT_SPACE_OBJECT &&
+                    (heal->cut.len == 0 || eng_lane_compare_from(start, place, &heal->cut) < 0))
+                        heal->cut = *place;
+        }
+        pthread_mutex_unlock(&heal->store->health_lock);
+}
+
+static void keep_cut(struct eng_heal *heal)
+{
+        if (heal->cut.len == 0 && !heal->is_kept)
+                return; /* short walks, of which there are many, write nothing */
+        heal->is_kept = heal->cut.len != 0;
+        eng_kept_write(&heal->kept, heal->cut.data, heal->cut.len);
+}
+
+static void keep_later(struct eng_heal *heal)
+{
+        uint64_t ms = heal->store->options.heal_keep_ms;
+
+        lp_timer_start(heal->store->loops[0].loop, &heal->keep_timer, ms == 0 ? KEEP_NS : ms * 1000 * 1000);
+}
+
+static void keep_tick(struct lp_timer *timer)
+{
+        struct eng_heal *heal = (struct eng_heal *)((char *)timer - offsetof(struct eng_heal, keep_timer));
+
+        find_cut(heal);
+        keep_cut(heal);
+        keep_later(heal);
+}
+
+/* What makes no sense is as none. */
+static void cut_loaded(struct eng_kept *kept, const void *data, size_t len)
+{
+        struct eng_heal *heal = (struct eng_heal *)((char *)kept - offsetof(struct eng_heal, kept));
+        const uint8_t *name = data;
+
+        heal->loaded = true;
+        heal->is_kept = len != 0;
+        if (len > 0 && len <= FMT_NAME_MAX && name[0] == FMT_SPACE_OBJECT) {
+                heal->cut.len = (uint16_t)len;
+                memcpy(heal->cut.data, name, len);
+        }
+        eng_heal_consider(heal->store);
+}
+
 /* ---- the end of a walk ---------------------------------------------------------------------------------------------- */
 
 /* All that was to be given back is there, and no drive came or went meanwhile: those drives are like any other now. */
@@ -191,7 +260,13 @@ static void walk_over(struct eng_heal *heal)
         find_place(heal);
         pthread_mutex_unlock(&store->health_lock);
         heal->running = false;
-        if (!failed || heal->stopping || parts || heal->drives.homeless != 0)
+        lp_timer_stop(store->loops[0].loop, &heal->keep_timer);
+        if (heal->stopping)
+                find_cut(heal);
+        else
+                heal->cut.len = 0;
+        keep_cut(heal);
+        if (!failed || heal->stopping || parts || heal->drives.homeless != 0 || heal->order.start.len != 0)
                 heal->place.len = 0; /* there is nothing to be tried again, or objects that come to lack something, or to be named, may stand before it */
         if (whole && !heal->stopping && !heal->again && same_drives(heal))
                 filled(heal);
@@ -251,13 +326,15 @@ static void begin_walk(struct eng_heal *heal)
         for (i = 0; i < store->loop_count; i++) {
                 struct eng_lane *lane = &heal->lanes[i];
 
-                lane->place = heal->order.from;
+                lane->place = heal->order.from.len != 0 ? heal->order.from : heal->order.start;
                 lane->surveyed = lane->skipped = false;
         }
         pthread_mutex_unlock(&store->health_lock);
         heal->left = store->loop_count;
-        if (eng_cast(store, begin_lane, NULL, heal) == 0)
+        if (eng_cast(store, begin_lane, NULL, heal) == 0) {
+                keep_later(heal);
                 return;
+        }
         not_begun(heal);
         later(heal, AGAIN_NS);
 }
@@ -330,6 +407,8 @@ bool eng_heal_make(struct eng_store *store)
                 return false;
         }
         store->coord->heal = heal; /* eng_heal_free_late() frees what there is of it */
+        heal->keep_timer.expired = keep_tick;
+        eng_kept_init(&heal->kept, store, KEY, cut_loaded);
         for (i = 0; i < store->loop_count; i++) {
                 heal->lanes[i].order = &heal->order;
                 heal->lanes[i].ended = lane_ended;
@@ -356,6 +435,9 @@ static void heal_begin(struct eng_heal *heal)
         if (!known)
                 heal->place.len = 0; /* nor if this walk cannot begin */
         heal->order.from = heal->place;
+        heal->order.start = heal->cut;
+        if (known)
+                heal->order.start.len = 0;
         atomic_store(&heal->old_puts, false);
         new_report(heal, heal->drives.filling != 0 && heal->drives.filling == filling);
         if (c->shape.leaving == 0 || eng_cast(store, see_puts, puts_seen, heal) != 0) {
@@ -375,7 +457,10 @@ void eng_heal_consider(struct eng_store *store)
                 eng_sweep_consider(store);
                 later(heal, AGAIN_DAILY_NS);
         } else if (!heal->running && c->join == NULL) { /* asked again when that is over */
-                heal_begin(heal);
+                if (heal->loaded)
+                        heal_begin(heal);
+                else if (!heal->kept.busy)
+                        eng_kept_load(&heal->kept);
         } else if (heal->running && !heal->stopping && !same_drives(heal)) {
                 heal->again = true;
                 stop_walk(heal);
@@ -441,6 +526,8 @@ void eng_heal_free(struct eng_store *store)
         unsigned i;
 
         lp_timer_stop(store->loops[0].loop, &heal->timer);
+        lp_timer_stop(store->loops[0].loop, &heal->keep_timer);
+        eng_kept_stop(&heal->kept);
         for (i = 0; i < store->loop_count; i++)
                 eng_lane_drop(&heal->lanes[i]);
 }

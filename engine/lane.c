@@ -54,10 +54,15 @@ static void begin_space(struct eng_lane *lane, struct eng_lane_tour *tour, enum 
         struct eng_name from = {.len = 1, .data = {(uint8_t)space}};
 
         tour->space = space;
+        tour->round = false;
         tour->to.len = 1;
         tour->to.data[0] = (uint8_t)space + 1;
-        if (space == FMT_SPACE_OBJECT && tour == &lane->all && lane->order->from.len != 0)
-                from = lane->order->from;
+        if (space == FMT_SPACE_OBJECT && tour == &lane->all) {
+                if (lane->order->from.len != 0)
+                        from = lane->order->from;
+                else if (lane->order->start.len != 0)
+                        from = lane->order->start;
+        }
         eng_walk_begin(lane->walk, &from, false, &tour->to);
 }
 
@@ -95,6 +100,20 @@ static void tell_surveyed(struct eng_lane *lane)
         pthread_mutex_unlock(&lane->store->health_lock);
 }
 
+/* Behind the last object come those before the one that the walk began at. False: there are none, or they were those. */
+static bool go_round(struct eng_lane *lane)
+{
+        static const struct eng_name first = {.len = 1, .data = {FMT_SPACE_OBJECT}};
+        struct eng_lane_tour *tour = lane->now;
+
+        if (tour != &lane->all || tour->round || lane->order->start.len == 0)
+                return false;
+        tour->round = true;
+        tour->to = lane->order->start;
+        eng_walk_begin(lane->walk, &first, false, &tour->to);
+        return true;
+}
+
 /* Objects that were left for later, those that lack the most first. False: there are none. */
 static bool next_level(struct eng_lane *lane)
 {
@@ -109,6 +128,8 @@ static bool next_level(struct eng_lane *lane)
         tour->level = level;
         from = tour->left[level];
         tour->left[level].len = 0;
+        tour->round = tour == &lane->all && lane->order->start.len != 0 && eng_lane_compare(&from, &lane->order->start) < 0;
+        tour->to = tour->round ? lane->order->start : (struct eng_name){.len = 1, .data = {FMT_SPACE_OBJECT + 1}};
         eng_walk_begin(lane->walk, &from, false, &tour->to);
         return true;
 }
@@ -129,6 +150,8 @@ static void range_over(struct eng_lane *lane)
                 begin_space(lane, tour, FMT_SPACE_OBJECT);
                 break;
         case FMT_SPACE_OBJECT:
+                if (go_round(lane))
+                        break;
                 if (all && tour->first && !lane->blind)
                         tell_surveyed(lane);
                 tour->first = false;

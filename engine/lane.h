@@ -15,6 +15,7 @@ struct eng_lane_order {
         eng_mask filling;              /* drives that may lack shards which records name on them */
         eng_mask homeless;             /* and those that were leaving, or are gone: what records name on them goes to others */
         struct eng_name from;          /* objects before this name lack nothing: it goes on from there */
+        struct eng_name start;         /* nothing is known of those before it, but they come last; len 0: the first name. Not both */
 };
 
 /* What has come since it was last told. */
@@ -33,6 +34,7 @@ struct eng_lane_tour {
         unsigned level;                /* objects that lack so many shards are being repaired: the most that was met, then fewer */
         struct eng_name at, to;        /* where it is, while another tour goes first */
         bool after;
+        bool round;                    /* objects before the order's start are being walked */
         struct eng_name left[ERA_MAX_M + 1]; /* by level: the first object that was left for later; len 0: none */
         struct eng_name lacking;       /* the first object that is left as it is; len 0: none */
 };
@@ -84,7 +86,7 @@ struct eng_lane {
         struct lp_timer timer;
         struct lp_msg turn, over;
         void (*ended)(struct eng_lane *lane); /* coordinator; as order, constant */
-        struct eng_name place;         /* under health_lock: objects before it lack nothing */
+        struct eng_name place;         /* under health_lock: objects that the walk comes to before it lack nothing */
         bool surveyed;                 /* likewise: all objects have been looked at */
         bool skipped;                  /* likewise: one that could be given back what it lacks was not: drives were too few */
 };
@@ -112,6 +114,8 @@ bool eng_lane_look_at_row(struct eng_lane *lane);
 void eng_lane_tell(struct eng_lane *lane);
 /* Order of two names. */
 int eng_lane_compare(const struct eng_name *a, const struct eng_name *b);
+/* Order in which a walk comes to two names that begins at start: those before it come last. */
+int eng_lane_compare_from(const struct eng_name *start, const struct eng_name *a, const struct eng_name *b);
 /* Of two names the first; an empty one is none. */
 void eng_lane_earlier(struct eng_name *of, const struct eng_name *name);
 

@@ -23,6 +23,13 @@ int eng_lane_compare(const struct eng_name *a, const struct eng_name *b)
         return c != 0 ? c : (int)a->len - (int)b->len;
 }
 
+int eng_lane_compare_from(const struct eng_name *start, const struct eng_name *a, const struct eng_name *b)
+{
+        int round = (eng_lane_compare(a, start) < 0) - (eng_lane_compare(b, start) < 0);
+
+        return round != 0 ? round : eng_lane_compare(a, b);
+}
+
 void eng_lane_earlier(struct eng_name *of, const struct eng_name *name)
 {
         if (of->len == 0 || eng_lane_compare(name, of) < 0)
@@ -31,10 +38,18 @@ void eng_lane_earlier(struct eng_name *of, const struct eng_name *name)
 
 /* ---- telling ---------------------------------------------------------------------------------------------------- */
 
-/* Objects before it lack nothing, as far as this tour knows. */
+static void earlier_from(const struct eng_name *start, struct eng_name *of, const struct eng_name *name)
+{
+        if (name->len != 0 && eng_lane_compare_from(start, name, of) < 0)
+                *of = *name;
+}
+
+/* Objects that come before it lack nothing, as far as this tour knows. */
 static void take_place(struct eng_lane *lane)
 {
+        static const struct eng_name none = {.len = 0};
         const struct eng_lane_tour *all = &lane->all;
+        const struct eng_name *start = all->space == FMT_SPACE_OBJECT ? &lane->order->start : &none; /* afterwards it has come to all */
         struct eng_name place = {.len = 1, .data = {FMT_SPACE_OBJECT + 1}};
         unsigned i;
 
@@ -43,13 +58,11 @@ static void take_place(struct eng_lane *lane)
         if (all->space == FMT_SPACE_OBJECT)
                 place = lane->now == all ? lane->walk->at : all->at;
         for (i = 0; i <= ERA_MAX_M; i++)
-                if (all->left[i].len != 0)
-                        eng_lane_earlier(&place, &all->left[i]);
-        if (all->lacking.len != 0)
-                eng_lane_earlier(&place, &all->lacking);
+                earlier_from(start, &place, &all->left[i]);
+        earlier_from(start, &place, &all->lacking);
         for (i = 0; i < ENG_LANE_MENDS; i++)
                 if (lane->mends[i].mend != NULL && lane->mends[i].all)
-                        eng_lane_earlier(&place, &lane->mends[i].name);
+                        earlier_from(start, &place, &lane->mends[i].name);
         lane->place = place;
 }
 

@@ -6,8 +6,8 @@
  * The walking is verify.c's. How far it has come is a record of the configuration (FMT_SPACE_CONFIG, 's'), written once a minute, so that a
  * restart goes on from there: on small stores and large ones alike every byte is read in its turn.
  */
+#include "engine/kept.h"
 #include "engine/store.h"
-#include "engine/txn_util.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define KEEP_NS (60ull * 1000 * 1000 * 1000)   /* between records of how far it is */
 #define SOON_NS (1000ull * 1000 * 1000)         /* before a walk that damage asks for */
 #define LATER_NS (600ull * 1000 * 1000 * 1000)
-#define KEY "s"
+#define KEY 's'
 
 /* owner: coordinator */
 struct eng_scrub {
@@ -25,8 +25,8 @@ struct eng_scrub {
         struct eng_verify *run;         /* NULL: none under way */
         struct eng_verify_place at;     /* where to go on */
         struct eng_verify_report now, last;
-        struct eng_txn txn;             /* of the record; under way while keeping */
-        bool keeping, loaded;
+        struct eng_kept kept;           /* the record */
+        bool loaded;
         bool again;                     /* another walk is wanted, from the first name on */
         struct lp_timer timer;
 };
@@ -83,114 +83,42 @@ static void from_counts(const struct fmt_scrub_counts *c, struct eng_verify_repo
         };
 }
 
-static struct eng_buf *encode(const struct eng_scrub *scrub)
-{
-        struct fmt_scrub head = {.drive = scrub->at.drive, .from_len = scrub->at.from.len};
-        uint8_t attrs[sizeof(head) + FMT_NAME_MAX];
-        struct eng_value_spec spec = {
-                .space = FMT_SPACE_CONFIG,
-                .pg = scrub->store->pg_count,
-                .mtime_ms = lp_wall_ms(),
-                .attrs = attrs,
-                .attrs_len = sizeof(head) + head.from_len,
-        };
-
-        to_counts(&scrub->now, &head.now);
-        to_counts(&scrub->last, &head.last);
-        memcpy(attrs, &head, sizeof(head));
-        memcpy(attrs + sizeof(head), scrub->at.from.data, head.from_len);
-        return eng_value_new(&spec);
-}
-
 /* A record that makes no sense, or names a drive there is not, is as none. */
-static void decode(struct eng_scrub *scrub, const struct eng_buf *value)
+static void decode(struct eng_scrub *scrub, const void *data, size_t len)
 {
-        struct eng_object object;
         struct fmt_scrub head;
 
-        eng_value_object(value, &object);
-        if (object.attrs.len < sizeof(head))
+        if (len < sizeof(head))
                 return;
-        memcpy(&head, object.attrs.data, sizeof(head));
-        if (head.from_len > FMT_NAME_MAX || object.attrs.len != sizeof(head) + head.from_len ||
+        memcpy(&head, data, sizeof(head));
+        if (head.from_len > FMT_NAME_MAX || len != sizeof(head) + head.from_len ||
             head.drive >= scrub->store->drive_count)
                 return;
         scrub->at.drive = head.drive;
         scrub->at.from.len = (uint16_t)head.from_len;
-        memcpy(scrub->at.from.data, (const uint8_t *)object.attrs.data + sizeof(head), head.from_len);
+        memcpy(scrub->at.from.data, (const uint8_t *)data + sizeof(head), head.from_len);
         from_counts(&head.now, &scrub->now);
         from_counts(&head.last, &scrub->last);
 }
 
-static void name_it(struct eng_txn *txn)
-{
-        eng_name_space(&txn->name, FMT_SPACE_CONFIG, 0);
-        txn->name.data[txn->name.len++] = KEY[0];
-}
-
-static void submit(struct eng_scrub *scrub, void (*prepare)(struct eng_txn *txn), void (*done)(struct eng_txn *txn))
-{
-        memset(&scrub->txn, 0, sizeof(scrub->txn));
-        eng_txn_init(&scrub->txn, scrub->store, 0, KEY, 1);
-        scrub->txn.pg = scrub->store->pg_count;
-        scrub->txn.internal = true;
-        scrub->txn.prepare = prepare;
-        scrub->txn.done = done;
-        scrub->keeping = true;
-        eng_txn_submit(&scrub->txn);
-}
-
-static void keep_prepare(struct eng_txn *txn)
-{
-        struct eng_buf *value = encode((struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn)));
-        int rv = value == NULL ? -ENOMEM : 0;
-
-        name_it(txn);
-        if (rv == 0)
-                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
-        if (rv == 0)
-                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
-        eng_buf_unref(value);
-        if (rv == 0)
-                eng_txn_append(txn);
-        else
-                eng_txn_finish(txn, rv);
-}
-
-static void kept(struct eng_txn *txn)
-{
-        struct eng_scrub *scrub = (struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn));
-
-        scrub->keeping = false; /* a failure costs a minute's reading after a restart */
-        eng_txn_drop(txn);
-}
-
 static void keep(struct eng_scrub *scrub)
 {
-        if (!scrub->keeping && scrub->store->coord->view.writable)
-                submit(scrub, keep_prepare, kept);
+        struct fmt_scrub head = {.drive = scrub->at.drive, .from_len = scrub->at.from.len};
+        uint8_t bytes[sizeof(head) + FMT_NAME_MAX];
+
+        to_counts(&scrub->now, &head.now);
+        to_counts(&scrub->last, &head.last);
+        memcpy(bytes, &head, sizeof(head));
+        memcpy(bytes + sizeof(head), scrub->at.from.data, head.from_len);
+        eng_kept_write(&scrub->kept, bytes, sizeof(head) + head.from_len);
 }
 
-static void found(struct eng_txn *txn, int rv)
+static void loaded(struct eng_kept *kept, const void *data, size_t len)
 {
-        if (rv == 0)
-                decode((struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn)), txn->old);
-        eng_txn_finish(txn, rv);
-}
+        struct eng_scrub *scrub = (struct eng_scrub *)((char *)kept - offsetof(struct eng_scrub, kept));
 
-static void load_prepare(struct eng_txn *txn)
-{
-        name_it(txn);
-        eng_txn_lookup(txn, 0, found);
-}
-
-static void loaded(struct eng_txn *txn)
-{
-        struct eng_scrub *scrub = (struct eng_scrub *)((char *)txn - offsetof(struct eng_scrub, txn));
-
-        scrub->keeping = false;
+        decode(scrub, data, len);
         scrub->loaded = true;
-        eng_txn_drop(txn);
         publish(scrub);
         wait_for_turn(scrub);
 }
@@ -271,7 +199,8 @@ void eng_scrub_begin(struct eng_store *store)
                 return;
         scrub->store = store;
         store->coord->scrub = scrub;
-        submit(scrub, load_prepare, loaded);
+        eng_kept_init(&scrub->kept, store, KEY, loaded);
+        eng_kept_load(&scrub->kept);
 }
 
 void eng_scrub_free(struct eng_store *store)
@@ -284,10 +213,7 @@ void eng_scrub_free(struct eng_store *store)
         lp_timer_stop(store->loops[0].loop, &scrub->timer);
         if (scrub->run != NULL)
                 eng_verify_drop(scrub->run);
-        if (scrub->keeping) {
-                eng_txn_abandon(&scrub->txn);
-                eng_txn_drop(&scrub->txn);
-        }
+        eng_kept_stop(&scrub->kept);
         free(scrub);
 }
 

@@ -197,6 +197,7 @@ static int open_store(bool format)
                                       .hash_loop_count = plan.shared_hasher,
                                       .cache_bytes = 1 << 20,
                                       .heal_rate = 1 << 30,
+                                      .heal_keep_ms = 1,
                                       .scrub_rate = plan.scrub_interval_ms == 0 ? 0 : 1 << 30,
                                       .scrub_interval_ms = plan.scrub_interval_ms,
                                       .scrub_period_ms = plan.scrubs ? SCRUB_PERIOD_MS : 0};

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "engine/kept.h"
 #include "engine/store.h"
 #include "engine/upkeep.h"
 #include "tests/lib/store_fixture.h"
@@ -442,6 +443,153 @@ static void test_some_is_not_all(void **state)
         free(health);
 }
 
+/* A walk has come to its end in this run, and left nothing. */
+static bool is_walked(const struct eng_health *h, void *arg)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report));
+        struct sf *sf = arg;
+        bool walked;
+
+        assert_non_null(report);
+        eng_heal_read(sf->store, &report[0], &report[1]);
+        walked = report[0].surveyed && !report[0].running;
+        free(report);
+        return walked && h->drives_in == 4 && at_rest(h, NULL);
+}
+
+/* A quarter of all objects have been given their shards. */
+static bool quarter_done(const struct eng_health *h, void *arg)
+{
+        return h->mended_objects >= OBJECTS / 4;
+}
+
+/* A restart cuts a walk off: the next one begins where it was, and comes to the objects before that, too. */
+static void test_goes_on_after_a_restart(void **state)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(report);
+        sf_make(&sf, 4, 1);
+        sf.options.heal_rate = 1 << 19; /* it takes seconds */
+        sf.options.heal_keep_ms = 5;
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        sf_close(&sf);
+        sf.drives = 3;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        for (unsigned i = 0; i < OBJECTS; i++)
+                assert_int_equal(sf_put(&sf, 0, bucket, key_of(i), i + 1, SIZE, true, NULL), 0);
+        sf_close(&sf);
+
+        sf.drives = 4;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, quarter_done, NULL, 60));
+        sf_close(&sf);
+        sf.options.heal_rate = 1 << 18; /* the others take it half a minute, before it goes round */
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, some_done, NULL, 60));
+        eng_heal_read(sf.store, &report[0], &report[1]);
+        assert_true(report[0].looked_at - report[0].todo_objects < OBJECTS / 4); /* not all of those that it had repaired came first */
+        sf_close(&sf);
+
+        sf.options.heal_rate = 1 << 30;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, is_walked, &sf, 60));
+        eng_heal_read(sf.store, &report[0], &report[1]);
+        assert_int_equal(report[0].looked_at, OBJECTS);
+        nothing_is_missing(&sf);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(report);
+}
+
+/* owner: test until posted, then loop 0 until done */
+struct scribble {
+        struct lp_msg msg;
+        struct eng_kept kept;
+        const void *data;
+        size_t len;
+        sem_t done;
+};
+
+static void see_scribble(struct lp_msg *msg)
+{
+        struct scribble *scribble = (struct scribble *)msg;
+
+        if (scribble->kept.busy)
+                lp_post(scribble->kept.store->loops[0].loop, msg);
+        else
+                sem_post(&scribble->done);
+}
+
+static void write_scribble(struct lp_msg *msg)
+{
+        struct scribble *scribble = (struct scribble *)msg;
+
+        eng_kept_write(&scribble->kept, scribble->data, scribble->len);
+        assert_true(scribble->kept.busy);
+        msg->run = see_scribble;
+        lp_post(scribble->kept.store->loops[0].loop, msg);
+}
+
+/* Whatever the record says, all objects are looked at, and given what they lack. */
+static void test_a_wrong_place_hides_nothing(void **state)
+{
+        static const uint8_t records[][12] = {
+                {FMT_SPACE_OBJECT},                                                                               /* before all */
+                {FMT_SPACE_OBJECT, 255, 255, 255, 255, 255, 255, 255, 255, 255},                                  /* behind all */
+                {FMT_SPACE_OBJECT, 0, 0, 0, 0, 0, 0, 0, 1, 'k', '3'},                                             /* among them, or not */
+                {FMT_SPACE_PART, 1}, {FMT_SPACE_CONFIG}, {255},                                                   /* no objects */
+        };
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct scribble *scribble = malloc(sizeof(*scribble));
+        unsigned i, lacks;
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_true(report != NULL && scribble != NULL);
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        put_objects(&sf, bucket);
+        sf_close(&sf);
+        for (i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+                sf.drives = 3;
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_ready(&sf, 20));
+                for (lacks = i; lacks < OBJECTS; lacks += 7)
+                        assert_int_equal(sf_put(&sf, 0, bucket, key_of(lacks), lacks + 1, SIZE, true, NULL), 0);
+                memset(scribble, 0, sizeof(*scribble));
+                eng_kept_init(&scribble->kept, sf.store, 'w', NULL);
+                scribble->msg.run = write_scribble;
+                scribble->data = records[i];
+                for (scribble->len = sizeof(records[i]); scribble->len > 1 && records[i][scribble->len - 1] == 0;)
+                        scribble->len--;
+                sem_init(&scribble->done, 0, 0);
+                lp_post(sf.loops[0], &scribble->msg);
+                while (sem_wait(&scribble->done) != 0)
+                        ;
+                sem_destroy(&scribble->done);
+                sf_close(&sf);
+
+                sf.drives = 4;
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_health(&sf, is_walked, &sf, 60));
+                eng_heal_read(sf.store, &report[0], &report[1]);
+                assert_int_equal(report[0].looked_at, OBJECTS);
+                nothing_is_missing(&sf);
+                sf_close(&sf);
+        }
+        sf_remove(&sf);
+        free(scribble);
+        free(report);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -451,6 +599,8 @@ int main(void)
                 cmocka_unit_test(test_groups_without_end),
                 cmocka_unit_test(test_repairs_are_cut_off),
                 cmocka_unit_test(test_some_is_not_all),
+                cmocka_unit_test(test_goes_on_after_a_restart),
+                cmocka_unit_test(test_a_wrong_place_hides_nothing),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
