@@ -52,6 +52,9 @@ struct eng_heal {
         bool loaded, is_kept;          /* it has been read; it names a place */
         struct lp_timer keep_timer;
         unsigned left;                 /* lanes that have not ended */
+        struct eng_op sync;            /* of the drives in to_flush, one after the other */
+        eng_mask to_flush;             /* they are full again once they have been flushed */
+        bool flushing, flush_anew;     /* sync is on its way; another walk has ended meanwhile */
         struct lp_timer timer;
         struct eng_lane *lanes;        /* one for each loop */
 };
@@ -191,17 +194,62 @@ static void cut_loaded(struct eng_kept *kept, const void *data, size_t len)
 
 /* ---- the end of a walk ---------------------------------------------------------------------------------------------- */
 
-/* All that was to be given back is there, and no drive came or went meanwhile: those drives are like any other now. */
+static void flush_next(struct eng_heal *heal);
+
+static void flushed(struct eng_op *op)
+{
+        struct eng_heal *heal = (struct eng_heal *)((char *)op - offsetof(struct eng_heal, sync));
+        struct eng_coord *c = heal->store->coord;
+
+        if (c->stopping)
+                return;
+        heal->flushing = false;
+        if (heal->running || !same_drives(heal))
+                return; /* the walk that is under way, or comes, ends in the same way */
+        if (heal->flush_anew) {
+                heal->flush_anew = false;
+                flush_next(heal);
+                return;
+        }
+        if (op->result != 0) {
+                later(heal, AGAIN_NS);
+                return;
+        }
+        heal->to_flush &= heal->to_flush - 1;
+        if (heal->to_flush != 0) {
+                flush_next(heal);
+                return;
+        }
+        c->filling &= ~heal->drives.filling;
+        eng_epoch_change(heal->store); /* so that the next start knows */
+}
+
+static void flush_next(struct eng_heal *heal)
+{
+        unsigned slot = (unsigned)__builtin_ctzll(heal->to_flush);
+
+        heal->flushing = true;
+        memset(&heal->sync, 0, sizeof(heal->sync));
+        heal->sync.kind = ENG_OP_SYNC;
+        heal->sync.epoch = heal->store->coord->view.epoch;
+        heal->sync.done = flushed;
+        eng_drive_submit(heal->store->members[slot].drive, &heal->sync);
+}
+
+/*
+ * All that was to be given back is there, and no drive came or went meanwhile: those drives are like any other now. Some of what they say that they hold may have
+ * been written by a repair that was cut off before its flush.
+ */
 static void filled(struct eng_heal *heal)
 {
         struct eng_coord *c = heal->store->coord;
 
         if (!atomic_load(&heal->old_puts) && (heal->drives.homeless & c->shape.leaving) != 0)
                 eng_reshape_drained(heal->store);
-        if (heal->drives.filling == 0)
-                return;
-        c->filling &= ~heal->drives.filling;
-        eng_epoch_change(heal->store); /* so that the next start knows */
+        heal->to_flush = heal->drives.filling;
+        heal->flush_anew = heal->flushing;
+        if (heal->to_flush != 0 && !heal->flushing)
+                flush_next(heal);
 }
 
 /* The first object that is not known to lack nothing. */

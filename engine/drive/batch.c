@@ -6,6 +6,9 @@
  * told to the store, and files with nothing living in them are freed. One batch is under way at a time; appends go on meanwhile,
  * up to the bound of the tail.
  *
+ * Frames that it names are flushed before the worker has it: what the index names is durable (I2). Else a drive that is being filled would be asked what it
+ * holds (HELD) after a restart, say so of frames that are in the page cache alone, and be taken for full.
+ *
  * owner: the loop; open and close call eng_batch_now() while no loop runs.
  */
 #include "engine/drive/local.h"
@@ -133,6 +136,8 @@ static void mark_clean(struct eng_local *l, struct eng_batch *batch)
 void eng_batch_free(struct eng_batch *batch)
 {
         struct eng_job job = batch->job;
+        struct eng_op sync = batch->sync;
+        bool flushing = batch->flushing;
 
         free(batch->pgs);
         free(batch->logs);
@@ -146,7 +151,9 @@ void eng_batch_free(struct eng_batch *batch)
         eng_buf_unref(batch->scrub);
         eng_buf_list_clear(&batch->dead);
         memset(batch, 0, sizeof(*batch));
-        batch->job = job; /* its message may be on the way */
+        batch->job = job; /* its message may be on the way, as may the answer to sync */
+        batch->sync = sync;
+        batch->flushing = flushing;
 }
 
 static bool anything_new(struct eng_local *l, bool running)
@@ -273,6 +280,43 @@ static void give(struct eng_local *l)
         eng_local_give(l, &l->index_worker, &l->batch.job, batch_run, batch_done);
 }
 
+static void batch_flushed(struct eng_op *op)
+{
+        struct eng_local *l = (struct eng_local *)((char *)op - offsetof(struct eng_local, batch.sync));
+
+        l->batch.flushing = false;
+        if (!eng_local_release(l) || eng_local_failed(l))
+                return;
+        if (op->result == 0)
+                give(l); /* else there was no memory for it: eng_batch_tick() tries again */
+}
+
+static void flush_and_give(struct eng_local *l)
+{
+        struct eng_op *sync = &l->batch.sync;
+
+        if (l->writes.flushing == 0 && !eng_segments_unsynced(l->segments)) {
+                give(l);
+                return;
+        }
+        memset(sync, 0, sizeof(*sync));
+        sync->kind = ENG_OP_SYNC;
+        sync->done = batch_flushed;
+        sync->home = l->drive.owner;
+        sync->drive = &l->drive;
+        l->batch.flushing = true;
+        eng_local_hold(l); /* until it is answered, or forgotten at closing */
+        eng_sync_op(l, sync);
+}
+
+void eng_batch_stop(struct eng_local *l)
+{
+        if (!l->batch.flushing || !eng_sync_forget(l, &l->batch.sync))
+                return;
+        l->batch.flushing = false;
+        eng_local_release(l);
+}
+
 static void batch_done(struct eng_job *job)
 {
         struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, batch.job));
@@ -314,15 +358,15 @@ void eng_batch_start(struct eng_local *l)
         if (l->frozen != NULL || l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
                 return;
         if (freeze(l, true) == 1)
-                give(l);
+                flush_and_give(l);
 }
 
 void eng_batch_tick(struct eng_local *l)
 {
-        if (l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
+        if (l->batch.flushing || l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
                 return;
         if (l->frozen != NULL)
-                give(l);
+                flush_and_give(l);
         else
                 eng_batch_start(l);
 }
@@ -332,6 +376,9 @@ int eng_batch_now(struct eng_local *l)
         int rv = l->frozen != NULL ? 1 : freeze(l, false); /* one that met a full disk is tried again */
 
         if (rv <= 0)
+                return rv;
+        rv = eng_segments_flush(l->segments);
+        if (rv != 0)
                 return rv;
         do {
                 rv = eng_batch_write(l->index, &l->batch);

@@ -242,6 +242,8 @@ static void cover_log(struct eng_local *l)
                 l->frozen = NULL;
                 eng_batch_free(&l->batch);
         }
+        if (l->frozen != NULL && l->batch.job.state == ENG_JOB_IDLE && eng_batch_now(l) != 0)
+                return; /* the worker never had it */
         if (l->frozen == NULL)
                 eng_batch_now(l);
 }
@@ -331,6 +333,7 @@ bool eng_local_let_go(struct eng_drive *drive)
         eng_worker_stop(&l->file_worker);
         eng_fds_stop(l);
         eng_reclaim_stop(l);
+        eng_batch_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
         free_state(l);
         return true;
@@ -364,6 +367,7 @@ static void local_close(struct eng_drive *drive)
         eng_worker_stop(&l->file_worker);
         eng_fds_stop(l);
         eng_reclaim_stop(l);
+        eng_batch_stop(l);
         lp_timer_stop(drive->owner, &l->tick);
         cover_log(l);
         eng_local_teardown(l);

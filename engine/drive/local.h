@@ -229,6 +229,8 @@ struct eng_place_list {
 /* What the index worker writes in one transaction, and what came of it. Owner: the loop, while job is IDLE; else the worker. */
 struct eng_batch {
         struct eng_job job;
+        struct eng_op sync;    /* of the frames that it names, before the worker has it */
+        bool flushing;         /* sync is on its way */
         struct eng_tail *tail; /* the frozen generation */
         struct fmt_index_covered covered;
         struct fmt_index_pg *pgs;
@@ -255,6 +257,7 @@ int eng_batch_now(struct eng_local *l);
 /* Retries a batch that met a full disk. */
 void eng_batch_tick(struct eng_local *l);
 void eng_batch_free(struct eng_batch *batch);
+void eng_batch_stop(struct eng_local *l); /* closing: takes back what it waits for */
 /* The active generation has reached one of its bounds. */
 bool eng_batch_due(const struct eng_local *l);
 int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the worker's part */

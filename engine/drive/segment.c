@@ -380,6 +380,24 @@ unsigned eng_segments_take_unsynced(struct eng_segments *set, struct eng_segment
         return n;
 }
 
+bool eng_segments_unsynced(const struct eng_segments *set)
+{
+        return !TAILQ_EMPTY(&set->unsynced);
+}
+
+int eng_segments_flush(struct eng_segments *set)
+{
+        struct eng_segment *segment;
+
+        while ((segment = TAILQ_FIRST(&set->unsynced)) != NULL) {
+                if (fdatasync(segment->write_fd) != 0)
+                        return -errno;
+                TAILQ_REMOVE(&set->unsynced, segment, unsynced_link);
+                segment->unsynced = false;
+        }
+        return 0;
+}
+
 void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment)
 {
         eng_segment_unpin(set, segment);

@@ -185,6 +185,10 @@ void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, 
  */
 unsigned eng_segments_take_unsynced(struct eng_segments *set, struct eng_segment **out, unsigned max);
 void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment);
+/* Some have completed writes that no flush covers. */
+bool eng_segments_unsynced(const struct eng_segments *set);
+/* The loop has stopped: flushes them, blocking. 0 or the error of a flush. */
+int eng_segments_flush(struct eng_segments *set);
 
 /* A frame of the segment is dead (its place is durably gone from the index, or was never in it). */
 void eng_segment_dead(struct eng_segments *set, struct eng_segment *segment, uint64_t bytes);

@@ -188,7 +188,7 @@ static bool frame_survives(struct sim_frame *frame, bool power)
                 return sim_chance(SIM_FAULTS, 4); /* it was on its way */
         if (frame->synced || !power || sim_chance(SIM_FAULTS, 2))
                 return true;
-        frame->damaged |= sim_chance(SIM_FAULTS, 4); /* the index knows of it, but its bytes are not there */
+        frame->damaged |= sim_chance(SIM_FAULTS, 4); /* its header is there, but not all of its bytes */
         return frame->damaged;
 }
 
@@ -212,8 +212,7 @@ void sim_disk_crash(struct sim_disk *disk, bool power)
                 }
                 if (frame->written == 0)
                         frame->written = ++disk->written;
-                if (power)
-                        frame->synced = true;
+                frame->synced = true; /* the index names none that was not flushed, and an opening flushes the others */
         }
 }
 

@@ -1,6 +1,6 @@
 /*
  * test_open_flush.c - what a process that was killed has left is flushed when its drive is opened, before anything relies on it: a power cut may still
- * come. The flushes are seen by a fdatasync() of the test's own.
+ * come. And what an index names was flushed before. The flushes are seen by a fdatasync() of the test's own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/lib/shard_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -86,11 +87,39 @@ static void test_segments(void **state)
         fx_destroy(&fx);
 }
 
+static uint64_t syncs(struct fx *fx)
+{
+        struct eng_drive_info info;
+
+        eng_local_info(fx->local, &info);
+        return info.syncs;
+}
+
+/* Nobody asks for a flush of the frame. */
+static void test_index(void **state)
+{
+        uint64_t before;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(sh_write(&fx, 1, 0, 8192), 0);
+        WAIT_UNTIL(syncs(&fx) > 0); /* a batch comes each second */
+        assert_true(syncs(&fx) > 0);
+        assert_int_equal(sh_write(&fx, 2, 0, 8192), 0);
+        before = syncs(&fx);
+        flushed_segments = 0;
+        fx_close(&fx); /* without a loop that could */
+        assert_true(flushed_segments > 0 || before > 1);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_log),
                 cmocka_unit_test(test_segments),
+                cmocka_unit_test(test_index),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
