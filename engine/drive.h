@@ -72,6 +72,8 @@ enum eng_op_kind {
 #define ENG_OP_WANT_CRC 16u    /* READ: give their CRC32C too */
 #define ENG_OP_CACHE 32u       /* APPEND: inline bytes go to the cache once committed: reads are sent to this drive first */
 
+#define ENG_OP_WANT_RECORD 64u /* LOOKUP: -EBADMSG also where just its record in the log is known to be damaged */
+
 #define ENG_HELD_MAX 256u
 #define ENG_IDS_MAX  4096u
 #define ENG_OWNED_MAX 1024u
@@ -202,7 +204,7 @@ struct eng_op {
                         uint64_t mark;            /* count 0: answer. Else: of such an answer; what was visible when that was given counts */
                         struct eng_buf *bits;     /* answer: bit i: ids[i]; ENG_OWNED_MAX / 8 bytes */
                 } owned;
-                struct { /* SCRUB: submitted on the drive's own loop, one at a time. A state of segment 0 begins a round: the drive sets
+                struct { /* SCRUB of segments, then of closed log files: submitted on the drive's own loop, one at a time. A state of segment 0 begins a round: the drive sets
                             last and total. The stretch ends at the end of a frame, behind `most` bytes or a slot later, or behind the
                             first shard found damaged. Damage of what nothing names any more is none. The drive remembers damaged shards: HELD
                             does not count them any more. What a state says is durable about a minute later */
@@ -211,7 +213,9 @@ struct eng_op {
                         uint32_t most;            /* bytes, 1..ENG_SCRUB_STRETCH */
                         bool yield;               /* -EAGAIN while anybody else reads from the drive */
                         bool ended;               /* answer: the round is over */
-                        bool damaged;             /* answer: the shard that these name is damaged */
+                        bool damaged;             /* answer: the shard that these name is damaged; or, with a name, the record of that name's value */
+                        bool gap;                 /* answer: places were found damaged of which nobody can tell what stands there. All names are to be looked at */
+                        struct eng_buf *name;     /* answer; NULL: none */
                         uint8_t object_id[FMT_ID];
                         uint32_t stripe;
                         uint8_t shard;

@@ -114,7 +114,7 @@ static void members_have(struct eng_txn *txn, int rv)
         }
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_LOOKUP;
-        op->flags = fix->repair ? ENG_OP_WANT_INLINE : 0;
+        op->flags = fix->repair ? ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD : 0;
         op->epoch = txn->at->view.epoch;
         op->done = have_both;
         op->lookup.name = fix->name.data;

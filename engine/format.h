@@ -293,9 +293,9 @@ struct fmt_scrub {
  * begins anew.
  */
 struct fmt_drive_scrub {
-        uint64_t segment, generation;  /* being read; segment 0: no round is under way */
+        uint64_t segment, generation;  /* being read; segment 0: no round is under way; 1 << 63 | number: a log file, as in last and in fmt_rot */
         uint64_t position;             /* in it: a frame begins there, or is looked for */
-        uint64_t gap;                  /* from here to position no frame was found; 0: one ends at position */
+        uint64_t gap;                  /* from here to position no frame was found; 0: one ends at position. Of a log file + 1: not all is zero */
         uint64_t last;                 /* segment of the round; newer ones belong to the next */
         uint64_t total, bytes;         /* of segments: when the round began; gone through so far */
         uint64_t frames, damaged;      /* whole frames; shards found damaged */
@@ -306,7 +306,7 @@ struct fmt_drive_scrub {
 
 enum fmt_rot_kind {
         FMT_ROT_SHARD = 1,             /* of this shard's frame something does not match its checksum, or cannot be read */
-        FMT_ROT_GAP = 2                /* no frame was found where there may be one: [offset, offset + length) */
+        FMT_ROT_GAP = 2                /* no frame (record) that is right was found where there may be one: [offset, offset + length) */
 };
 
 /* A place of a segment that is not as it was written. It counts for as long as the index names it. */

@@ -17,6 +17,7 @@
  * at a start or at the end of a round, all names are walked soon (scrub.c).
  */
 #include "engine/store.h"
+#include "engine/txn_util.h"
 #include "engine/upkeep.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@
 #define RATE_LEAST (1ull << 20)         /* bytes/s: a round of a small drive need not take the whole period */
 #define CATCH_UP   4u                   /* times the rate */
 
-enum scrubber_step { SCRUBBER_IDLE, SCRUBBER_LOAD, SCRUBBER_WAIT, SCRUBBER_RESERVE, SCRUBBER_READ, SCRUBBER_KEEP };
+enum scrubber_step { SCRUBBER_IDLE, SCRUBBER_LOAD, SCRUBBER_WAIT, SCRUBBER_RESERVE, SCRUBBER_READ, SCRUBBER_FIX, SCRUBBER_KEEP };
 
 /* One drive's. owner: the drive's loop; op: the drive while step is LOAD, READ or KEEP */
 struct scrubber {
@@ -55,6 +56,8 @@ struct scrubber {
         uint64_t read_at, read_bytes;  /* the last stretch: lp_now() */
         uint64_t found_at;             /* the last damage, when lp_now() */
         uint64_t damaged, unrepaired;
+        bool gap;                      /* places were found of which nobody can tell what stands there: a walk of all names is due */
+        struct eng_fix fix;            /* of a name whose record is damaged; under way while FIX */
 };
 
 /* owner: the loop */
@@ -65,6 +68,7 @@ struct scrub_loop {
         atomic_bool on_its_way;        /* msg is; any thread, as the next */
         atomic_bool wanted;            /* rounds are to start */
         bool asked;                    /* they were, in this run */
+        uint64_t walked_at;            /* lp_now() when gaps had all names walked; 0: never */
         uint64_t reminded_at;          /* lp_now() when all names were to be walked since damage stays; 0: none does */
         struct scrubber *scrubbers[ENG_DRIVES_MAX]; /* of drives that the loop owns; NULL: none yet */
 };
@@ -242,11 +246,40 @@ static void scrubber_round_ended(struct scrubber *s)
         scrubber_submit(s, SCRUBBER_KEEP, ENG_SCRUB_KEEP, scrubber_kept);
 }
 
+static void scrubber_fixed(struct eng_fix *fix)
+{
+        struct scrubber *s = (struct scrubber *)((char *)fix - offsetof(struct scrubber, fix));
+
+        if (s->el->store->coord->stopping)
+                return;
+        s->step = SCRUBBER_IDLE;
+        s->gap |= fix->txn.result != 0; /* the walk tries again */
+        scrubber_go(s);
+}
+
+/* The record of a name is damaged: the value is written anew, as current members have it. False: it cannot be begun. */
+static bool scrubber_fix(struct scrubber *s, const struct eng_buf *name)
+{
+        s->fix.slot = s->slot;
+        s->fix.repair = true;
+        s->fix.done = scrubber_fixed;
+        s->fix.name.len = (uint16_t)name->len;
+        memcpy(s->fix.name.data, name->data, name->len);
+        s->step = SCRUBBER_FIX;
+        if (eng_fix_start(s->el->store, &s->fix) == 0)
+                return true;
+        s->step = SCRUBBER_IDLE;
+        s->gap = true;
+        return false;
+}
+
 static void scrubber_tell(struct scrubber *s)
 {
         struct eng_store *store = s->el->store;
 
         s->damaged++;
+        if (s->op.scrub.name != NULL)
+                return;
         s->found_at = lp_now(s->el->loop);
         if (s->op.scrub.key_hash != 0)
                 eng_upkeep_group(store, eng_pg_of_hash(store->pg_count, s->op.scrub.key_hash));
@@ -258,12 +291,15 @@ static void scrubber_has_read(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
         uint64_t before = s->state.segment == 0 ? 0 : s->state.bytes, frames = s->state.segment == 0 ? 0 : s->state.frames;
+        struct eng_buf *name = op->result == 0 ? op->scrub.name : NULL; /* op is another in scrubber_go() */
 
         if (op->scrub.slot != NULL)
                 scrubber_drop_buffer(s);
         s->buffer = NULL; /* a drive that failed gives it back when its I/O has ended */
-        if (s->el->store->coord->stopping)
+        if (s->el->store->coord->stopping) {
+                eng_buf_unref(name);
                 return;
+        }
         s->step = SCRUBBER_IDLE;
         if (op->result != 0) {
                 s->yields += op->result == -EAGAIN;
@@ -279,11 +315,13 @@ static void scrubber_has_read(struct eng_op *op)
         s->unrepaired = op->scrub.remembered;
         if (op->scrub.damaged)
                 scrubber_tell(s);
+        s->gap |= op->scrub.gap && name == NULL;
         scrubber_publish(s);
         if (op->scrub.ended)
                 scrubber_round_ended(s);
-        else
+        else if (name == NULL || !scrubber_fix(s, name))
                 scrubber_go(s);
+        eng_buf_unref(name);
 }
 
 static void scrubber_granted(struct lp_reserve *reserve)
@@ -449,6 +487,24 @@ static void scrub_remind(struct scrub_loop *sl)
         }
 }
 
+/* Only the index can tell what stood in a gap. At once for the first, once a day for more. */
+static void scrub_mind_gaps(struct scrub_loop *sl)
+{
+        uint64_t now = lp_now(sl->el->loop);
+        bool any = false;
+        unsigned i;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                any |= sl->scrubbers[i] != NULL && sl->scrubbers[i]->gap;
+        if (!any || (sl->walked_at != 0 && now - sl->walked_at < REMIND_NS))
+                return;
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                if (sl->scrubbers[i] != NULL)
+                        sl->scrubbers[i]->gap = false;
+        sl->walked_at = now;
+        eng_scrub_names_soon(sl->el->store);
+}
+
 static void scrub_look_around(struct scrub_loop *sl)
 {
         const struct eng_view *view = &sl->el->view;
@@ -469,6 +525,7 @@ static void scrub_look(struct lp_timer *timer)
                 return;
         scrub_look_around(sl);
         scrub_remind(sl);
+        scrub_mind_gaps(sl);
         timer->expired = scrub_look;
         lp_timer_start(sl->el->loop, timer, LOOK_NS);
 }
@@ -563,6 +620,15 @@ void eng_scrub_drives_stop(struct eng_store *store)
         }
 }
 
+static void scrubber_free(struct scrubber *s)
+{
+        if (s == NULL)
+                return;
+        eng_txn_abandon(&s->fix.txn);
+        eng_txn_drop(&s->fix.txn);
+        free(s);
+}
+
 void eng_scrub_drives_free(struct eng_store *store)
 {
         struct eng_scrub_drives *all = store->coord->scrub_drives;
@@ -570,7 +636,7 @@ void eng_scrub_drives_free(struct eng_store *store)
 
         for (i = 0; all != NULL && i < all->count; i++)
                 for (j = 0; j < ENG_DRIVES_MAX; j++)
-                        free(all->loops[i].scrubbers[j]);
+                        scrubber_free(all->loops[i].scrubbers[j]);
         free(all);
         store->coord->scrub_drives = NULL;
 }

@@ -455,7 +455,7 @@ static void made_to_agree(struct eng_agree *agree)
         v->report.repaired_names += agree->differed && agree->txn.result == 0 && agree->repaired > 0;
         v->compared = ~(eng_mask)0;
         if (usable(v, v->drive))
-                look_up(v, ENG_OP_WANT_INLINE, looked_up);
+                look_up(v, ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD, looked_up);
         else
                 next_entry(v);
 }
@@ -555,7 +555,7 @@ static void next_entry(struct eng_verify *v)
         v->from.len = e->name_len;
         memcpy(v->from.data, e + 1, e->name_len);
         if (usable(v, v->drive))
-                look_up(v, ENG_OP_WANT_INLINE, looked_up);
+                look_up(v, ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD, looked_up);
         else
                 next_page(v); /* it has left */
 }

@@ -154,7 +154,7 @@ static const struct metric metrics[] = {
          "When the last complete round ended, milliseconds since 1970; 0: none has.", srv_write_drive_u64,
          IN_DRIVE(scrub.last_ended_ms)},
         {"millrace_drive_scrub_damaged_total", COUNTER, OF_DRIVE,
-         "Shards that the scrub found damaged since the drive was opened.", srv_write_drive_u64, IN_DRIVE(scrub.damaged)},
+         "Shards and records that the scrub found damaged since the drive was opened.", srv_write_drive_u64, IN_DRIVE(scrub.damaged)},
         {"millrace_drive_scrub_unrepaired", GAUGE, OF_DRIVE,
          "Shards known to be damaged, and not written anew yet.", srv_write_drive_u64, IN_DRIVE(scrub.unrepaired)},
         {"millrace_drive_index_bytes", GAUGE, OF_DRIVE, "Bytes of the index.", srv_write_drive_u64,

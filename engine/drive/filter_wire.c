@@ -120,6 +120,8 @@ void eng_filter_drop_answer(struct eng_op *op)
                 eng_buf_unref(op->ids.ids);
         if (op->kind == ENG_OP_OWNED)
                 eng_buf_unref(op->owned.bits);
+        if (op->kind == ENG_OP_SCRUB)
+                eng_buf_unref(op->scrub.name);
 }
 
 /* ---- writing and reading bytes --------------------------------------------------------------------- */
@@ -529,7 +531,8 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
                 put_number(wire, op->scrub.shard);
                 put_number(wire, op->scrub.key_hash);
                 put_number(wire, op->scrub.remembered);
-                put_number(wire, (uint64_t)op->scrub.ended | (uint64_t)op->scrub.damaged << 1);
+                put_number(wire, (uint64_t)op->scrub.ended | (uint64_t)op->scrub.damaged << 1 | (uint64_t)op->scrub.gap << 2);
+                put_buf(wire, op->scrub.name);
                 break;
         case ENG_OP_READ:
                 put(wire, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
@@ -553,6 +556,8 @@ static void get_scrub(struct wire *wire, struct eng_op *op)
         flags = get_number(wire);
         op->scrub.ended = (flags & 1) != 0;
         op->scrub.damaged = (flags & 2) != 0;
+        op->scrub.gap = (flags & 4) != 0;
+        op->scrub.name = get_buf(wire);
 }
 
 static void get_answer(struct wire *wire, struct eng_op *op)

@@ -356,7 +356,7 @@ struct eng_unreadable {
         } seen[ENG_READ_ERROR_BUDGET];
         unsigned next;
 };
-#define ENG_UNREADABLE_LOG (1ull << 63) /* in `file`: it is a log file's number, not a segment's */
+#define ENG_UNREADABLE_LOG (1ull << 63) /* in `file`, and in segments of fmt_rot and fmt_drive_scrub: it is a log file's number, not a segment's */
 
 /* ---- rot.c ----------------------------------------------------------------------------------------- */
 
@@ -372,6 +372,7 @@ struct eng_rot {
         unsigned looked;   /* the next one to be looked at: does it still count? */
         unsigned ousted;   /* the next one that makes room */
         bool dirty, urgent; /* the index does not know; and is to be told at once */
+        bool fresh;        /* a gap is known that no op has told yet */
         uint64_t kept_at;  /* lp_now() scale */
         bool scrubbing;    /* a SCRUB is under way */
 };
@@ -556,13 +557,22 @@ void eng_held_op(struct eng_local *l, struct eng_op *op);
 void eng_ids_op(struct eng_local *l, struct eng_op *op);
 void eng_owned_op(struct eng_local *l, struct eng_op *op);
 
-/* ---- scrub_segment.c, rot.c (owner loop) ------------------------------------------------------------- */
+/* ---- scrub_segment.c, scrub_log.c, rot.c (owner loop) ------------------------------------------------- */
 
 void eng_scrub_op(struct eng_local *l, struct eng_op *op);
+/* A stretch of the closed log files, in which the op's state is: its segment is a log file's number | ENG_UNREADABLE_LOG. */
+void eng_scrub_log(struct eng_local *l, struct eng_op *op);
+/* Begins with the first of them. False: there is none. */
+bool eng_scrub_log_first(struct eng_local *l, struct fmt_drive_scrub *state);
+uint64_t eng_scrub_log_bytes(struct eng_local *l);
+/* A stretch is over: what the op answers of what is remembered, and what the drive remembers of the op. */
+void eng_rot_answer(struct eng_local *l, struct eng_op *op);
+/* The record of a value is damaged, as far as is known. */
+bool eng_rot_in_log(const struct eng_local *l, uint64_t file, uint64_t position);
 void eng_rot_state(struct eng_local *l, const struct fmt_drive_scrub *state);
 /* The shard at this place is damaged. A place known already is not remembered twice; of more than ENG_ROT_MAX one that was known before is forgotten. */
 void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
-/* No frame was found there. */
+/* No frame was found there; or, of a log file (| ENG_UNREADABLE_LOG), no record that is right. */
 void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint64_t to);
 /* The shard has been written anew at this place; NULL: all of the id were discarded. */
 void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);

@@ -81,6 +81,15 @@ static void lookup_now(struct eng_local *l, struct eng_op *op)
                 return;
         }
         eng_local_index_error(l, rv);
+        if (rv == 0 && (op->flags & ENG_OP_WANT_RECORD) != 0 && op->lookup.value->len >= sizeof(*value)) {
+                value = (const struct fmt_value *)op->lookup.value->data;
+                if (eng_rot_in_log(l, value->log_file, value->log_position)) {
+                        eng_buf_unref(op->lookup.value);
+                        op->lookup.value = NULL;
+                        eng_local_answer(op, -EBADMSG);
+                        return;
+                }
+        }
         if (rv == 0 && eng_value_check(op->lookup.value->data, op->lookup.value->len) != 0) { /* as it was put: no damage of the index */
                 eng_buf_unref(op->lookup.value);
                 op->lookup.value = NULL;

@@ -5,6 +5,8 @@
  * anew, at another place. Then the index names that place, and the damage is forgotten. Reads do not ask here: blocks of a
  * damaged frame whose checksums are right may be just what another drive lacks.
  *
+ * Damage in the log is remembered as gaps, too: a value that stands in one is damaged for those that ask for its record (ENG_OP_WANT_RECORD).
+ *
  * Where no frame was found, one may have been whose header is gone. Only the index can tell, and it is sorted by object. So the gap is
  * remembered, and a place inside it counts as damaged when somebody asks for it.
  *
@@ -136,6 +138,19 @@ void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint6
         rot->segment = segment;
         rot->offset = from;
         rot->length = to - from;
+        l->rot.fresh = true;
+}
+
+bool eng_rot_in_log(const struct eng_local *l, uint64_t file, uint64_t position)
+{
+        const struct fmt_rot *rot = l->rot.items;
+        unsigned i;
+
+        for (i = 0; l->rot.gaps > 0 && i < l->rot.count; i++)
+                if (rot[i].kind == FMT_ROT_GAP && rot[i].segment == (file | ENG_UNREADABLE_LOG) && position >= rot[i].offset &&
+                    position < rot[i].offset + rot[i].length)
+                        return true;
+        return false;
 }
 
 bool eng_rot_at(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place)
@@ -182,14 +197,22 @@ void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], cons
         }
 }
 
-/* Whether it may still matter: a shard as long as the index names that place, a gap as long as its segment is there. */
+/* Its file is there. */
+static bool rot_has_file(struct eng_local *l, const struct fmt_rot *rot)
+{
+        if ((rot->segment & ENG_UNREADABLE_LOG) != 0)
+                return eng_log_files_find(&l->files, rot->segment & ~ENG_UNREADABLE_LOG) != NULL;
+        return eng_segment_find(l->segments, rot->segment) != NULL;
+}
+
+/* Whether it may still matter: a shard as long as the index names that place, a gap as long as its file is there. */
 static bool rot_counts(struct eng_local *l, const struct fmt_rot *rot)
 {
         struct eng_place place;
         int rv;
 
         if (rot->kind == FMT_ROT_GAP)
-                return eng_segment_find(l->segments, rot->segment) != NULL;
+                return rot_has_file(l, rot);
         rv = eng_place_find(l, rot->object_id, rot->stripe, rot->shard, &place);
         return rv == 0 ? rot_covers(rot, rot->object_id, &place) : rv != -ENOENT;
 }
@@ -207,6 +230,17 @@ void eng_rot_prune(struct eng_local *l)
                 else
                         rot_forget(l, rot->looked);
         }
+}
+
+void eng_rot_answer(struct eng_local *l, struct eng_op *op)
+{
+        eng_rot_prune(l);
+        eng_rot_state(l, &op->scrub.state);
+        op->scrub.remembered = l->rot.shards;
+        op->scrub.gap = l->rot.fresh;
+        l->rot.fresh = false;
+        if (l->rot.urgent)
+                eng_batch_start(l);
 }
 
 /* ---- the index ----------------------------------------------------------------------------------------- */
@@ -228,7 +262,7 @@ static void rot_take(struct eng_local *l, const uint8_t *bytes, size_t len)
         memcpy(&l->rot.state, bytes, head);
         for (at = head; at < len; at += sizeof(one)) {
                 memcpy(&one, bytes + at, sizeof(one));
-                if (eng_segment_find(l->segments, one.segment) == NULL) {
+                if (!rot_has_file(l, &one)) {
                         gone = true; /* and is not to be known any more: its number may be given to another */
                         continue;
                 }

@@ -1,5 +1,6 @@
 /*
- * scrub_segment.c - SCRUB: a stretch of the drive's segments, read in the order in which it lies there, each frame checked by its own header.
+ * scrub_segment.c - SCRUB: a stretch of the drive's segments, read in the order in which it lies there, each frame checked by its own header. Behind
+ * the last segment the log follows (scrub_log.c).
  *
  *   STRETCH   a slot full of frames, past the page cache; goes on until the stretch is long enough
  *     | a frame is not right: nothing is said yet, it is read again, alone
@@ -97,11 +98,7 @@ static void scrub_answer(struct eng_scrubbing *s, int rv)
         }
         if (rv == 0) {
                 eng_count(&l->figures.read_bytes, s->read);
-                eng_rot_prune(l);
-                eng_rot_state(l, &op->scrub.state);
-                op->scrub.remembered = l->rot.shards;
-                if (l->rot.urgent)
-                        eng_batch_start(l);
+                eng_rot_answer(l, op);
         }
         s->op = NULL;
         eng_local_answer(op, rv);
@@ -125,7 +122,7 @@ static void scrub_gap_ends(struct eng_scrubbing *s)
         state->gap = 0;
 }
 
-/* The segment that is to be read on; NULL: the round is over. One that is gone, or is another by now, is passed by. */
+/* The segment that is to be read on; NULL: there are no more. One that is gone, or is another by now, is passed by. */
 static struct eng_segment *scrub_segment(struct eng_scrubbing *s)
 {
         struct fmt_drive_scrub *state = scrub_state(s);
@@ -158,6 +155,7 @@ static void scrub_round_begins(struct eng_scrubbing *s)
                 state->last = segment->id;
                 state->total += segment->end;
         }
+        state->total += eng_scrub_log_bytes(s->l);
 }
 
 /* ---- I/O ----------------------------------------------------------------------------------------------- */
@@ -517,9 +515,10 @@ static bool scrub_go_on(struct eng_scrubbing *s)
 {
         struct eng_segment *segment = scrub_segment(s);
 
-        s->op->scrub.ended = segment == NULL;
-        if (segment == NULL)
+        if (segment == NULL) {
+                s->op->scrub.ended = !eng_scrub_log_first(s->l, scrub_state(s));
                 return false;
+        }
         s->bound = scrub_bound(segment);
         if (segment == s->segment) {
                 scrub_read_step(s);
@@ -586,10 +585,14 @@ void eng_scrub_op(struct eng_local *l, struct eng_op *op)
 {
         int rv = scrub_check(l, op);
 
-        op->scrub.ended = op->scrub.damaged = false;
+        op->scrub.ended = op->scrub.damaged = op->scrub.gap = false;
+        op->scrub.name = NULL;
         op->scrub.remembered = l->rot.shards;
         if (rv == 0 && op->scrub.what == ENG_SCRUB_READ) {
-                scrub_begin(l, op);
+                if ((op->scrub.state.segment & ENG_UNREADABLE_LOG) != 0)
+                        eng_scrub_log(l, op);
+                else
+                        scrub_begin(l, op);
                 return;
         }
         if (op->scrub.what == ENG_SCRUB_LOAD) {

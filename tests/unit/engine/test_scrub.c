@@ -202,6 +202,66 @@ static void test_two_drives_and_logs(void **state)
         free(r);
 }
 
+static void start_drives(struct lp_msg *msg)
+{
+        struct eng_store **store = (struct eng_store **)(msg + 1);
+
+        eng_scrub_drives_start(*store);
+        free(msg);
+}
+
+/* Without the walk of names that eng_scrub_start() begins, too. */
+static void scrub_drives(struct sf *sf)
+{
+        struct lp_msg *msg = calloc(1, sizeof(*msg) + sizeof(sf->store));
+
+        assert_non_null(msg);
+        memcpy(msg + 1, &sf->store, sizeof(sf->store));
+        msg->run = start_drives;
+        lp_post(sf->store->loops[0].loop, msg);
+}
+
+/* Records of log files that are closed: found where they lie, and written anew from other drives. */
+static void test_closed_logs(void **state)
+{
+        struct eng_verify_report *r = calloc(1, sizeof(*r));
+        struct seen seen;
+        struct sf sf;
+        uint64_t bucket;
+        char key[32];
+        unsigned i;
+
+        begin(&sf, 2, &bucket);
+        for (i = 0; i < 120; i++) {
+                snprintf(key, sizeof(key), "small%u", i);
+                assert_int_equal(sf_put(&sf, i % 2, bucket, key, 300 + i, 100000, true, NULL), 0);
+        }
+        sf_close(&sf);
+        spoil(&sf, 1, "log", 37);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        for (i = 0; i < 600; i++) {
+                scrub_drives(&sf);
+                usleep(100000);
+                seen = look(&sf);
+                if (seen.rounds == 4 && seen.damaged > 0)
+                        break;
+        }
+        assert_true(seen.damaged > 0);
+        assert_int_equal(seen.unrepaired, 0);
+        verify(&sf, r); /* mends those of which the name was hit, too, if the walk has not come to them */
+        verify(&sf, r);
+        assert_int_equal(r->damaged_shards + r->missing_shards + r->unreadable_objects, 0);
+        get_all(&sf, bucket);
+        for (i = 0; i < 120; i++) {
+                snprintf(key, sizeof(key), "small%u", i);
+                assert_int_equal(sf_get(&sf, 0, bucket, key, 300 + i, 100000), 0);
+        }
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(r);
+}
+
 /* A round keeps to its rate, is halted by a restart and goes on where it was; what it had found is repaired then. */
 static void test_goes_on(void **state)
 {
@@ -268,7 +328,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_first_drive), cmocka_unit_test(test_other_drive),
-                cmocka_unit_test(test_two_drives_and_logs), cmocka_unit_test(test_goes_on),
+                cmocka_unit_test(test_two_drives_and_logs), cmocka_unit_test(test_closed_logs), cmocka_unit_test(test_goes_on),
                 cmocka_unit_test(test_late_and_off),
         };
 
