@@ -86,6 +86,7 @@ static void have_both(struct eng_op *op)
         struct eng_fix *fix = FIX_OF(op);
         struct eng_txn *txn = &fix->txn;
         const struct eng_buf *theirs = op->result == 0 ? op->lookup.value : NULL;
+        const bool theirs_is_good = theirs != NULL;
         bool same = (theirs == NULL) == (txn->old == NULL);
 
         if (op->result != 0 && op->result != -ENOENT && op->result != -EBADMSG) {
@@ -97,7 +98,7 @@ static void have_both(struct eng_op *op)
         else if (same && theirs != NULL)
                 same = eng_fix_same(theirs->data, theirs->len, txn->old->data, txn->old->len);
         release_op(fix);
-        if (same)
+        if (same || (fix->repair && theirs_is_good && txn->old == NULL)) /* members that differ are agree.c's */
                 eng_txn_finish(txn, 0);
         else
                 append_copy(fix);
@@ -110,6 +111,10 @@ static void members_have(struct eng_txn *txn, int rv)
 
         if (rv != 0 && rv != -ENOENT) {
                 eng_txn_finish(txn, rv);
+                return;
+        }
+        if (fix->repair && rv == -ENOENT && txn->absent < ENG_ABSENT_SURE) {
+                eng_txn_finish(txn, -EIO); /* one member's word: what is damaged here may be all there is of it (I6) */
                 return;
         }
         memset(op, 0, sizeof(*op));

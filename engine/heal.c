@@ -53,7 +53,8 @@ struct eng_heal {
         struct lp_timer keep_timer;
         unsigned left;                 /* lanes that have not ended */
         struct eng_op sync;            /* of the drives in to_flush, one after the other */
-        eng_mask to_flush;             /* they are full again once they have been flushed */
+        eng_mask to_flush;             /* of those that a walk has filled, not flushed yet; 0: another walk has begun since */
+        eng_mask filled;               /* all of those */
         bool flushing, flush_anew;     /* sync is on its way; another walk has ended meanwhile */
         struct lp_timer timer;
         struct eng_lane *lanes;        /* one for each loop */
@@ -204,8 +205,8 @@ static void flushed(struct eng_op *op)
         if (c->stopping)
                 return;
         heal->flushing = false;
-        if (heal->running || !same_drives(heal))
-                return; /* the walk that is under way, or comes, ends in the same way */
+        if (heal->running || heal->to_flush == 0 || !same_drives(heal))
+                return; /* the walk that is under way, has been, or comes, says itself what it has filled */
         if (heal->flush_anew) {
                 heal->flush_anew = false;
                 flush_next(heal);
@@ -220,7 +221,7 @@ static void flushed(struct eng_op *op)
                 flush_next(heal);
                 return;
         }
-        c->filling &= ~heal->drives.filling;
+        c->filling &= ~heal->filled;
         eng_epoch_change(heal->store); /* so that the next start knows */
 }
 
@@ -246,7 +247,7 @@ static void filled(struct eng_heal *heal)
 
         if (!atomic_load(&heal->old_puts) && (heal->drives.homeless & c->shape.leaving) != 0)
                 eng_reshape_drained(heal->store);
-        heal->to_flush = heal->drives.filling;
+        heal->to_flush = heal->filled = heal->drives.filling;
         heal->flush_anew = heal->flushing;
         if (heal->to_flush != 0 && !heal->flushing)
                 flush_next(heal);
@@ -474,7 +475,8 @@ static void heal_begin(struct eng_heal *heal)
 
         lp_timer_stop(store->loops[0].loop, &heal->timer);
         heal->running = true;
-        heal->stopping = heal->again = false;
+        heal->stopping = heal->again = heal->flush_anew = false;
+        heal->to_flush = 0;
         heal->drives = drives_now(store);
         heal->epoch = c->view.epoch;
         heal->began = lp_now(store->loops[0].loop);

@@ -383,11 +383,77 @@ static void test_all_members_but_one(void **state)
         }
 }
 
+/* Spoils a byte of an object's bytes wherever the drive's log has them. */
+static void spoil_bytes(const struct sf *sf, unsigned slot, uint64_t seed, size_t len)
+{
+        uint8_t *bytes = malloc(len), *at;
+        char command[300], path[300];
+        size_t size = 8u << 20, n, hits = 0;
+        uint8_t *file = malloc(size);
+        FILE *list, *f;
+
+        assert_non_null(bytes);
+        assert_non_null(file);
+        sf_fill(bytes, seed, 0, len);
+        snprintf(command, sizeof(command), "ls %s/log/*", sf->path[slot]);
+        list = popen(command, "r");
+        assert_non_null(list);
+        while (fgets(path, sizeof(path), list) != NULL) {
+                path[strcspn(path, "\n")] = '\0';
+                f = fopen(path, "r+b");
+                assert_non_null(f);
+                n = fread(file, 1, size, f);
+                at = memmem(file, n, bytes, len);
+                if (at != NULL) {
+                        assert_int_equal(fseek(f, at - file, SEEK_SET), 0);
+                        assert_int_equal(fputc(*at ^ 1, f), *at ^ 1);
+                        hits++;
+                }
+                fclose(f);
+        }
+        pclose(list);
+        free(file);
+        free(bytes);
+        assert_true(hits > 0);
+}
+
+/* One has the name, whose record is damaged; the other has lost the name. The damaged one stays: it may be all there is. */
+static void test_damage_here_and_nothing_there(void **state)
+{
+        struct eng_verify_report r;
+        unsigned damaged;
+        static struct row row;
+        uint64_t bucket;
+        struct sf sf;
+
+        for (damaged = 0; damaged < 2; damaged++) {
+                sf_make(&sf, 2, 2);
+                sf.options.ec_k = sf.options.ec_m = 1;
+                assert_int_equal(sf_open(&sf, true), 0);
+                assert_true(sf_wait_ready(&sf, 20));
+                assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+                assert_int_equal(sf_put(&sf, 0, bucket, "key", 77, 5000, true, NULL), 0);
+                sf_close(&sf);
+                assert_true(slot_has(&sf, damaged, bucket, "key", &row));
+                spoil_bytes(&sf, damaged, 77, 5000);
+                row.len = 0;
+                put_row(&sf, damaged ^ 1, &row);
+                start(&sf);
+                assert_int_not_equal(sf_get(&sf, 0, bucket, "key", 77, 5000), 0);
+                verify(&sf, &r);
+                verify(&sf, &r);
+                sf_close(&sf);
+                assert_true(slot_has(&sf, damaged, bucket, "key", &row));
+                sf_remove(&sf);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_member_that_cannot_say),
                 cmocka_unit_test(test_all_members_but_one),
+                cmocka_unit_test(test_damage_here_and_nothing_there),
                 cmocka_unit_test(test_names_that_differ),
                 cmocka_unit_test(test_an_upload_that_came_back),
         };
