@@ -389,7 +389,10 @@ bool eng_local_log_lost(struct eng_drive *drive);
  * closed as any other.
  */
 bool eng_local_let_go(struct eng_drive *drive);
-/* Somebody waits for a file that one of its workers is opening or making, which needs no loop to come to its end. The loops have stopped. */
+/*
+ * Somebody waits for a file that one of its workers is opening or making, which needs no loop to come to its end, or for a page of its index that the
+ * kernel is reading. The loops have stopped.
+ */
 bool eng_local_awaits_file(struct eng_drive *drive);
 /*
  * It may be opened again as soon as it can be: its folder was not found any more where it was opened, or its index is damaged, which opening

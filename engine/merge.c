@@ -143,6 +143,7 @@ struct eng_merge {
         struct eng_merge_entry *entries;
         unsigned count;
         struct lp_timer retry;
+        TAILQ_ENTRY(eng_merge) link; /* el->retrying, while the timer runs */
         struct lp_msg msg;
 };
 
@@ -176,8 +177,10 @@ static void finish(struct eng_merge *merge, int rv, bool more)
 static void retry(struct lp_timer *timer)
 {
         struct eng_merge *merge = (struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry));
-        int rv = begin(merge);
+        int rv;
 
+        TAILQ_REMOVE(&merge->el->retrying, merge, link);
+        rv = begin(merge);
         if (rv != 0)
                 finish(merge, rv, false);
 }
@@ -185,12 +188,30 @@ static void retry(struct lp_timer *timer)
 /* All scans are back and one failed: again a little later, when the view may have changed. */
 static void fail(struct eng_merge *merge, int rv)
 {
+        struct eng_loop *el = merge->el;
+
         drop_answers(merge);
         merge->rv = 0;
-        if (++merge->retries > RETRIES)
+        if (++merge->retries > RETRIES || el->merges_stopped) {
                 finish(merge, rv == -EBADMSG ? -EIO : -EHOSTDOWN, false);
-        else
-                lp_timer_start(merge->el->loop, &merge->retry, RETRY_NS);
+                return;
+        }
+        lp_timer_start(el->loop, &merge->retry, RETRY_NS);
+        TAILQ_INSERT_TAIL(&el->retrying, merge, link);
+}
+
+void eng_merges_stop(struct eng_loop *el)
+{
+        struct lp_loop *before = lp_become(el->loop);
+        struct eng_merge *merge;
+
+        el->merges_stopped = true;
+        while ((merge = TAILQ_FIRST(&el->retrying)) != NULL) {
+                TAILQ_REMOVE(&el->retrying, merge, link);
+                lp_timer_stop(el->loop, &merge->retry);
+                finish(merge, -EHOSTDOWN, false);
+        }
+        lp_become(before);
 }
 
 static int keep(struct eng_merge *merge, struct eng_buf *buf)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define DRAIN_ROUNDS 10000u
-#define DRAIN_NAPS   1000u /* of a millisecond */
+#define DRAIN_NAPS   2000u /* of a millisecond */
 
 /* ---- what the folders are ------------------------------------------------------------------------------------- */
 
@@ -447,6 +447,7 @@ static int make_loops(struct eng_store *store)
                 el->reap_timer.expired = eng_reap_tick;
                 TAILQ_INIT(&el->appended);
                 TAILQ_INIT(&el->lookups);
+                TAILQ_INIT(&el->retrying);
                 TAILQ_INIT(&el->puts);
                 TAILQ_INIT(&el->mends);
                 eng_hasher_init(&el->hasher, el->loop);
@@ -542,10 +543,10 @@ static bool awaits_file(struct eng_store *store)
 }
 
 /*
- * What is under way when the loops stop comes to its end here: it points into the store. A worker that opens or makes a file is waited for, since who wants
- * the file holds memory until he is told; one that takes longer keeps it.
+ * What is under way when the loops stop comes to its end here: it points into the store. A worker that opens or makes a file is waited for, and so is a page of
+ * an index, since who wants them holds memory until he is told. False: one takes longer, and nothing may be freed that it will come back to.
  */
-static void drain_loops(struct eng_store *store)
+static bool drain_loops(struct eng_store *store)
 {
         const struct timespec nap = {.tv_nsec = 1000000};
         unsigned rounds, naps = 0;
@@ -553,10 +554,13 @@ static void drain_loops(struct eng_store *store)
         for (rounds = 0; rounds < DRAIN_ROUNDS; rounds++) {
                 if (drain_once(store) > 0)
                         continue;
-                if (!awaits_file(store) || naps++ == DRAIN_NAPS)
-                        break;
+                if (!awaits_file(store))
+                        return true;
+                if (naps++ == DRAIN_NAPS)
+                        return false;
                 nanosleep(&nap, NULL);
         }
+        return false;
 }
 
 static void stop_hashers(struct eng_store *store)
@@ -580,8 +584,11 @@ bool eng_store_close(struct eng_store *store)
         store->coord->stopping = true;
         for (i = 0; i < store->loop_count; i++)
                 eng_config_stop(&store->loops[i]);
+        for (i = 0; i < store->loop_count; i++)
+                eng_merges_stop(&store->loops[i]);
         stop_hashers(store);
-        drain_loops(store);
+        if (!drain_loops(store))
+                return false;
         eng_join_free(store);
         eng_attach_free(store);
         eng_heal_free(store);
@@ -589,7 +596,8 @@ bool eng_store_close(struct eng_store *store)
         eng_verify_free(store);
         eng_scrub_free(store);
         eng_scrub_drives_stop(store);
-        drain_loops(store);
+        if (!drain_loops(store))
+                return false;
         eng_recover_free(store);
         eng_mend_free_late(store);
         eng_shed_free(store); /* drives had operations of it, and of the next, until they were closed */

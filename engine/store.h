@@ -189,6 +189,8 @@ struct eng_loop {
         struct eng_txn_list appended;      /* all txns with appends or commits in flight, oldest first */
         uint64_t append_count;             /* begun: the number of the last */
         struct eng_lookups lookups;        /* of readers, under way at this primary; oldest first */
+        TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
+        bool merges_stopped;               /* at the end: none is tried again */
         uint64_t lookup_count;             /* begun: the number of the last */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
         struct eng_reap_list reaps;        /* discards that wait for those who may still read what is dead */
@@ -943,5 +945,7 @@ struct eng_merge_entry {
 typedef void (*eng_merge_done)(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more);
 /* done comes once, on this loop, never from inside. */
 void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
+/* The loops have stopped, and no timer runs any more: merges that wait to be tried again fail, and no others do. */
+void eng_merges_stop(struct eng_loop *el);
 
 #endif

@@ -315,8 +315,10 @@ static void abandon_requests(struct gw_loop *loop)
         }
 }
 
+/* On its loop: uploads that are given up have the engine discard what they wrote. */
 static void free_loop(struct gw_loop *loop)
 {
+        struct lp_loop *before = lp_become(loop->lp);
         struct gw_listener *listener;
         struct gw_request *req;
 
@@ -339,6 +341,7 @@ static void free_loop(struct gw_loop *loop)
         }
         gw_digests_free(&loop->digests);
         credentials_put(loop->credentials);
+        lp_become(before);
 }
 
 void gw_free(struct gw_gateway *gw)

@@ -88,8 +88,8 @@ const char *eng_store_first_path(const struct eng_store *store);
 /* Folders given that are no drives, or did not answer, and why; "": none. */
 const char *eng_store_unused(const struct eng_store *store);
 /*
- * Stops background work and makes the index cover the log. Blocking; called after the loops were stopped. False: a thread that opens a drive has not come
- * back within some seconds. The store and the loops stay as they are then, all other drives are closed: the process is to end.
+ * Stops background work and makes the index cover the log. Blocking; called after the loops were stopped. False: a thread that opens a drive or a file of
+ * one has not come back within some seconds. The store and the loops stay as they are then, and the process is to end: the next start does what is left.
  */
 bool eng_store_close(struct eng_store *store);
 

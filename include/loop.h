@@ -53,6 +53,11 @@ uint64_t lp_loop_drain(struct lp_loop *loop);
 
 /* The loop run by this thread, or NULL on a thread that runs none. */
 struct lp_loop *lp_self(void);
+/*
+ * After lp_loop_run() has returned: the calling thread is on this loop (NULL: on none), as whatever is taken apart there counts on. Returns the one it was on
+ * before, which it becomes again afterwards.
+ */
+struct lp_loop *lp_become(struct lp_loop *loop);
 unsigned lp_index(const struct lp_loop *loop);
 
 /* Monotonic nanoseconds, read once per round of the loop; wall clock in milliseconds since 1970 (read fresh). */

@@ -153,6 +153,14 @@ struct lp_loop *lp_self(void)
         return self;
 }
 
+struct lp_loop *lp_become(struct lp_loop *loop)
+{
+        struct lp_loop *before = self;
+
+        self = loop;
+        return before;
+}
+
 unsigned lp_index(const struct lp_loop *loop)
 {
         return loop->index;

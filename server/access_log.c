@@ -129,7 +129,7 @@ void srv_access_log_callback(void *log, const struct gw_access *line)
 {
         const struct lp_loop *loop = lp_self();
 
-        /* Without a loop: requests that are given up at the end, by the main thread, after the loops have stopped. */
+        /* Requests that are given up at the end are on their loop, too, though it has stopped. */
         srv_access_log_add(log, loop != NULL ? lp_index(loop) : 0, line);
 }
 

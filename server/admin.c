@@ -4,6 +4,8 @@
  * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while
  * loops are busy, and a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9). Strangers that trickle bytes into many
  * connections keep nobody out: a call is answered as soon as it is there, so the oldest connection makes room for the next.
+ * An answer ends its connection. Heads are not looked at here as they were sent (the gateway does: gateway/head.c), so where a request ends a proxy in
+ * front may see otherwise than the library; whatever comes behind one is never taken for another (smuggling).
  * Uses poll, not epoll: the library's internal epoll loop stalls at some numbers of ready connections.
  */
 #include "server/admin_private.h"
@@ -76,6 +78,7 @@ static enum MHD_Result send_answer(const struct admin_request *request, struct M
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.type);
         MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
         MHD_add_response_header(response, ADMIN_START, request->admin->start);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
         if (answer.allow != NULL)
                 MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, answer.allow);
         rv = MHD_queue_response(connection, answer.status, response);

@@ -261,7 +261,7 @@ static bool close_all(struct srv_daemon *d)
                 gw_free(d->gateway);
         srv_loops_drain(&d->loops); /* transfers that requests were still in have let go of what they read */
         if (d->store != NULL && !eng_store_close(d->store)) {
-                srv_log(SRV_LOG_WARNING, "a drive is still being opened: it is not waited for");
+                srv_log(SRV_LOG_WARNING, "a drive has not come back from what it was asked for (to open a file, or to read one): it is not waited for");
                 srv_access_log_close(d->access_log);
                 return false;
         }

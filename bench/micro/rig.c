@@ -235,9 +235,9 @@ void rig_close(struct rig *rig)
                 lp_loop_stop(rig->loops[i]);
         for (unsigned i = 0; i < rig->loop_count; i++)
                 pthread_join(rig->threads[i], NULL);
-        eng_store_close(rig->store);
-        for (unsigned i = 0; i < rig->loop_count; i++)
-                lp_loop_free(rig->loops[i]);
+        if (eng_store_close(rig->store)) /* else a thread may come back to all that, and the process ends soon */
+                for (unsigned i = 0; i < rig->loop_count; i++)
+                        lp_loop_free(rig->loops[i]);
         rig->store = NULL;
 }
 

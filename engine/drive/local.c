@@ -344,7 +344,7 @@ bool eng_local_awaits_file(struct eng_drive *drive)
         struct eng_local *l = eng_local_of(drive);
 
         return !l->emptied && !eng_local_failed(l) &&
-               (l->fds.now != NULL || (!TAILQ_EMPTY(&l->writes.waiting) && l->file.make_bytes != 0));
+               (l->fds.now != NULL || l->pages.reading > 0 || (!TAILQ_EMPTY(&l->writes.waiting) && l->file.make_bytes != 0));
 }
 
 bool eng_local_vanished(struct eng_drive *drive)

@@ -49,6 +49,20 @@ def test_the_body_is_signed(site):
     denied(raw.request("POST", "/admin/v1/verify", body=b"x", content_sha256="0" * 64), "not the one that was signed")
 
 
+@pytest.mark.parametrize("first", [b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
+                                   b"POST /health/live HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                                   b"POST /admin/v1/verify HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", b"GET /nothing HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"],
+                         ids=["live", "keep-alive", "chunked", "refused", "old"])
+def test_an_answer_ends_its_connection(site, first):
+    """What comes behind a request is never taken for another: a proxy in front may have seen one only."""
+    _, raw = site
+    with raw.connect() as connection:
+        connection.send(first + b"GET /health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = connection.answer()
+        assert answer.headers["connection"].lower() == "close", answer
+        assert connection.to_end() == b""
+
+
 def test_the_host(site):
     daemon, raw = site
     port = daemon.admin_port

@@ -166,8 +166,10 @@ void sf_close(struct sf *sf)
                 lp_loop_stop(sf->loops[i]);
         for (i = 0; i < all_loops(sf); i++)
                 pthread_join(sf->threads[i], NULL);
-        eng_store_close(sf->store);
-        free_loops(sf);
+        if (eng_store_close(sf->store))
+                free_loops(sf);
+        else
+                fprintf(stderr, "the store was left open: a drive, or a file of one, is still being opened\n"); /* a thread may come back to it */
         sf->store = NULL;
 }
 

@@ -126,6 +126,14 @@ struct lp_loop *lp_self(void)
         return sim.self;
 }
 
+struct lp_loop *lp_become(struct lp_loop *loop)
+{
+        struct lp_loop *before = sim.self;
+
+        sim.self = loop;
+        return before;
+}
+
 unsigned lp_index(const struct lp_loop *loop)
 {
         return loop->index;

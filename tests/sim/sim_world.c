@@ -286,8 +286,8 @@ static void end_life(enum ending how)
 
         sim_trace("%s", words[how]);
         world.stopping = true;
-        if (how == END_CLEAN && world.store != NULL)
-                eng_store_close(world.store);
+        if (how == END_CLEAN && world.store != NULL && !eng_store_close(world.store) && !world.store->left_behind)
+                sim_fail("a clean end did not come to its end");
         sim_events_clear();
         sim_loops_clear();
         for (i = 0; i < sim_disk_count; i++) {
