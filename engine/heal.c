@@ -466,6 +466,30 @@ bool eng_heal_make(struct eng_store *store)
         return rv == 0;
 }
 
+/*
+ * Where nobody has set the rate, drives that are being filled or emptied are done within a day, whatever their size. What they hold is taken from the
+ * size of their segments: it is known as soon as a drive is open, and leaves out what others have on its file system.
+ */
+static void choose_rate(struct eng_heal *heal)
+{
+        const struct eng_store *store = heal->store;
+        eng_mask changing = heal->drives.filling | store->coord->shape.leaving;
+        struct eng_drive_info info;
+        uint64_t held = 0;
+        unsigned i;
+
+        if (store->options.heal_rate != 0)
+                return;
+        for (i = 0; i < store->drive_count; i++) {
+                if (!(heal->drives.in & eng_bit(i)) || store->members[i].local == NULL)
+                        continue;
+                eng_local_info(store->members[i].local, &info);
+                if (info.data_bytes > held)
+                        held = info.data_bytes;
+        }
+        atomic_store(&heal->store->pacer.rate, eng_pacer_rate(held, (unsigned)__builtin_popcountll(changing)));
+}
+
 static void heal_begin(struct eng_heal *heal)
 {
         struct eng_store *store = heal->store;
@@ -480,6 +504,7 @@ static void heal_begin(struct eng_heal *heal)
         heal->drives = drives_now(store);
         heal->epoch = c->view.epoch;
         heal->began = lp_now(store->loops[0].loop);
+        choose_rate(heal);
         heal->order.filling = heal->drives.filling;
         heal->order.homeless = heal->drives.homeless;
         if (!known)

@@ -11,9 +11,18 @@
 
 static uint64_t rate_now(const struct eng_pacer *pacer, uint64_t now)
 {
+        uint64_t rate = atomic_load(&pacer->rate);
+
         if (now < atomic_load(&pacer->pressed) + PRESSED_NS)
-                return pacer->rate / 4 + 1;
-        return now < atomic_load(&pacer->busy) + IDLE_NS ? pacer->rate : pacer->rate * ENG_PACER_IDLE;
+                return rate / 4 + 1;
+        return now < atomic_load(&pacer->busy) + IDLE_NS ? rate : rate * ENG_PACER_IDLE;
+}
+
+uint64_t eng_pacer_rate(uint64_t held, unsigned drives)
+{
+        uint64_t rate = held / ENG_PACER_FULL_S * drives;
+
+        return rate < ENG_HEAL_RATE ? ENG_HEAL_RATE : rate;
 }
 
 void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes)

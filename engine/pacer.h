@@ -15,15 +15,18 @@ struct eng_loop;
 #define ENG_PACER_IDLE 8u
 #define ENG_PACER_NAME 512u            /* bytes that a name stands for which is looked at on all its members */
 #define ENG_PACER_ID   64u             /* and an object id that is asked for */
+#define ENG_PACER_FULL_S (20u * 3600u) /* in which a drive is full again where no rate is set; the rest of a day is for times in which clients wait */
 
 /* Any thread. */
 struct eng_pacer {
-        uint64_t rate;                 /* bytes/s, not 0; constant */
+        atomic_uint_fast64_t rate;     /* bytes/s, not 0 */
         atomic_uint_fast64_t due;      /* lp_now() at which all that was begun is paid for */
         atomic_uint_fast64_t busy;     /* lp_now() when a client was last seen at work */
         atomic_uint_fast64_t pressed;  /* or waiting */
 };
 
+/* The rate where none is set: `drives` drives, that hold no more than `held` bytes each, are being filled or emptied. At least ENG_HEAL_RATE. */
+uint64_t eng_pacer_rate(uint64_t held, unsigned drives);
 /* So much has been begun: a few gigabytes at most. */
 void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes);
 /* Nanoseconds after which more may be begun; 0: now. */

@@ -33,7 +33,7 @@
 #define ENG_PG_COUNT 4096u             /* of new stores; the number of the CONFIG PG is the count itself */
 #define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
 #define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
-#define ENG_HEAL_RATE (64ull << 20)     /* default of options.heal_rate */
+#define ENG_HEAL_RATE (64ull << 20)     /* the least where options.heal_rate says none */
 #define ENG_PARKED_MAX 256u            /* changes of one loop waiting for a bucket that is being closed; beyond: -EAGAIN */
 
 #define ENG_ATTACH_REPORTS 16u         /* remembered */

@@ -56,7 +56,7 @@ struct eng_options {
         uint64_t log_file_bytes;      /* 0: 64 MiB */
         uint64_t segment_bytes;       /* 0: by the size of the drive: 256 MiB to 4 GiB */
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
-        uint64_t heal_rate;           /* bytes/s of upkeep while clients use the store; more when they do not; 0: 64 MiB */
+        uint64_t heal_rate;           /* bytes/s of upkeep while clients use the store; more when they do not; 0: by what drives hold, at least 64 MiB */
         uint64_t heal_keep_ms;        /* between records of how far a walk of upkeep has come; 0: a minute */
         uint64_t scrub_rate;          /* the most bytes/s that a scrub reads of each drive; 0: no scrub */
         uint64_t scrub_interval_ms;   /* from the start of one walk of all names to the next, if it is over by then */

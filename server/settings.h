@@ -116,10 +116,11 @@ struct srv_ec {
         X(drive_wait, DURATION, "15s", 1000, 86400000, "TIME",                                                         \
           "How long a start waits for drives that it can do without: then it serves with those that are there. The "   \
           "others come in when they have been opened.")                                                                \
-        X(heal_rate, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                      \
+        X(heal_rate, SIZE, "0", 1ll << 20, 1ll << 40, "SIZE",                                                          \
           "Bytes a second of upkeep while clients use the store: shards written that objects lack, and 512 for each "  \
-          "name compared. 8 times as much when they have not for half a second, a quarter while one waits for "    \
-          "buffers.")                                                                                                  \
+          "name compared. 8 times as much when they have not for half a second, a quarter while one waits for "        \
+          "buffers. 0: as much as fills a drive in 20 hours with what the fullest one holds, times the number of "     \
+          "drives that are being filled or emptied, at least 64 MiB.")                                                 \
         X(scrub_period, DURATION, "30d", 0, 31536000000ll, "TIME",                                                     \
           "Time in which all data of each drive is read once, to find damage before it is needed, and to repair it. "  \
           "The rate follows from it, and from what a drive holds. 0: drives are not read through.")                    \

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "engine/drive/local.h"
 #include "engine/kept.h"
 #include "engine/store.h"
 #include "engine/upkeep.h"
@@ -94,6 +95,7 @@ static void test_repairs_while_it_looks(void **state)
         assert_true(report[0].running && !report[0].surveyed);
         assert_true(report[0].done_objects > 0 && report[0].looked_at < OBJECTS);
         assert_int_equal(report[0].todo_objects, report[0].looked_at); /* so far */
+        assert_int_equal(sf.store->pacer.rate, 1 << 20);               /* what is set holds */
         sf_close(&sf);
 
         sf.options.heal_rate = 1 << 30;
@@ -256,6 +258,74 @@ static void test_every_walk_looks_at_all(void **state)
         sf_close(&sf);
         sf_remove(&sf);
         free(report);
+}
+
+/* A walk begins while drives seem to hold much. owner: loop 0 until chosen, then the test */
+struct choice {
+        struct lp_msg msg;
+        struct eng_store *store;
+        eng_mask filling;
+        uint64_t rate;
+        sem_t chosen;
+};
+
+/* The drives of this loop cannot count anew in between. */
+static void choose_now(struct lp_msg *msg)
+{
+        struct choice *choice = (struct choice *)msg;
+        struct eng_store *store = choice->store;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++) {
+                struct eng_drive *drive = store->members[i].local;
+
+                if (drive->owner == store->loops[0].loop)
+                        atomic_store(&eng_local_of(drive)->figures.data_bytes, 20ull * 1000 * 1000 * 1000 * 1000);
+        }
+        store->coord->filling |= choice->filling;
+        eng_heal_consider(store);
+        choice->rate = atomic_load(&store->pacer.rate);
+        sem_post(&choice->chosen);
+}
+
+static bool at_least_rate(const struct eng_health *h, void *arg)
+{
+        struct sf *sf = arg;
+
+        return !h->healing && atomic_load(&sf->store->pacer.rate) == ENG_HEAL_RATE;
+}
+
+/* Where no rate is set it follows from what drives hold and how many are being filled, until they are full; one that is set stays. */
+static void test_the_rate_follows_from_what_drives_hold(void **state)
+{
+        struct choice choice = {.msg.run = choose_now};
+        struct sf sf;
+
+        sem_init(&choice.chosen, 0, 0);
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_health(&sf, at_rest, NULL, 60));
+        assert_int_equal(atomic_load(&sf.store->pacer.rate), ENG_HEAL_RATE);
+        choice.store = sf.store;
+        choice.filling = eng_bit(1) | eng_bit(2);
+        lp_post(sf.loops[0], &choice.msg);
+        while (sem_wait(&choice.chosen) != 0)
+                ;
+        assert_int_equal(choice.rate, 2 * 277777777);
+        assert_true(sf_wait_health(&sf, at_least_rate, &sf, 60));
+        sf_close(&sf);
+
+        sf.options.heal_rate = 5 << 20;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, at_rest, NULL, 60));
+        choice.store = sf.store;
+        lp_post(sf.loops[0], &choice.msg);
+        while (sem_wait(&choice.chosen) != 0)
+                ;
+        assert_int_equal(choice.rate, 5 << 20);
+        sf_close(&sf);
+        sem_destroy(&choice.chosen);
+        sf_remove(&sf);
 }
 
 /* Asks for groups without end. owner: loop 0, but stop */
@@ -597,6 +667,7 @@ int main(void)
                 cmocka_unit_test(test_groups_that_are_asked_for),
                 cmocka_unit_test(test_every_walk_looks_at_all),
                 cmocka_unit_test(test_groups_without_end),
+                cmocka_unit_test(test_the_rate_follows_from_what_drives_hold),
                 cmocka_unit_test(test_repairs_are_cut_off),
                 cmocka_unit_test(test_some_is_not_all),
                 cmocka_unit_test(test_goes_on_after_a_restart),

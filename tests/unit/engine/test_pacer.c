@@ -62,6 +62,29 @@ static void test_ends(void **state)
         assert_in_range(eng_pacer_wait(&pacer, NOW), 0, SECOND / 100);
 }
 
+/* Where no rate is set, a drive of 20 TB is full again within a day, though clients are at work all the time and wait for buffers in a seventh of it. */
+static void test_a_large_drive_in_a_day(void **state)
+{
+        const uint64_t bytes = 20ull * 1000 * 1000 * 1000 * 1000, portion = 64ull << 20, day = 24 * 3600 * SECOND;
+        struct eng_pacer pacer = {.rate = eng_pacer_rate(bytes, 1)};
+        uint64_t now = NOW, done = 0, portions = 0;
+
+        while (done < bytes) {
+                atomic_store(&pacer.busy, now);
+                if (portions++ % 26 == 0) /* it takes four times as long */
+                        atomic_store(&pacer.pressed, now);
+                else
+                        atomic_store(&pacer.pressed, 0);
+                eng_pacer_spend(&pacer, now, portion);
+                done += portion;
+                now += eng_pacer_wait(&pacer, now);
+        }
+        assert_in_range(now - NOW, day / 2, day);
+        assert_int_equal(eng_pacer_rate(1 << 30, 1), ENG_HEAL_RATE);
+        assert_int_equal(eng_pacer_rate(0, 0), ENG_HEAL_RATE);
+        assert_int_equal(eng_pacer_rate(bytes, 2), 2 * eng_pacer_rate(bytes, 1));
+}
+
 /* Who is a client: who reads or uploads, and not the store itself. */
 static void test_who_is_seen(void **state)
 {
@@ -93,7 +116,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_without_clients), cmocka_unit_test(test_beside_clients), cmocka_unit_test(test_is_one_for_all),
-                cmocka_unit_test(test_ends),            cmocka_unit_test(test_who_is_seen),
+                cmocka_unit_test(test_ends),            cmocka_unit_test(test_a_large_drive_in_a_day), cmocka_unit_test(test_who_is_seen),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,6 +232,7 @@ static void test_defaults(void **state)
         assert_string_equal(f->settings.region, "us-east-1");
         assert_int_equal(f->settings.cache, 32ull << 20);
         assert_int_equal(f->settings.idle_timeout, 60000);
+        assert_int_equal(f->settings.heal_rate, 0); /* the engine chooses */
         assert_int_equal(f->settings.ec.k, 0);
         assert_int_equal(f->settings.log_level, 2);
         assert_string_equal(f->settings.test_faults, "");
