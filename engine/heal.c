@@ -40,17 +40,17 @@ struct drives {
 struct eng_heal {
         struct eng_store *store;
         bool running, stopping, again; /* a walk is under way; it is to end before its end; another one is wanted */
+        atomic_bool old_puts;          /* when it began, an object was on its way that may have shards on the drive that leaves */
         struct drives drives;          /* when it began */
         uint64_t epoch;                /* the last of the same drives */
         struct eng_lane_order order;
-        atomic_bool old_puts;          /* when it began, an object was on its way that may have shards on the drive that leaves */
         uint64_t began;                /* lp_now() */
         uint64_t written;              /* as reported when it began */
         struct eng_name place;         /* objects before it lacked nothing when the last walk ended, which failed at some behind it; len 0: none */
         struct eng_name cut;           /* where a walk was cut off that is to be gone on with, by a change of drives or a restart; len 0: nowhere */
         struct eng_kept kept;          /* the record of that */
-        bool loaded, is_kept;          /* it has been read; it names a place */
         struct lp_timer keep_timer;
+        bool loaded, is_kept;          /* the record has been read; it names a place */
         unsigned left;                 /* lanes that have not ended */
         struct eng_op sync;            /* of the drives in to_flush, one after the other */
         eng_mask to_flush;             /* of those that a walk has filled, not flushed yet; 0: another walk has begun since */
