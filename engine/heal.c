@@ -1,7 +1,7 @@
 /*
  * heal.c - the store's upkeep: when the names of all groups are walked, and what follows when they have been. Coordinator.
  *
- * A walk begins when the store opens and when its drives have changed; it waits while a drive catches up. Each loop walks the groups whose primary it is
+ * A walk begins when the store opens and when its drives have changed, also while a drive catches up. Each loop walks the groups whose primary it is
  * (lane.c), and repairs what it meets. If the drives change meanwhile, what has been begun ends, and a new walk begins. One that has come to its
  * end and left nothing makes the drives that were being filled like any other, and is followed by a search for shards that nobody names (sweep.c).
  *
@@ -531,7 +531,7 @@ void eng_heal_consider(struct eng_store *store)
         if (store->m == 0) { /* without parity nothing is ever missing and readable */
                 eng_sweep_consider(store);
                 later(heal, AGAIN_DAILY_NS);
-        } else if (!heal->running && c->join == NULL) { /* asked again when that is over */
+        } else if (!heal->running) {
                 if (heal->loaded)
                         heal_begin(heal);
                 else if (!heal->kept.busy)

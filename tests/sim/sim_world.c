@@ -427,7 +427,7 @@ static void watch_upkeep(bool open)
                 upkeep.changed = last;
                 upkeep.may_since = sim.now;
         }
-        if (c->changing || c->join != NULL)
+        if (c->changing)
                 upkeep.may_since = sim.now;
         if (sim.now > upkeep.may_since + 60 * SIM_S &&
             store->heal.started_ms + 1 < lp_wall_ms() - (int64_t)((sim.now - upkeep.changed) / SIM_MS))
