@@ -7,6 +7,7 @@
 
 #include "tests/lib/fd_faults.h"
 #include "tests/lib/store_objects.h"
+#include "tests/lib/wait.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -54,6 +55,7 @@ static void test_shards(void **state)
         so_check(&sf, bucket, &expected); /* opens the segments for reading */
         unreadable(&sf, &faults, "data");
         so_check(&sf, bucket, &expected);
+        WAIT_UNTIL((eng_health_read(sf.store, &h), h.drives[0].read_errors > 0 && h.repaired_reads > 0));
         assert_true(victim_is_in(&sf, &h));
         assert_true(h.drives[0].read_errors > 0);
         assert_true(h.repaired_reads > 0);
