@@ -63,7 +63,9 @@ enum fmt_record_type {
         FMT_RECORD_VOID = 6,           /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
         FMT_RECORD_MARKS = 7,          /* drive's own: body is fmt_mark x n: how far each PG had come here. Written before log files are freed, so
                                           that no number is given twice though the record that had it is gone */
-        FMT_RECORD_TERM = 8            /* reserved for a cluster: body is fmt_term */
+        FMT_RECORD_TERM = 8,           /* reserved for a cluster: body is fmt_term */
+        FMT_RECORD_ENDS = 9            /* drive's own, optional: body is fmt_end x n: how log files ended behind which files are gone. Stands before the
+                                          FREED record that names those */
 };
 
 enum fmt_record_flag {
@@ -117,6 +119,12 @@ struct fmt_mark {
 
 struct fmt_freed {                     /* numbers first..last, both included */
         uint64_t first, last;
+};
+
+struct fmt_end {
+        uint64_t file;
+        uint32_t crc;                  /* header_crc of its last record: what the header of the next file says */
+        uint32_t pad;
 };
 
 /* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */
@@ -442,7 +450,7 @@ struct fmt_index_segment {
 
 struct fmt_index_log {
         uint32_t crc;
-        uint32_t pad;
+        uint32_t end_crc;              /* header_crc of its last record, if the file behind it is gone or was about to go; 0: not known */
         uint64_t file;                 /* the key again */
         uint64_t live_names;           /* names whose value says log_file == file; bytes: name, value, inline bytes */
         uint64_t live_bytes;

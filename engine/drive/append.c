@@ -382,6 +382,7 @@ int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_bu
         append->rec.body_crc = era_crc32c(0, body->data, body->len);
         append->rec.time_ms = (uint64_t)lp_wall_ms();
         append->rec.epoch = epoch;
+        append->rec.flags = type == FMT_RECORD_ENDS ? FMT_RECORD_OPTIONAL : 0;
         append->durable = durable;
         eng_log_append(l, append);
         eng_log_kick(l);

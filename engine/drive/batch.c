@@ -60,6 +60,7 @@ static int snapshot_logs(struct eng_local *l, struct eng_batch *batch)
                 row->file = file->number;
                 row->tombstones = file->tombstones;
                 row->bytes = file->bytes;
+                row->end_crc = file->end_crc;
         }
         return 0;
 }

@@ -3,13 +3,16 @@
  *
  * The loop decides, the file worker does. Freeing keeps I6: a log file goes only when the durable index names nothing in it and covers all
  * of it, nobody reads it, and what its tombstones hide is gone from all older files (so: it is the oldest, or has none); when
- * it is not the oldest, a FREED record goes first, so that replay can tell a freed file from a lost one. And a MARKS record that says how far
+ * it is not the oldest, a FREED record goes first, so that replay can tell a freed file from a lost one, and before that an ENDS record with
+ * what its header says of the end of the file before it, so that replay can tell a tear from damage there. And a MARKS record that says how far
  * each group was applied stands in a later file before any file goes, so that a rebuilt index still knows the numbers that were given.
  *
  * Once a second the drive also checks that its path still leads to the folder it opened: a folder moved away or remounted must not be written
  * to unseen.
  */
 #include "engine/drive/local.h"
+
+#include "engine/drive/replay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,12 +84,29 @@ static void unlink_logs(struct eng_local *l)
         }
 }
 
+/* How the file before this one ended, from this one's header. */
+static int read_end(const struct eng_local *l, const struct eng_log_file *file, uint32_t *crc)
+{
+        struct eng_replay_file head = {.number = file->number};
+        int rv = eng_replay_header(l->files.dir_fd, l->files.drive_id, &head);
+
+        if (rv != 0)
+                return rv;
+        if (!head.begun || head.header.prev_file != file->number - 1 ||
+            (file->generation != 0 && head.header.generation != file->generation))
+                return -EBADMSG;
+        *crc = head.header.prev_crc;
+        return 0;
+}
+
 static void free_run(struct eng_job *job)
 {
         struct eng_local *l = LOCAL_OF(job, free_job);
         unsigned i;
 
         unlink_logs(l);
+        for (i = 0; i < l->file.head_count; i++)
+                l->file.head_results[i] = read_end(l, l->file.heads[i], &l->file.head_crcs[i]);
         for (i = 0; i < l->file.reap_count; i++)
                 eng_segment_reap_run(&l->file.reap[i]);
         eng_space_look(l->space, l->dir_fd);
@@ -144,13 +164,37 @@ static int forget_segments(struct eng_local *l)
         return rv;
 }
 
+/* True: of one of them, at least, it is known now. Where there was no descriptor, it is tried again. */
+static bool take_ends(struct eng_local *l)
+{
+        struct eng_log_file *file, *before;
+        bool any = false;
+        unsigned i;
+
+        for (i = 0; i < l->file.head_count; i++) {
+                file = l->file.heads[i];
+                before = TAILQ_PREV(file, eng_log_file_list, order);
+                if (l->file.head_results[i] != 0 || before == NULL || before->number != file->number - 1) {
+                        file->headless = l->file.head_results[i] != 0 && !eng_io_again(l->file.head_results[i]);
+                        continue;
+                }
+                before->end_crc = l->file.head_crcs[i];
+                eng_log_file_touch(&l->files, before);
+                any = true;
+        }
+        l->file.head_count = 0;
+        return any;
+}
+
 static void free_done(struct eng_job *job)
 {
         struct eng_local *l = LOCAL_OF(job, free_job);
+        bool more;
         int rv;
 
         if (!eng_local_release(l))
                 return;
+        more = take_ends(l);
         rv = forget_logs(l);
         if (rv == 0)
                 rv = forget_segments(l);
@@ -158,6 +202,8 @@ static void free_done(struct eng_job *job)
                 eng_local_fail(l, rv, "freeing files");
         else
                 eng_count(&l->figures.reclaim_freed, l->file.free_bytes);
+        if (rv == 0 && more)
+                eng_file_free_dead(l);
 }
 
 /* All gaps are told, or those that could not be are told another time. */
@@ -210,23 +256,51 @@ static const struct eng_log_file *first_that_stays(const struct eng_local *l)
         return file;
 }
 
-/* The next gaps, as many as one record may hold. NULL: no memory. */
-static struct eng_buf *list_gaps(const struct eng_local *l, const struct eng_log_file **after)
+_Static_assert(sizeof(struct fmt_end) == sizeof(struct fmt_freed), "a record of one holds as many as a record of the other");
+
+/* The next gaps, as many as one record may hold, and how the files before them ended, where that is known. -ENOMEM. */
+static int list_gaps(struct eng_local *l, const struct eng_log_file **after, struct eng_buf *gaps[2])
 {
         unsigned most = l->file.freed_most != 0 ? l->file.freed_most : FMT_BODY_MAX / sizeof(struct fmt_freed);
         unsigned size = l->files.count < most ? l->files.count + 1 : most;
-        struct eng_buf *body = eng_buf_new(size * sizeof(struct fmt_freed));
+        const struct eng_log_file *before;
         struct fmt_freed gap;
+        struct fmt_end end;
         unsigned i;
 
-        if (body == NULL)
-                return NULL;
-        body->len = 0;
-        for (i = 0; i < size && next_gap(after, &gap); i++) {
-                memcpy(body->data + body->len, &gap, sizeof(gap));
-                body->len += sizeof(gap);
+        for (i = 0; i < 2; i++) {
+                gaps[i] = eng_buf_new(size * sizeof(struct fmt_freed));
+                if (gaps[i] == NULL)
+                        return -ENOMEM;
+                gaps[i]->len = 0;
         }
-        return body;
+        for (i = 0; i < size && next_gap(after, &gap); i++) {
+                memcpy(gaps[1]->data + gaps[1]->len, &gap, sizeof(gap));
+                gaps[1]->len += sizeof(gap);
+                before = eng_log_files_find(&l->files, gap.first - 1);
+                if (before == NULL || before->end_crc == 0)
+                        continue;
+                end = (struct fmt_end){.file = before->number, .crc = before->end_crc};
+                memcpy(gaps[0]->data + gaps[0]->len, &end, sizeof(end));
+                gaps[0]->len += sizeof(end);
+        }
+        return 0;
+}
+
+/* ENDS before FREED: whoever finds the second knows the first. -ENOMEM. */
+static int append_gaps(struct eng_local *l, struct eng_buf *const gaps[2])
+{
+        static const enum fmt_record_type types[2] = {FMT_RECORD_ENDS, FMT_RECORD_FREED};
+        unsigned i;
+
+        for (i = 0; i < 2; i++) {
+                if (gaps[i]->len == 0)
+                        continue;
+                if (eng_append_own(l, types[i], gaps[i], 0, freed_durable) != 0)
+                        return -ENOMEM;
+                l->file.freed_in_flight++;
+        }
+        return 0;
 }
 
 /*
@@ -236,18 +310,16 @@ static struct eng_buf *list_gaps(const struct eng_local *l, const struct eng_log
 static void write_freed(struct eng_local *l)
 {
         const struct eng_log_file *at = first_that_stays(l);
-        struct eng_buf *body;
         bool more = at != NULL;
 
         l->file.freed_short = false;
         while (more && !l->file.freed_short) {
-                body = list_gaps(l, &at);
-                more = body != NULL && body->len > 0;
-                if (body == NULL || (more && eng_append_own(l, FMT_RECORD_FREED, body, 0, freed_durable) != 0))
-                        l->file.freed_short = true;
-                else if (more)
-                        l->file.freed_in_flight++;
-                eng_buf_unref(body);
+                struct eng_buf *gaps[2] = {NULL, NULL};
+
+                l->file.freed_short = list_gaps(l, &at, gaps) != 0 || append_gaps(l, gaps) != 0;
+                more = !l->file.freed_short && gaps[1]->len > 0;
+                eng_buf_unref(gaps[0]);
+                eng_buf_unref(gaps[1]);
         }
         if (l->file.freed_in_flight == 0)
                 freed_end(l);
@@ -342,6 +414,30 @@ static bool without_epochs(struct eng_local *l, struct eng_log_file *file)
         return false;
 }
 
+/*
+ * True: how the file before this one ended is known, or does not matter since that one goes, too, or is not its neighbour. Else this one's header is
+ * read, if that is worth trying.
+ */
+static bool knows_end_before(struct eng_local *l, struct eng_log_file *file)
+{
+        const struct eng_log_file *before = TAILQ_PREV(file, eng_log_file_list, order);
+
+        if (before == NULL || before->freeing || before->number != file->number - 1 || before->end_crc != 0)
+                return true;
+        if (!file->headless && l->file.head_count < ENG_HEADS_AT_ONCE)
+                l->file.heads[l->file.head_count++] = file;
+        return false;
+}
+
+/* Those just marked are told together with those whose headers are being read: each record tells all there are. */
+static void unmark(struct eng_local *l)
+{
+        struct eng_log_file *file;
+
+        TAILQ_FOREACH (file, &l->files.list, order)
+                file->freeing = file->freed;
+}
+
 /* Gathers log files to be unlinked; has a FREED record written for those that are not the oldest. */
 static void pick_logs(struct eng_local *l)
 {
@@ -357,12 +453,14 @@ static void pick_logs(struct eng_local *l)
                                 l->file.logs[l->file.log_count++] = file;
                                 continue;
                         }
-                        if (l->file.freed_in_flight == 0 && !file->freeing)
+                        if (l->file.freed_in_flight == 0 && !file->freeing && knows_end_before(l, file))
                                 file->freeing = marked = true;
                 }
                 oldest = false;
         }
-        if (marked)
+        if (marked && l->file.head_count > 0)
+                unmark(l);
+        else if (marked)
                 write_freed(l);
 }
 
@@ -408,7 +506,7 @@ void eng_file_free_dead(struct eng_local *l)
         trim_next(l);
         if (l->file.free_job.state != ENG_JOB_IDLE)
                 return;
-        l->file.log_count = 0;
+        l->file.log_count = l->file.head_count = 0;
         l->file.reap_count = l->file.reap_again; /* there was no descriptor to look at them */
         l->file.reap_again = 0;
         pick_logs(l);
@@ -416,7 +514,7 @@ void eng_file_free_dead(struct eng_local *l)
                eng_segment_reap_begin(l->segments, &l->file.reap[l->file.reap_count]))
                 l->file.reap_count++;
         count_free(l);
-        if (l->file.log_count + l->file.reap_count > 0)
+        if (l->file.log_count + l->file.head_count + l->file.reap_count > 0)
                 eng_local_give(l, &l->file_worker, &l->file.free_job, free_run, free_done);
 }
 

@@ -265,6 +265,7 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the wo
 /* ---- file.c ---------------------------------------------------------------------------------------- */
 
 #define ENG_FREE_AT_ONCE 16u
+#define ENG_HEADS_AT_ONCE 64u
 
 struct eng_file_work {
         struct eng_job tick_job; /* free space, and whether the folder is still the one that was opened */
@@ -272,8 +273,12 @@ struct eng_file_work {
         struct eng_job free_job; /* unlinks */
         struct eng_log_file *logs[ENG_FREE_AT_ONCE];
         unsigned log_count;
+        struct eng_log_file *heads[ENG_HEADS_AT_ONCE]; /* their headers are read: they say how the files before them ended */
+        uint32_t head_crcs[ENG_HEADS_AT_ONCE];
+        int head_results[ENG_HEADS_AT_ONCE];
+        unsigned head_count;
         uint64_t free_bytes;  /* of the files in logs and reap */
-        unsigned freed_in_flight; /* FREED records on their way */
+        unsigned freed_in_flight; /* ENDS and FREED records on their way */
         bool freed_short;         /* for one of them there was no memory */
         unsigned freed_most;      /* gaps in one record; 0: as many as fit. For tests */
         bool marks_in_flight; /* a MARKS record is */
@@ -521,7 +526,7 @@ void eng_tail_op(struct eng_local *l, struct eng_op *op);
 void eng_record_op(struct eng_local *l, struct eng_op *op);
 /* type and body set; NULL: no memory. Takes a reference of its own. */
 struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body);
-/* A record of the drive's own (EPOCH copies, FREED, MARKS). */
+/* A record of the drive's own (EPOCH copies, ENDS, FREED, MARKS). */
 int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
                    void (*durable)(void *arg, struct eng_append *append));
 void eng_append_epoch_durable(void *arg, struct eng_append *append);

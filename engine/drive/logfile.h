@@ -30,6 +30,8 @@ struct eng_log_file {
         unsigned epochs;     /* EPOCH records that the history needs */
         unsigned pins;       /* reads under way */
         struct eng_fd fd;    /* for reading */
+        uint32_t end_crc;    /* checksum of its last record, told before the file behind it goes; 0: not known */
+        bool headless;       /* its header does not say how the file before it ended: it stays as long as that one */
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
         bool moving;         /* its EPOCH records are being copied */

@@ -94,6 +94,7 @@ static int load_log_row(void *arg, const struct fmt_index_log *row)
         if (file != NULL) {
                 eng_log_file_set_live(&l->files, file, row->live_names, row->live_bytes);
                 file->tombstones = row->tombstones;
+                file->end_crc = row->end_crc;
         }
         return 0;
 }

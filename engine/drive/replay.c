@@ -4,7 +4,7 @@
  * Begins where the durable index ends (or at the oldest file, when the index is gone: I4) and follows the chain across files. Records
  * known committed are applied, the others stay pending for recovery to settle (TAIL, RECORD). Where the chain ends:
  * - a later file that chains on: the log goes on there;
- * - a gap of files that FREED records explain: the same;
+ * - a gap of files that FREED records explain, and it is there that an ENDS record says the file ended: the same;
  * - nothing behind it but what one torn batch may leave: the end of the log;
  * - anything else: damage. What was there is lost, and the log goes on at the next whole record: the drive opens, and says
  *   so (damage.c), for its names to be compared with other members'. Where what the index covers is missing or another's: -EBADMSG.
@@ -12,6 +12,9 @@
  * A tear leaves bytes behind that look like records of this file and generation. They are never overwritten in part: if there are any, the
  * next append begins a new file whose header chains to the last good record, and replay leaves this file at that record for
  * ever, because a following file that chains on outranks whatever stands behind it.
+ *
+ * FREED and ENDS stand behind the gaps that they speak of. So where there are any, the log is gone through twice, first for them alone: damage is known when
+ * it is met, and is remembered before the index covers anything behind it.
  *
  * Blocking; the thread that opens the drive, before any loop knows it.
  */
@@ -41,7 +44,10 @@ struct replay {
         uint32_t crc; /* chain */
         struct eng_log_rest rest; /* behind the end of the last file */
         uint64_t spare;           /* number of a file made ahead that may be used; 0: none */
-        struct range_list gaps, freed;
+        bool looking;             /* ahead: only FREED and ENDS records are taken */
+        struct range_list freed;  /* ascending once that is done */
+        size_t freed_at;          /* those before it begin at or before the last gap; reach is where the furthest of them ends */
+        uint64_t reach;
 };
 
 static int range_add(struct range_list *list, const struct fmt_freed *range)
@@ -177,10 +183,45 @@ static int take_freed(struct replay *r, const struct fmt_record *rec, const uint
                 memcpy(&range, body + at, sizeof(range));
                 if (range.first > range.last || range.last >= rec->file)
                         return -EBADMSG;
-                file = mark_freed(r, &range, file);
-                rv = range_add(&r->freed, &range);
+                if (r->looking)
+                        rv = range_add(&r->freed, &range);
+                else
+                        file = mark_freed(r, &range, file);
         }
         return rv;
+}
+
+static int take_ends(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+{
+        struct eng_log_file *file;
+        struct fmt_end end;
+        size_t at;
+
+        if (rec->body_len % sizeof(end) != 0)
+                return -EBADMSG;
+        for (at = 0; at < rec->body_len; at += sizeof(end)) {
+                memcpy(&end, body + at, sizeof(end));
+                file = eng_log_files_find(&r->l->files, end.file);
+                if (end.file >= rec->file)
+                        return -EBADMSG;
+                if (file == NULL || file->end_crc == end.crc)
+                        continue;
+                file->end_crc = end.crc;
+                eng_log_file_touch(&r->l->files, file);
+        }
+        return 0;
+}
+
+/* What explains gaps, and nothing else. What of it makes no sense is met again. */
+static int look_at(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+{
+        int rv = 0;
+
+        if (rec->type == FMT_RECORD_FREED)
+                rv = take_freed(r, rec, body);
+        else if (rec->type == FMT_RECORD_ENDS)
+                rv = take_ends(r, rec, body);
+        return rv == -EBADMSG ? 0 : rv;
 }
 
 static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
@@ -200,10 +241,26 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
                 return take_epoch(r, rec, body);
         case FMT_RECORD_FREED:
                 return take_freed(r, rec, body);
+        case FMT_RECORD_ENDS:
+                return take_ends(r, rec, body);
         case FMT_RECORD_MARKS:
                 return eng_file_take_marks(r->l, body, rec->body_len);
         }
         return (rec->flags & FMT_RECORD_OPTIONAL) != 0 ? 0 : -EPROTONOSUPPORT;
+}
+
+/* ---- damage ---------------------------------------------------------------------------------------- */
+
+/* What can't be read is told when it is met to be taken. */
+static void lost(struct replay *r, const struct fmt_record *rec)
+{
+        if (!r->looking)
+                eng_damage_lost(r->l, rec);
+}
+
+static int found_damage(struct replay *r, uint64_t file, uint64_t position)
+{
+        return r->looking ? 0 : eng_damage_found(r->l, file, position);
 }
 
 /* ---- one file -------------------------------------------------------------------------------------- */
@@ -224,11 +281,12 @@ static int take_chain(struct replay *r, struct eng_log_window *window, const str
 
         while ((rv = eng_replay_next(window, ident, &r->position, r->crc, &rec, &body)) == 1) {
                 r->crc = rec.header_crc;
-                eng_log_ends_after(r->l, &rec);
-                rv = take(r, &rec, body);
+                if (!r->looking)
+                        eng_log_ends_after(r->l, &rec);
+                rv = r->looking ? look_at(r, &rec, body) : take(r, &rec, body);
                 if (rv == -EBADMSG && !r->l->index_condemned) {
-                        eng_damage_lost(r->l, &rec);
-                        rv = eng_damage_found(r->l, ident->file, r->position);
+                        lost(r, &rec);
+                        rv = found_damage(r, ident->file, r->position);
                 }
                 if (rv == -EPROTONOSUPPORT)
                         eng_error_set(r->error, rv, "%s: log file %016llx.log has a record of type %u: written by a newer version",
@@ -240,18 +298,21 @@ static int take_chain(struct replay *r, struct eng_log_window *window, const str
         return rv;
 }
 
-/* The chain has ended in file r->at: is that damage? A following file that chains on says that it is not. */
+/* The chain has ended in file r->at: is that damage? It is not where the next file, or an ENDS record, says that the file ended. */
 static bool breaks_off(const struct replay *r)
 {
         const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
+        const struct eng_log_file *known = eng_log_files_find(&r->l->files, file->number);
 
         if (r->at + 1 < r->count && !next->salvaged && next->header.prev_file == file->number)
                 return next->header.prev_crc != r->crc;
+        if (known != NULL && known->end_crc != 0)
+                return known->end_crc != r->crc;
         return r->rest.damage != 0 || (file->salvaged && r->position == FMT_BLOCK);
 }
 
 struct passing {
-        struct eng_local *l;
+        struct replay *r;
         uint64_t explained; /* bytes of records whose headers could be read */
 };
 
@@ -260,13 +321,13 @@ static void passed_record(void *arg, const struct fmt_record *rec)
         struct passing *passing = arg;
 
         passing->explained += eng_rec_size(rec->body_len);
-        eng_damage_lost(passing->l, rec);
+        lost(passing->r, rec);
 }
 
 /* Over a place that can't be read. 1: to the next whole record, whatever it chains to; 0: there is none in this file. */
 static int pass_over(struct replay *r, struct eng_log_window *window, const struct eng_log_ident *ident)
 {
-        struct passing passing = {.l = r->l};
+        struct passing passing = {.r = r};
         uint64_t from = r->position;
         struct fmt_record rec;
         int rv, found;
@@ -275,8 +336,8 @@ static int pass_over(struct replay *r, struct eng_log_window *window, const stru
         if (found < 0)
                 return found;
         if (found == 0 || passing.explained == 0 || r->position - from >= passing.explained + 2 * FMT_BLOCK)
-                eng_damage_lost(r->l, NULL);
-        rv = eng_damage_found(r->l, ident->file, from);
+                lost(r, NULL);
+        rv = found_damage(r, ident->file, from);
         if (rv != 0)
                 return rv;
         if (found == 1)
@@ -310,17 +371,26 @@ static int read_file(struct replay *r)
 /* ---- from file to file ----------------------------------------------------------------------------- */
 
 /*
- * The files between this one and the next are missing: legitimate if a FREED record says so, which may come later. (An index that was built anew covers
- * the log up to the first record that waits for COMMIT again, and files may have been freed behind that long ago.)
+ * The files between this one and the next are missing: legitimate if a FREED record says so. (An index that was built anew covers the log up to the first
+ * record that waits for COMMIT again, and files may have been freed behind that long ago.) Gaps ascend.
  */
-static int note_gap(struct replay *r, const struct eng_replay_file *file, const struct eng_replay_file *next)
+static bool is_explained(struct replay *r, const struct fmt_freed *gap)
+{
+        for (; r->freed_at < r->freed.count && r->freed.items[r->freed_at].first <= gap->first; r->freed_at++)
+                if (r->freed.items[r->freed_at].last > r->reach)
+                        r->reach = r->freed.items[r->freed_at].last;
+        return r->reach >= gap->last;
+}
+
+static int meet_gap(struct replay *r, const struct eng_replay_file *file, const struct eng_replay_file *next)
 {
         struct fmt_freed gap = {.first = file->number + 1, .last = next->number - 1};
+        bool missing = gap.first <= gap.last;
 
-        if (next->header.prev_file > file->number && gap.first <= gap.last)
-                return range_add(&r->gaps, &gap);
-        eng_damage_lost(r->l, NULL);
-        return eng_damage_found(r->l, next->number, 0);
+        if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))
+                return 0;
+        lost(r, NULL);
+        return found_damage(r, missing ? gap.first : next->number, 0);
 }
 
 /* Steps to the next file. 1: there is one; 0: the log ends here. */
@@ -332,7 +402,7 @@ static int step(struct replay *r)
         if (r->at + 1 == r->count)
                 return 0;
         if (next->header.prev_file != file->number && !next->salvaged) {
-                rv = note_gap(r, file, next);
+                rv = meet_gap(r, file, next);
                 if (rv != 0)
                         return rv;
         }
@@ -343,24 +413,47 @@ static int step(struct replay *r)
         return 1;
 }
 
-/* Each gap lies within a range that a FREED record names, or is damage. Gaps ascend. */
-static int check_gaps(struct replay *r)
+/* From r->position in file r->at to the end of the log. */
+static int read_all(struct replay *r)
 {
-        uint64_t reach = 0; /* the furthest of the ranges that begin at or before the gap */
-        size_t i, j = 0;
-        int rv = 0;
+        int rv;
 
+        do {
+                rv = read_file(r);
+                if (rv == 0)
+                        rv = step(r);
+        } while (rv == 1);
+        return rv;
+}
+
+static bool has_gap(const struct replay *r)
+{
+        size_t i;
+
+        for (i = r->at; i + 1 < r->count; i++)
+                if (r->files[i + 1].number != r->files[i].number + 1)
+                        return true;
+        return false;
+}
+
+/* Learns what explains the gaps, if there are any in what is to be read. */
+static int look_ahead(struct replay *r)
+{
+        uint64_t position = r->position;
+        uint32_t crc = r->crc;
+        size_t at = r->at;
+        int rv;
+
+        if (!has_gap(r))
+                return 0;
+        r->looking = true;
+        rv = read_all(r);
+        r->looking = false;
+        r->at = at;
+        r->position = position;
+        r->crc = crc;
         if (r->freed.count > 0)
                 qsort(r->freed.items, r->freed.count, sizeof(*r->freed.items), range_order);
-        for (i = 0; i < r->gaps.count && rv == 0; i++) {
-                for (; j < r->freed.count && r->freed.items[j].first <= r->gaps.items[i].first; j++)
-                        if (r->freed.items[j].last > reach)
-                                reach = r->freed.items[j].last;
-                if (reach >= r->gaps.items[i].last)
-                        continue;
-                eng_damage_lost(r->l, NULL);
-                rv = eng_damage_found(r->l, r->gaps.items[i].first, 0);
-        }
         return rv;
 }
 
@@ -611,16 +704,10 @@ static int replay_all(struct replay *r)
                 rv = eng_open_load(r->l, r->error);
         if (rv == 0)
                 rv = find_start(r, &r->l->covered);
-        while (rv == 0) {
-                rv = read_file(r);
-                if (rv == 0)
-                        rv = step(r);
-                if (rv != 1)
-                        break;
-                rv = 0;
-        }
         if (rv == 0)
-                rv = check_gaps(r);
+                rv = look_ahead(r);
+        if (rv == 0)
+                rv = read_all(r);
         if (rv == 0)
                 rv = apply_marked(r);
         if (rv == 0)
@@ -681,7 +768,6 @@ int eng_replay(struct eng_local *l, struct eng_error *error)
         }
         free(known.numbers);
         free(r.files);
-        free(r.gaps.items);
         free(r.freed.items);
         return rv;
 }

@@ -7,6 +7,7 @@
  * - Whatever is answered is something that was there once, to the bit (I5), and nothing that was void or lost.
  * - What is not as it was left, is admitted: by an error, by the drive's word that its log had damage or its end is missing, or since it lacks the epoch that was the last
  *   thing it was asked to keep: damage at the very end of a log can't be told from a write that a crash tore, and the other members would know by that.
+ * - A closed log file whose last batch goes bad is damage even where the file behind it was freed and the index is lost: it has not ended with a tear.
  * - What other members have is copied to it, as to any stale drive: then every name is right, and stays so when it is opened once more.
  */
 #include "tests/sim/drive/world.h"
@@ -27,6 +28,7 @@
 #define PLACES_MAX   4u
 #define ROUNDS_MAX   3u
 #define TRIES        64u
+#define LOGS_MOST    512u /* numbers of log files that are looked at */
 #define CALM_EVENTS  3000u
 #define REBUILDS_MAX 3u
 
@@ -105,6 +107,51 @@ static void spoil_file(const char *path)
                 sim_trace("spoilt: %s at %llx", path, (unsigned long long)at);
                 spoil_sector(sector, (size_t)n);
                 if (pwrite(fd, sector, (size_t)n, at) == n)
+                        world_figures.spoilt++;
+        }
+        close(fd);
+}
+
+static bool is_there(uint64_t number)
+{
+        char path[DISK_PATH_MAX];
+
+        snprintf(path, sizeof(path), "%.80s/log/%016llx.log", world.path, (unsigned long long)number);
+        return access(path, F_OK) == 0;
+}
+
+/* A log file behind which one was freed; any, if there is none. */
+static bool choose_end(char path[DISK_PATH_MAX])
+{
+        uint64_t number = 1, gaps = 0, newest = 0;
+
+        for (number = 1; number < LOGS_MOST; number++)
+                if (is_there(number))
+                        newest = number;
+        for (number = 1; number < newest; number++)
+                if (is_there(number) && !is_there(number + 1) && below(++gaps) == 0)
+                        snprintf(path, DISK_PATH_MAX, "%.80s/log/%016llx.log", world.path, (unsigned long long)number);
+        return gaps > 0 || choose_file("log", path);
+}
+
+/* The last batch of a log file: where others followed, something stands in it that was acknowledged. */
+static void spoil_end(void)
+{
+        uint8_t sector[SECTOR];
+        char path[DISK_PATH_MAX];
+        struct fmt_record rec;
+        uint64_t at, batch = 0;
+        int fd = choose_end(path) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+
+        if (fd < 0)
+                return;
+        for (at = FMT_BLOCK; pread(fd, &rec, sizeof(rec), (off_t)at) == (ssize_t)sizeof(rec); at += FMT_RECORD_ALIGN)
+                if (rec.magic == FMT_RECORD_MAGIC && rec.position == at)
+                        batch = rec.batch;
+        if (batch != 0 && pread(fd, sector, sizeof(sector), (off_t)batch) == (ssize_t)sizeof(sector)) {
+                sim_trace("spoilt: %s: its last batch, at %llx", path, (unsigned long long)batch);
+                spoil_sector(sector, sizeof(sector));
+                if (pwrite(fd, sector, sizeof(sector), (off_t)batch) == (ssize_t)sizeof(sector))
                         world_figures.spoilt++;
         }
         close(fd);
@@ -292,9 +339,15 @@ static bool one_round(void)
                 return false;
         end_with_epoch();
         world_close();
-        format = spoil();
-        if (below(3) == 0)
+        if (below(4) == 0) {
+                format = false;
+                spoil_end();
                 world_remove_index();
+        } else {
+                format = spoil();
+                if (below(3) == 0)
+                        world_remove_index();
+        }
         disk_begin();
         if (!open_spoilt(format))
                 return false;
