@@ -152,6 +152,10 @@ $(O)/millrace: $(call obj,cli/main.c) $(LIBS) $(LINKED_WITH)
 $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $< -Wl,--start-group $(TESTLIB) $(LIBS) -Wl,--end-group -lcmocka $(LIBRARIES) $(LDLIBS)
+# Calls of the engine that tests/lib/call_faults.c may let fail.
+CALL_FAULTS_WRAP := $(foreach f,open openat fdopendir fstat fstatat stat statx fstatfs fstatvfs pread readdir pwrite write writev ftruncate fallocate \
+	posix_fallocate fsync fdatasync unlinkat renameat renameat2 mkdirat mmap pthread_create lp_read lp_write lp_fdatasync,-Wl,--wrap=$(f))
+$(O)/unit/engine/test_every_call: LINK += $(CALL_FAULTS_WRAP)
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(call link)
@@ -196,7 +200,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs install help bench bench-full bench-rdma micro scale performance
+.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs install help bench bench-full bench-rdma micro scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, and a client for it, for tests
@@ -225,6 +229,8 @@ simdrive: $(O)/simdrive ## the same of one real local drive under crashes
 sweep: sim-bin ## SEEDS (20) histories of both, each again and again with one allocation, or I/O, that fails: RUNS (100) places of each, 0 for all
 	$(O)/sim --sweep $(FIRST)-$$(($(FIRST) + $(SWEEP_SEEDS) - 1)) --runs $(RUNS)
 	$(O)/simdrive --sweep $(FIRST)-$$(($(FIRST) + $(SWEEP_SEEDS) - 1)) --runs $(RUNS)
+every-call: $(O)/unit/engine/test_every_call ## each call of the engine in a store over real files fails once, and for a while; hours (MILLRACE_EVERY_CALL_SECONDS)
+	MILLRACE_EVERY_CALL_SECONDS=$${MILLRACE_EVERY_CALL_SECONDS:-0} TMPDIR=$${TMPDIR:-/dev/shm} $<
 unit: ## builds and runs the unit tests, release build
 	tools/check.sh unit
 integration: ## boto3, awscli, rclone, s3cmd and raw sockets against the real daemon
