@@ -465,4 +465,12 @@ static inline bool eng_value_has_shards(const struct fmt_value *value)
 size_t eng_name_escape(uint8_t *dst, const void *src, size_t len);
 size_t eng_name_unescape(uint8_t *dst, const void *src, size_t len, size_t *consumed); /* up to and with 00 01; (size_t)-1: malformed */
 
+/* What an error of a call or an I/O means (drive/unreliable.c). */
+/* True: the drive could not give the bytes. False for success, and for what concerns the machine and may go better the next time. */
+bool eng_io_unreadable(int res);
+/* No room, by the file system or a limit: full is not failed. */
+bool eng_io_full(int res);
+/* Descriptors or memory of the machine have run out: to be tried again, nothing is wrong with the drive. */
+bool eng_io_again(int res);
+
 #endif

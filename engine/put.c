@@ -276,7 +276,10 @@ static void synced(struct eng_op *op)
         struct put_sync *sync = (struct put_sync *)((char *)op - offsetof(struct put_sync, op));
         struct eng_put *put = sync->put;
 
-        if (op->result != 0) {
+        if (op->result == -EAGAIN) { /* no memory to flush with: the drive has not failed */
+                if (put->error == 0)
+                        put->error = -EBUSY;
+        } else if (op->result != 0) {
                 eng_drive_failed(put->store, sync->slot_no, sync->drive, "shards could not be made durable");
                 eng_put_lose_drive(put, sync->slot_no);
         }

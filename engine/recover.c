@@ -21,6 +21,8 @@
 
 #define CLOSE_WAIT_S 5                 /* for threads that are still opening drives when the store is closed; then they are left behind */
 
+#define AGAIN_NS    (1000ull * 1000 * 1000)
+
 static void choose(struct eng_store *store);
 static bool has_quorum(struct eng_store *store);
 static void take_slot(struct eng_store *store, const struct eng_member *m);
@@ -142,6 +144,40 @@ static void waited(struct lp_timer *timer)
         eng_health_refresh(store);
 }
 
+static void begin_opening(struct opening *o)
+{
+        o->result = -EAGAIN;
+        o->running = pthread_create(&o->thread, NULL, open_thread, o) == 0;
+        if (o->running)
+                return;
+        snprintf(o->error.text, sizeof(o->error.text), "%s: no thread to open it", o->own.path);
+        lp_post(o->store->loops[0].loop, &o->msg);
+}
+
+static void open_again(struct lp_timer *timer)
+{
+        begin_opening((struct opening *)((char *)timer - offsetof(struct opening, again)));
+}
+
+/*
+ * Descriptors, memory, threads or room on the file system were lacking: nothing is wrong with the drive (I8). Tried until there are; the start goes on
+ * without it as without one that is slow to open. False: that is no reason, or it was opened.
+ */
+static bool try_again(struct opening *o)
+{
+        const struct eng_member *m = o->member;
+        struct eng_store *store = o->store;
+
+        if (o->own.local != NULL || !(eng_io_again(o->result) || eng_io_full(o->result)))
+                return false;
+        o->again.expired = open_again;
+        lp_timer_start(store->loops[0].loop, &o->again, AGAIN_NS);
+        snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
+        if (store->pgs != NULL && is_own_slot(store, m) && store->members[m->identity.slot].state == ENG_DRIVE_FAILED)
+                eng_member_state(store, m->identity.slot, ENG_DRIVE_FAILED, m->reason);
+        return true;
+}
+
 static void opened(struct lp_msg *msg)
 {
         struct opening *o = (struct opening *)msg;
@@ -151,7 +187,11 @@ static void opened(struct lp_msg *msg)
 
         if (o->joined)
                 return; /* the store is being closed */
-        pthread_join(o->thread, NULL);
+        if (o->running)
+                pthread_join(o->thread, NULL);
+        o->running = false;
+        if (try_again(o))
+                return;
         o->joined = true;
         r->opening_left--;
         if (!r->chosen) {
@@ -209,9 +249,7 @@ void eng_recover(struct eng_store *store)
                 memcpy(&o->own, o->member, sizeof(o->own));
                 snprintf(o->member->reason, sizeof(o->member->reason), "is still being opened");
                 o->msg.run = opened;
-                o->result = -EAGAIN;
-                if (pthread_create(&o->thread, NULL, open_thread, o) != 0)
-                        abort();
+                begin_opening(o);
         }
 }
 
@@ -760,7 +798,8 @@ void eng_recover_stop(struct eng_store *store)
 
                 if (o->store == NULL || o->joined)
                         continue;
-                if (!eng_thread_ends(o->thread, store->left_behind ? 0 : CLOSE_WAIT_S)) {
+                lp_timer_stop(store->loops[0].loop, &o->again);
+                if (o->running && !eng_thread_ends(o->thread, store->left_behind ? 0 : CLOSE_WAIT_S)) {
                         store->left_behind = true;
                         continue;
                 }

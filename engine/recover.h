@@ -13,7 +13,9 @@ struct opening {
         struct eng_member own;         /* what the thread fills */
         struct eng_member *member;     /* of store->unplaced: owner: coordinator */
         pthread_t thread;
-        bool joined;                   /* coordinator: it has come back */
+        struct lp_timer again;         /* coordinator: while nothing runs, what was lacking for the moment may be there soon */
+        bool running;                  /* coordinator: the thread was begun, and has not been waited for */
+        bool joined;                   /* coordinator: it has come back, for good */
         bool late;                     /* too late for recovery: waits to be handed over as drives are that come while the store serves */
         int result;
         struct eng_error error;

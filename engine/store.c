@@ -19,6 +19,8 @@
 
 #define DRAIN_ROUNDS 10000u
 #define DRAIN_NAPS   2000u /* of a millisecond */
+#define AGAIN_MOST   100u  /* looks at a folder while the machine lacks something: five seconds */
+#define AGAIN_US     50000
 
 /* ---- what the folders are ------------------------------------------------------------------------------------- */
 
@@ -44,8 +46,14 @@ static void *look_at(void *arg)
 {
         struct looking *l = arg;
         struct stat st;
+        unsigned i;
 
-        l->found.rv = eng_folder_probe(l->path, &l->found.state, &l->found.identity, &l->found.error);
+        for (i = 0; i < AGAIN_MOST; i++) { /* what the machine lacks says nothing of the folder */
+                l->found.rv = eng_folder_probe(l->path, &l->found.state, &l->found.identity, &l->found.error);
+                if (!eng_io_again(l->found.rv))
+                        break;
+                usleep(AGAIN_US);
+        }
         l->found.there = stat(l->path, &st) == 0;
         if (l->found.there) {
                 l->found.device = st.st_dev;
@@ -299,6 +307,8 @@ static int take_drive(struct eng_store *store, const char *path, const struct pr
         snprintf(m->path, sizeof(m->path), "%s", path);
         m->identity = p->identity;
         rv = try_lock(path, error);
+        if (eng_io_again(rv) || eng_io_full(rv))
+                rv = 0; /* it has not said that it is no drive; its opening locks it for good, and is tried until it can */
         if (rv != 0 && rv != -EBUSY) { /* what cannot be locked is no drive: another one tells which store this is */
                 snprintf(store->empty_paths + strlen(store->empty_paths), sizeof(store->empty_paths) - strlen(store->empty_paths), "%s%s",
                          store->empty_paths[0] == 0 ? "; " : ", ", error->text);

@@ -18,13 +18,16 @@
 
 /* ---- applying -------------------------------------------------------------------------------------- */
 
-/* A record whose seq is not above all applied before it (a copy, or replayed again) must not hide what is newer, further down. */
-static bool newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t seq)
+/*
+ * A record whose seq is not above all applied before it (a copy, or replayed again) must not hide what is newer, further down. 1: there is something newer;
+ * 0: nothing; an error: nobody can tell, and neither must be supposed.
+ */
+static int newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t seq)
 {
         const struct eng_tail_name *entry;
         struct eng_index_entry found;
         struct fmt_value value;
-        bool newer = false;
+        int rv;
 
         /* The record counts now, and cannot wait for a page; whoever copied it has looked at the name just before. */
         if (l->frozen != NULL) {
@@ -33,13 +36,21 @@ static bool newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t
                         return entry->seq > seq;
         }
         l->pages.open = true;
-        if (eng_index_read_begin(l->reader) == 0 && eng_index_get(l->reader, mut->name, mut->name_len, &found) == 0) {
-                memcpy(&value, found.value, sizeof(value));
-                newer = value.seq > seq;
+        rv = eng_index_read_begin(l->reader);
+        if (rv == 0) {
+                rv = eng_index_get(l->reader, mut->name, mut->name_len, &found);
+                if (rv == 0) {
+                        memcpy(&value, found.value, sizeof(value));
+                        rv = value.seq > seq;
+                }
+                eng_index_read_end(l->reader);
         }
-        eng_index_read_end(l->reader);
         l->pages.open = false;
-        return newer;
+        if (rv == -ENOENT)
+                return 0;
+        if (rv < 0)
+                eng_local_index_error(l, rv);
+        return rv == -EBADMSG ? -EIO : rv; /* it is not the record that is damaged */
 }
 
 /* Without copying: the record's body is the same for all drives. */
@@ -94,10 +105,14 @@ static void count_tombstone(struct eng_local *l, const struct eng_append *append
 
 static int apply_mutation(struct eng_local *l, const struct eng_append *append, const struct eng_mut *mut, bool late)
 {
+        int rv = 0;
+
         if (mut->kind != FMT_MUT_PUT)
                 count_tombstone(l, append);
-        if (late && mut->kind != FMT_MUT_END_UPLOAD && newer_below(l, mut, append->rec.seq))
-                return 0;
+        if (late && mut->kind != FMT_MUT_END_UPLOAD)
+                rv = newer_below(l, mut, append->rec.seq);
+        if (rv != 0)
+                return rv < 0 ? rv : 0;
         switch (mut->kind) {
         case FMT_MUT_PUT:
                 return apply_put(l, append, mut);

@@ -334,7 +334,7 @@ static void batch_done(struct eng_job *job)
                         return;
                 }
         }
-        if (rv == -ENOSPC || rv == -ENOMEM)
+        if (rv == -ENOSPC || eng_io_again(rv))
                 return; /* nothing was written; eng_batch_tick() tries again */
         if (rv != 0) {
                 eng_local_index_error(l, rv);

@@ -74,14 +74,21 @@ static void unlink_logs(struct eng_local *l)
 {
         char name[ENG_LOGFILE_NAME_MAX];
         unsigned i;
+        int rv;
 
         l->file.free_result = 0;
         for (i = 0; i < l->file.log_count && l->file.free_result == 0; i++) {
                 eng_logfile_name(name, l->file.logs[i]->number);
                 /* One after the other, oldest first: a crash never leaves a gap that no FREED record explains. */
-                if ((unlinkat(l->files.dir_fd, name, 0) != 0 && errno != ENOENT) || fsync(l->files.dir_fd) != 0)
-                        l->file.free_result = -errno;
+                rv = unlinkat(l->files.dir_fd, name, 0) == 0 || errno == ENOENT ? 0 : -errno;
+                if (eng_io_full(rv) || eng_io_again(rv))
+                        break; /* nothing was done; this one and those behind it are picked again */
+                if (rv == 0 && fsync(l->files.dir_fd) != 0)
+                        rv = -errno;
+                l->file.free_result = rv;
         }
+        while (l->file.log_count > i)
+                l->file.free_bytes -= l->file.logs[--l->file.log_count]->capacity;
 }
 
 /* How the file before this one ended, from this one's header. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ec.h"
+#include "engine/drive.h"
 #include "engine/drive/index_priv.h"
 #include "engine/drive/resident.h"
 
@@ -617,8 +618,8 @@ static int commit_failed(struct eng_index *index, int rv)
         n = pwrite(fd, probe, sizeof(probe), st.st_size);
         if (n >= 0 ? n < (ssize_t)sizeof(probe) : errno == ENOSPC || errno == EDQUOT)
                 rv = -ENOSPC;
-        if (ftruncate(fd, (off_t)used) != 0)
-                rv = -EIO;
+        if (ftruncate(fd, (off_t)used) != 0 && eng_io_unreadable(-errno) && !eng_io_full(-errno))
+                rv = -EIO; /* else it stays: the next commit writes over it */
         return rv;
 }
 

@@ -168,7 +168,8 @@ struct eng_log {
         uint32_t crc_before;   /* of the chain, without that batch */
         bool header_due;       /* of the current file: the write that was to bring it met a full file system */
         unsigned short_writes; /* one after the other */
-        uint64_t retry_at;     /* lp_now() scale: not before; the last write met a full file system */
+        uint64_t retry_at;     /* lp_now() scale: not before; the last write met a full file system, or no memory */
+        uint64_t short_since;  /* the same scale; writes meet no memory; 0: they do not */
         uint64_t write_began; /* lp_clock() */
         struct eng_watch watch;
         struct eng_log_file *current;
@@ -511,12 +512,6 @@ bool eng_local_full(struct eng_local *l, unsigned flags);
 
 /* A read of a frame (file: its segment) or a record (its log file | ENG_UNREADABLE_LOG) failed. Owner loop. */
 void eng_local_read_error(struct eng_local *l, uint64_t file, uint64_t position);
-/* True: the drive could not give the bytes. False for success, and for what concerns the machine and may go better the next time. */
-bool eng_io_unreadable(int res);
-/* No room, by the file system or a limit: full is not failed. */
-bool eng_io_full(int res);
-/* Descriptors or memory of the machine have run out: to be tried again, nothing is wrong with the drive. */
-bool eng_io_again(int res);
 
 /* ---- append.c -------------------------------------------------------------------------------------- */
 

@@ -274,8 +274,8 @@ void eng_log_fail(struct eng_local *l)
         fail_list(l, &l->log.batch, -EIO); /* whether they became durable is not known */
 }
 
-/* The batch goes back to the front of the queue, and will be written again to where it was to be. */
-static void take_back(struct eng_local *l)
+/* The batch goes back to the front of the queue, and will be written again to where it was to be. full: it met a full file system. */
+static void take_back(struct eng_local *l, bool full)
 {
         struct eng_log *log = &l->log;
         struct eng_append *append;
@@ -291,8 +291,22 @@ static void take_back(struct eng_local *l)
         log->header_due = log->write_header;
         log->writing = false;
         log->retry_at = lp_now(l->drive.owner) + ENG_TICK_NS / 2;
+        if (!full)
+                return;
         atomic_store(&l->figures.starved, true);
         is_full(l);
+}
+
+/* The machine had no memory for the write, which is no failure of the drive; but it is not waited for longer than for any I/O. */
+static bool met_shortage(struct eng_local *l, int res)
+{
+        uint64_t now = lp_now(l->drive.owner);
+
+        if (!eng_io_again(res) || res == -ECANCELED)
+                return false;
+        if (l->log.short_since == 0)
+                l->log.short_since = now;
+        return now - l->log.short_since < l->io_limit_ns;
 }
 
 /* A short write is what many file systems say first when they are full; one that goes on being short without ever saying so is not full. */
@@ -316,10 +330,16 @@ static void written(struct lp_io *io, int res)
                 return;
         eng_watch_end(l, &log->watch);
         if (!eng_local_failed(l) && met_full(log, res)) {
-                take_back(l);
+                log->short_since = 0;
+                take_back(l, true);
                 return;
         }
         log->short_writes = 0;
+        if (!eng_local_failed(l) && met_shortage(l, res)) {
+                take_back(l, false);
+                return;
+        }
+        log->short_since = 0;
         if (res < 0 || (uint32_t)res != log->write_len || eng_local_failed(l)) {
                 eng_local_fail(l, res < 0 ? res : -EIO, "writing log file %llu",
                                (unsigned long long)log->current->number);

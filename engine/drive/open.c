@@ -52,9 +52,9 @@ static int open_folder(struct eng_local *l, struct eng_error *error)
                 return rv;
         if (fstatat(l->dir_fd, "FORMAT", &l->format, 0) != 0)
                 return eng_error_set(error, -errno, "%s/FORMAT: %s", l->path, strerror(errno));
-        l->space = eng_space_get(l->dir_fd);
-        if (l->space == NULL)
-                return eng_error_set(error, -EIO, "%s: its file system cannot be looked at", l->path);
+        rv = eng_space_get(l->dir_fd, &l->space);
+        if (rv != 0)
+                return eng_error_set(error, rv, "%s: its file system cannot be looked at: %s", l->path, strerror(-rv));
         l->files.dir_fd = openat(l->dir_fd, "log", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (l->files.dir_fd < 0)
                 return eng_error_set(error, -errno, "%s/log cannot be opened: %s", l->path, strerror(errno));

@@ -152,7 +152,7 @@ static void run_written(struct lp_io *io, int res)
 {
         struct eng_local *l = OF(io, io);
         struct eng_reclaim *rc = &l->reclaim;
-        bool ok = res >= 0 && (uint32_t)res == rc->run_bytes;
+        bool ok = res >= 0 && (uint32_t)res == rc->run_bytes, again;
         unsigned i;
 
         if (!eng_local_release(l))
@@ -160,7 +160,8 @@ static void run_written(struct lp_io *io, int res)
         eng_watch_end(l, &rc->watch);
         for (i = rc->run_first; i < rc->run_end; i++)
                 eng_segment_written(l->segments, rc->run_to, frame_bytes(&rc->copy.frames[i]), ok);
-        if (!ok && (res >= 0 || eng_io_full(res)) && !eng_local_failed(l)) { /* no room: what was written before counts, the rest waits */
+        again = eng_io_again(res) && res != -ECANCELED;
+        if (!ok && (res >= 0 || eng_io_full(res) || again) && !eng_local_failed(l)) { /* no room: what was written before counts, the rest waits */
                 for (i = rc->run_first; i < rc->run_end; i++)
                         rc->copy.frames[i].to_segment = 0;
                 rc->incomplete = true;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ec.h"
+#include "engine/drive.h"
 #include "engine/drive/segment_priv.h"
 #include "loop.h"
 
@@ -197,7 +198,12 @@ static int prepare_file(struct eng_segment_job *job, const char *fresh, const ch
         if (rv != 0)
                 return rv;
         rv = file_rename(job->dir_fd, fresh, whole);
-        return rv != 0 ? rv : folder_sync(job->dir_fd);
+        if (rv != 0)
+                return rv;
+        rv = folder_sync(job->dir_fd);
+        if (rv != 0)
+                unlinkat(job->dir_fd, whole, 0); /* or it would be in the way of the next one of that number */
+        return rv;
 }
 
 void eng_segment_prepare_run(struct eng_segment_job *job)
@@ -262,6 +268,8 @@ void eng_segment_reap_run(struct eng_segment_job *job)
         if (job->result != 0)
                 return;
         job->result = unlinkat(job->dir_fd, whole, 0) == 0 || errno == ENOENT ? 0 : -errno;
+        if (eng_io_full(job->result))
+                job->result = -EAGAIN; /* nothing was done */
         if (job->result == 0)
                 job->result = folder_sync(job->dir_fd);
 }

@@ -46,21 +46,25 @@ static struct eng_space *get_locked(dev_t device)
         return space;
 }
 
-struct eng_space *eng_space_get(int fd)
+int eng_space_get(int fd, struct eng_space **out)
 {
-        struct eng_space *space;
         struct stat st;
+        int rv;
 
+        *out = NULL;
         if (fstat(fd, &st) != 0)
-                return NULL;
+                return -errno;
         pthread_mutex_lock(&lock);
-        space = get_locked(st.st_dev);
+        *out = get_locked(st.st_dev);
         pthread_mutex_unlock(&lock);
-        if (space != NULL && eng_space_look(space, fd) != 0) {
-                eng_space_put(space);
-                return NULL;
+        if (*out == NULL)
+                return -ENOMEM;
+        rv = eng_space_look(*out, fd);
+        if (rv != 0) {
+                eng_space_put(*out);
+                *out = NULL;
         }
-        return space;
+        return rv;
 }
 
 void eng_space_put(struct eng_space *space)

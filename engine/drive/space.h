@@ -21,8 +21,8 @@ struct eng_space {
         atomic_uint_fast64_t total, free, claimed;
 };
 
-/* The account of the file system that a descriptor lies on. NULL: no memory, or it cannot be looked at. Blocking. */
-struct eng_space *eng_space_get(int fd);
+/* The account of the file system that a descriptor lies on. -ENOMEM, or why it cannot be looked at: *out is NULL then. Blocking. */
+int eng_space_get(int fd, struct eng_space **out);
 void eng_space_put(struct eng_space *space); /* NULL is allowed */
 
 /* Asks the file system again. Blocking: workers only. 0 or a negative errno. */

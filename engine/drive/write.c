@@ -132,8 +132,10 @@ static void back_on_owner(struct lp_msg *msg)
         eng_watch_end(l, &w->watch);
         eng_segment_written(l->segments, w->segment, w->bytes, ok);
         rv = ok ? enter_place(l, w) : w->res < 0 ? w->res : -ENOSPC; /* short: there was room for a part of it */
-        if (eng_io_full(rv)) { /* a file system that takes no space ahead: full is not failed */
-                rv = -ENOSPC;
+        if (ok && rv != 0)
+                place_gone(l, &w->place); /* nobody will find it */
+        if (eng_io_full(rv) || (eng_io_again(rv) && rv != -ECANCELED)) { /* a file system that takes no space ahead, or memory: neither is a failure */
+                rv = eng_io_full(rv) ? -ENOSPC : -EAGAIN;
                 end_write(l, w, eng_local_failed(l) ? -EIO : rv);
                 return;
         }

@@ -4060,6 +4060,7 @@ mdb_env_write_meta(MDB_txn *txn)
 {
 	MDB_env *env;
 	MDB_meta	meta, metab, *mp;
+	MDB_meta	before; /* millrace: as it stands, whole */
 	unsigned flags;
 	size_t mapsize;
 	off_t off;
@@ -4111,6 +4112,7 @@ mdb_env_write_meta(MDB_txn *txn)
 		}
 		goto done;
 	}
+	before = *mp;
 	metab.mm_txnid = mp->mm_txnid;
 	metab.mm_last_pg = mp->mm_last_pg;
 
@@ -4148,6 +4150,9 @@ retry_write:
 		if (rc == EINTR)
 			goto retry_write;
 #endif
+		/* millrace: there was no memory or no room, and nothing was written: the transaction ends, the environment need not. */
+		if ((rc == ENOMEM || rc == ENOSPC || rc == EDQUOT || rc == EAGAIN) && memcmp(mp, &before, sizeof(before)) == 0)
+			return rc;
 		DPUTS("write failed, disk error?");
 		/* On a failure, the pagecache still contains the new data.
 		 * Write some old data back, to prevent it from being used.
