@@ -92,15 +92,14 @@ static void unlink_logs(struct eng_local *l)
 }
 
 /* How the file before this one ended, from this one's header. */
-static int read_end(const struct eng_local *l, const struct eng_log_file *file, uint32_t *crc)
+static int read_end(const struct eng_local *l, uint64_t number, uint64_t generation, uint32_t *crc)
 {
-        struct eng_replay_file head = {.number = file->number};
+        struct eng_replay_file head = {.number = number};
         int rv = eng_replay_header(l->files.dir_fd, l->files.drive_id, &head);
 
         if (rv != 0)
                 return rv;
-        if (!head.begun || head.header.prev_file != file->number - 1 ||
-            (file->generation != 0 && head.header.generation != file->generation))
+        if (!head.begun || head.header.prev_file != number - 1 || (generation != 0 && head.header.generation != generation))
                 return -EBADMSG;
         *crc = head.header.prev_crc;
         return 0;
@@ -113,7 +112,8 @@ static void free_run(struct eng_job *job)
 
         unlink_logs(l);
         for (i = 0; i < l->file.head_count; i++)
-                l->file.head_results[i] = read_end(l, l->file.heads[i], &l->file.head_crcs[i]);
+                l->file.head_results[i] =
+                        read_end(l, l->file.heads[i]->number, l->file.head_generations[i], &l->file.head_crcs[i]);
         for (i = 0; i < l->file.reap_count; i++)
                 eng_segment_reap_run(&l->file.reap[i]);
         eng_space_look(l->space, l->dir_fd);
@@ -431,8 +431,10 @@ static bool knows_end_before(struct eng_local *l, struct eng_log_file *file)
 
         if (before == NULL || before->freeing || before->number != file->number - 1 || before->end_crc != 0)
                 return true;
-        if (!file->headless && l->file.head_count < ENG_HEADS_AT_ONCE)
+        if (!file->headless && l->file.head_count < ENG_HEADS_AT_ONCE) {
+                l->file.head_generations[l->file.head_count] = file->generation;
                 l->file.heads[l->file.head_count++] = file;
+        }
         return false;
 }
 

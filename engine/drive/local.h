@@ -266,7 +266,7 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the wo
 /* ---- file.c ---------------------------------------------------------------------------------------- */
 
 #define ENG_FREE_AT_ONCE 16u
-#define ENG_HEADS_AT_ONCE 64u
+#define ENG_HEADS_AT_ONCE 4u /* one that is slow to read holds up the making of files */
 
 struct eng_file_work {
         struct eng_job tick_job; /* free space, and whether the folder is still the one that was opened */
@@ -275,6 +275,7 @@ struct eng_file_work {
         struct eng_log_file *logs[ENG_FREE_AT_ONCE];
         unsigned log_count;
         struct eng_log_file *heads[ENG_HEADS_AT_ONCE]; /* their headers are read: they say how the files before them ended */
+        uint64_t head_generations[ENG_HEADS_AT_ONCE]; /* theirs, as known when the worker was asked; 0: not */
         uint32_t head_crcs[ENG_HEADS_AT_ONCE];
         int head_results[ENG_HEADS_AT_ONCE];
         unsigned head_count;
