@@ -183,8 +183,8 @@ MUTATIONS = {
     "gap-is-damage": (
         "files that were freed behind the index's position are missed",
         "engine/drive/replay.c",
-        "if (next->header.prev_file > file->number && gap.first <= gap.last)",
-        "if (r->l->covered.file == 0 && next->header.prev_file > file->number && gap.first <= gap.last)",
+        "if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
+        "if (r->looking || (r->l->covered.file == 0 && next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
     ),
     "moved-before-sync": (
         "the index names moved frames that are not flushed",
