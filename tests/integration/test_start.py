@@ -150,4 +150,4 @@ def test_stopping_while_a_drive_is_being_opened(daemon):
     daemon.settings["test_faults"] = "open:slot=1,ms=3600000"
     daemon.start()
     daemon.stop()
-    assert re.search(r"still being opened", daemon.output())
+    assert re.search(r"a drive has not come back", daemon.output())

@@ -165,6 +165,14 @@ void lp_watch_remove(struct lp_loop *loop, struct lp_watch *watch)
 {
 }
 
+struct lp_loop *lp_become(struct lp_loop *loop)
+{
+        struct lp_loop *before = step_self;
+
+        step_self = loop;
+        return before;
+}
+
 uint64_t lp_loop_drain(struct lp_loop *loop)
 {
         struct lp_loop *outer = step_self;
