@@ -193,7 +193,8 @@ static void test_snapshots(void **state)
 struct watcher {
         struct fixture *f;
         atomic_bool stop;
-        unsigned torn, looks;
+        unsigned torn;
+        atomic_uint looks;
 };
 
 /* Two names are always changed together: a snapshot has both or neither. */
@@ -231,7 +232,7 @@ static void test_reader_beside_writer(void **state)
         pthread_t thread;
 
         assert_int_equal(pthread_create(&thread, NULL, watch, &watcher), 0);
-        for (unsigned i = 0; i < 300; i++) {
+        for (unsigned i = 0; i < 300 || (i < 100000 && atomic_load(&watcher.looks) == 0); i++) {
                 txn = fixture_write(*state);
                 memcpy(value.id, &i, sizeof(i));
                 assert_int_equal(eng_index_put(txn, "a", 1, &value, sizeof(value)), 0);

@@ -290,8 +290,8 @@ static void put_together(unsigned first)
                 body.len = body.inline_len = 0;
                 fx_body_put(&body, name, fx_name(name, text), 50000 + first + i, 1, "small", 5);
                 fx_fill_append(&ops[i], &body, 1, ++st.fx.seq, 0);
-                fx_start(&st.fx, 0, &ops[i]);
         }
+        fx_start_group(&st.fx, ops, SMALL);
         for (i = 0; i < SMALL; i++) {
                 assert_int_equal(fx_wait(&ops[i]), 0);
                 eng_buf_unref(ops[i].op.append.body);
