@@ -86,7 +86,6 @@ static void have_both(struct eng_op *op)
         struct eng_fix *fix = FIX_OF(op);
         struct eng_txn *txn = &fix->txn;
         const struct eng_buf *theirs = op->result == 0 ? op->lookup.value : NULL;
-        const bool theirs_is_good = theirs != NULL;
         bool same = (theirs == NULL) == (txn->old == NULL);
 
         if (op->result != 0 && op->result != -ENOENT && op->result != -EBADMSG) {
@@ -97,8 +96,10 @@ static void have_both(struct eng_op *op)
                 same = false; /* damaged there */
         else if (same && theirs != NULL)
                 same = eng_fix_same(theirs->data, theirs->len, txn->old->data, txn->old->len);
+        if (fix->repair && theirs != NULL && txn->old == NULL)
+                same = true; /* nothing is damaged there: members that differ are agree.c's */
         release_op(fix);
-        if (same || (fix->repair && theirs_is_good && txn->old == NULL)) /* members that differ are agree.c's */
+        if (same)
                 eng_txn_finish(txn, 0);
         else
                 append_copy(fix);

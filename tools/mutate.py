@@ -102,7 +102,7 @@ NAMED = [
     ("changes are queued without a bound", "engine/drive/append.c", "if (l->log.queue_bytes + l->pgs.pending_bytes + len > bound)", "if (len > bound)", ("unit test_invariants",)),
     ("a segment is written to where it was written before (I3)", "engine/drive/segment_open.c", "segment->sealed = true;", "segment->sealed = false; segment->end = SEGMENT_FIRST_FRAME;", ("unit test_invariants", SIMDRIVE)),
     ("a history that was given up is heard again", "engine/recover.c", "if (contradicted(store, m) || was_given_up(store, m))", "if (contradicted(store, m) || (was_given_up(store, m) && m == NULL))", ("unit test_force", SIM)),
-    ("frames are moved without a flush before the index names them (I3)", "engine/drive/reclaim_segment.c", "        eng_sync_op(l, &rc->sync);", "        eng_local_answer(&rc->sync, 0);", ("unit test_reclaim_segment", SIMDRIVE)),
+    ("frames are moved without a flush before the index names them (I3)", "engine/drive/reclaim_segment.c", "        eng_sync_own(l, &rc->sync, synced);", "        rc->sync.result = 0;\n        eng_local_hold(l);\n        synced(&rc->sync);", ("unit test_reclaim_segment", SIMDRIVE)),
     ("a format cut short between drives stays so", "engine/store.c", "rv = finish_format(o, probes, error);", "(void)finish_format;", (POWER,)),
 ]
 

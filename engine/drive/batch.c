@@ -137,8 +137,6 @@ static void mark_clean(struct eng_local *l, struct eng_batch *batch)
 void eng_batch_free(struct eng_batch *batch)
 {
         struct eng_job job = batch->job;
-        struct eng_op sync = batch->sync;
-        bool flushing = batch->flushing;
 
         free(batch->pgs);
         free(batch->logs);
@@ -152,9 +150,7 @@ void eng_batch_free(struct eng_batch *batch)
         eng_buf_unref(batch->scrub);
         eng_buf_list_clear(&batch->dead);
         memset(batch, 0, sizeof(*batch));
-        batch->job = job; /* its message may be on the way, as may the answer to sync */
-        batch->sync = sync;
-        batch->flushing = flushing;
+        batch->job = job; /* its message may be on the way */
 }
 
 static bool anything_new(struct eng_local *l, bool running)
@@ -283,9 +279,9 @@ static void give(struct eng_local *l)
 
 static void batch_flushed(struct eng_op *op)
 {
-        struct eng_local *l = (struct eng_local *)((char *)op - offsetof(struct eng_local, batch.sync));
+        struct eng_local *l = (struct eng_local *)((char *)op - offsetof(struct eng_local, batch_sync));
 
-        l->batch.flushing = false;
+        l->batch_flushing = false;
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
         if (op->result == 0)
@@ -294,28 +290,18 @@ static void batch_flushed(struct eng_op *op)
 
 static void flush_and_give(struct eng_local *l)
 {
-        struct eng_op *sync = &l->batch.sync;
-
         if (l->writes.flushing == 0 && !eng_segments_unsynced(l->segments)) {
                 give(l);
                 return;
         }
-        memset(sync, 0, sizeof(*sync));
-        sync->kind = ENG_OP_SYNC;
-        sync->done = batch_flushed;
-        sync->home = l->drive.owner;
-        sync->drive = &l->drive;
-        l->batch.flushing = true;
-        eng_local_hold(l); /* until it is answered, or forgotten at closing */
-        eng_sync_op(l, sync);
+        l->batch_flushing = true;
+        eng_sync_own(l, &l->batch_sync, batch_flushed);
 }
 
 void eng_batch_stop(struct eng_local *l)
 {
-        if (!l->batch.flushing || !eng_sync_forget(l, &l->batch.sync))
-                return;
-        l->batch.flushing = false;
-        eng_local_release(l);
+        if (l->batch_flushing && eng_sync_forget(l, &l->batch_sync))
+                l->batch_flushing = false;
 }
 
 static void batch_done(struct eng_job *job)
@@ -364,7 +350,7 @@ void eng_batch_start(struct eng_local *l)
 
 void eng_batch_tick(struct eng_local *l)
 {
-        if (l->batch.flushing || l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
+        if (l->batch_flushing || l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
                 return;
         if (l->frozen != NULL)
                 flush_and_give(l);

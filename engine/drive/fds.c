@@ -131,7 +131,6 @@ static void open_look(struct eng_fd_opening *o)
 static void open_run(struct eng_job *job)
 {
         struct eng_fd_opening *o = &FDS_OF(job, job)->fds.opening;
-
         const uint64_t ms = atomic_load_explicit(&FDS_OF(job, job)->fds.pretend_ms, memory_order_relaxed);
         const struct timespec nap = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
 

@@ -92,16 +92,17 @@ static void unlink_logs(struct eng_local *l)
 }
 
 /* How the file before this one ended, from this one's header. */
-static int read_end(const struct eng_local *l, uint64_t number, uint64_t generation, uint32_t *crc)
+static int read_end(const struct eng_local *l, struct eng_log_head *look)
 {
-        struct eng_replay_file head = {.number = number};
+        struct eng_replay_file head = {.number = look->number};
         int rv = eng_replay_header(l->files.dir_fd, l->files.drive_id, &head);
 
         if (rv != 0)
                 return rv;
-        if (!head.begun || head.header.prev_file != number - 1 || (generation != 0 && head.header.generation != generation))
+        if (!head.begun || head.header.prev_file != look->number - 1 ||
+            (look->generation != 0 && head.header.generation != look->generation))
                 return -EBADMSG;
-        *crc = head.header.prev_crc;
+        look->crc = head.header.prev_crc;
         return 0;
 }
 
@@ -112,8 +113,7 @@ static void free_run(struct eng_job *job)
 
         unlink_logs(l);
         for (i = 0; i < l->file.head_count; i++)
-                l->file.head_results[i] =
-                        read_end(l, l->file.heads[i]->number, l->file.head_generations[i], &l->file.head_crcs[i]);
+                l->file.heads[i].result = read_end(l, &l->file.heads[i]);
         for (i = 0; i < l->file.reap_count; i++)
                 eng_segment_reap_run(&l->file.reap[i]);
         eng_space_look(l->space, l->dir_fd);
@@ -179,13 +179,15 @@ static bool take_ends(struct eng_local *l)
         unsigned i;
 
         for (i = 0; i < l->file.head_count; i++) {
-                file = l->file.heads[i];
+                const struct eng_log_head *head = &l->file.heads[i];
+
+                file = head->file;
                 before = TAILQ_PREV(file, eng_log_file_list, order);
-                if (l->file.head_results[i] != 0 || before == NULL || before->number != file->number - 1) {
-                        file->headless = l->file.head_results[i] != 0 && !eng_io_again(l->file.head_results[i]);
+                if (head->result != 0 || before == NULL || before->number != file->number - 1) {
+                        file->headless = head->result != 0 && !eng_io_again(head->result);
                         continue;
                 }
-                before->end_crc = l->file.head_crcs[i];
+                before->end_crc = head->crc;
                 eng_log_file_touch(&l->files, before);
                 any = true;
         }
@@ -431,10 +433,9 @@ static bool knows_end_before(struct eng_local *l, struct eng_log_file *file)
 
         if (before == NULL || before->freeing || before->number != file->number - 1 || before->end_crc != 0)
                 return true;
-        if (!file->headless && l->file.head_count < ENG_HEADS_AT_ONCE) {
-                l->file.head_generations[l->file.head_count] = file->generation;
-                l->file.heads[l->file.head_count++] = file;
-        }
+        if (!file->headless && l->file.head_count < ENG_HEADS_AT_ONCE)
+                l->file.heads[l->file.head_count++] = (struct eng_log_head){
+                        .file = file, .number = file->number, .generation = file->generation};
         return false;
 }
 

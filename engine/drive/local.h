@@ -230,8 +230,6 @@ struct eng_place_list {
 /* What the index worker writes in one transaction, and what came of it. Owner: the loop, while job is IDLE; else the worker. */
 struct eng_batch {
         struct eng_job job;
-        struct eng_op sync;    /* of the frames that it names, before the worker has it */
-        bool flushing;         /* sync is on its way */
         struct eng_tail *tail; /* the frozen generation */
         struct fmt_index_covered covered;
         struct fmt_index_pg *pgs;
@@ -274,10 +272,12 @@ struct eng_file_work {
         struct eng_job free_job; /* unlinks */
         struct eng_log_file *logs[ENG_FREE_AT_ONCE];
         unsigned log_count;
-        struct eng_log_file *heads[ENG_HEADS_AT_ONCE]; /* their headers are read: they say how the files before them ended */
-        uint64_t head_generations[ENG_HEADS_AT_ONCE]; /* theirs, as known when the worker was asked; 0: not */
-        uint32_t head_crcs[ENG_HEADS_AT_ONCE];
-        int head_results[ENG_HEADS_AT_ONCE];
+        struct eng_log_head {
+                struct eng_log_file *file; /* owner: the loop; the next two are of it when the worker was asked */
+                uint64_t number, generation; /* generation 0: not known */
+                uint32_t crc;                /* results */
+                int result;
+        } heads[ENG_HEADS_AT_ONCE];        /* headers to be read: they say how the files before theirs ended */
         unsigned head_count;
         uint64_t free_bytes;  /* of the files in logs and reap */
         unsigned freed_in_flight; /* ENDS and FREED records on their way */
@@ -320,7 +320,9 @@ struct eng_writes {
 void eng_write_prepare(struct eng_op *op); /* home loop, in submit */
 void eng_write_op(struct eng_local *l, struct eng_op *op);
 void eng_sync_op(struct eng_local *l, struct eng_op *op);
-/* Takes a SYNC of the drive's own back. False: it was answered. */
+/* A SYNC of the drive's own, with a hold that its done gives back. */
+void eng_sync_own(struct eng_local *l, struct eng_op *op, void (*done)(struct eng_op *op));
+/* Takes one back, and its hold. False: it was answered. */
 bool eng_sync_forget(struct eng_local *l, struct eng_op *op);
 void eng_discard_op(struct eng_local *l, struct eng_op *op);
 /* A segment is at hand, or will not be (rv). */
@@ -435,6 +437,8 @@ struct eng_local {
         struct eng_pgs pgs;
         struct eng_tail *active, *frozen;
         struct eng_batch batch;
+        struct eng_op batch_sync; /* of the frames that batch names, before the worker has it */
+        bool batch_flushing;      /* it is on its way */
         uint64_t batches_begun, batches_ended; /* generations frozen; those of them that are in the index */
         bool owners_complete;                  /* the index answers OWNED; else each batch makes some (index_owners.c) */
         struct fmt_index_covered covered;      /* as durably written */

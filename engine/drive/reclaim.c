@@ -319,8 +319,8 @@ void eng_reclaim_stop(struct eng_local *l)
 {
         eng_worker_stop(&l->reclaim.worker);
         lp_timer_stop(l->drive.owner, &l->reclaim.timer);
-        if (l->reclaim.state == ENG_RECLAIM_FLUSH && eng_sync_forget(l, &l->reclaim.sync))
-                eng_local_release(l);
+        if (l->reclaim.state == ENG_RECLAIM_FLUSH)
+                eng_sync_forget(l, &l->reclaim.sync);
 }
 
 void eng_reclaim_free(struct eng_local *l)

@@ -139,13 +139,7 @@ static void flush(struct eng_local *l)
                 return;
         }
         rc->state = ENG_RECLAIM_FLUSH;
-        memset(&rc->sync, 0, sizeof(rc->sync));
-        rc->sync.kind = ENG_OP_SYNC;
-        rc->sync.done = synced;
-        rc->sync.home = l->drive.owner;
-        rc->sync.drive = &l->drive;
-        eng_local_hold(l); /* until it is answered, or forgotten at closing */
-        eng_sync_op(l, &rc->sync);
+        eng_sync_own(l, &rc->sync, synced);
 }
 
 static void run_written(struct lp_io *io, int res)

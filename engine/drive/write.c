@@ -368,6 +368,17 @@ void eng_sync_op(struct eng_local *l, struct eng_op *op)
                 sync_start(l);
 }
 
+void eng_sync_own(struct eng_local *l, struct eng_op *op, void (*done)(struct eng_op *op))
+{
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_SYNC;
+        op->done = done;
+        op->home = l->drive.owner;
+        op->drive = &l->drive;
+        eng_local_hold(l);
+        eng_sync_op(l, op);
+}
+
 static bool take_out(struct eng_op **list, const struct eng_op *op)
 {
         for (; *list != NULL; list = &(*list)->next) {
@@ -381,7 +392,10 @@ static bool take_out(struct eng_op **list, const struct eng_op *op)
 
 bool eng_sync_forget(struct eng_local *l, struct eng_op *op)
 {
-        return take_out(&l->writes.sync_waiting, op) || take_out(&l->writes.sync_running, op);
+        if (!take_out(&l->writes.sync_waiting, op) && !take_out(&l->writes.sync_running, op))
+                return false;
+        eng_local_release(l);
+        return true;
 }
 
 void eng_write_fail(struct eng_local *l)

@@ -189,8 +189,8 @@ MUTATIONS = {
     "moved-before-sync": (
         "the index names moved frames that are not flushed",
         "engine/drive/reclaim_segment.c",
-        "        eng_sync_op(l, &rc->sync);",
-        "        eng_local_answer(&rc->sync, 0);",
+        "        eng_sync_own(l, &rc->sync, synced);",
+        "        rc->sync.result = 0;\n        eng_local_hold(l);\n        synced(&rc->sync);",
     ),
 }
 
