@@ -315,6 +315,8 @@ struct eng_coord {
         struct eng_shed *shed;         /* shed.c's own; NULL: none under way */
         struct lp_timer shed_timer;
         struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
+        struct lp_timer sweep_timer;   /* the last one was not done to its end */
+        unsigned sweep_tries;          /* so many, one after the other */
         struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
         struct eng_scrub_drives *scrub_drives; /* scrub_drive.c's own; NULL: none */

@@ -14,7 +14,8 @@
  *   DISCARD   the rest; then the next page, the next drive
  *
  * No drive may be out, and none come or go meanwhile; and no change may have been given up in this run with its record on its way (it counts after
- * the next start). A sweep follows each heal that leaves nothing to be done.
+ * the next start). A sweep follows each heal that leaves nothing to be done; one that could not be done to its
+ * end for want of memory, or since a drive turned something away, is done again.
  */
 #include "engine/pacer.h"
 #include "engine/store.h"
@@ -29,6 +30,8 @@
 #define AGAIN_NS (50ull * 1000 * 1000)  /* between looks whether lookups have ended, or an index has come so far ... */
 #define LOOKUP_TRIES 200u               /* ... so many times */
 #define INDEX_TRIES 12000u              /* a batch of a large index takes minutes */
+#define RETRY_NS (60ull * 1000 * 1000 * 1000) /* after a sweep that something was refused to, and twice as long after each further one ... */
+#define RETRIES 10u                     /* ... so often */
 
 /* Ids that a loop made before this one are of uploads that have ended. */
 struct bound {
@@ -72,6 +75,7 @@ struct eng_sweep {
         struct discard discards[DISCARDS];
         unsigned out;
         uint64_t swept;
+        bool refused;                   /* something was, that goes on without it */
         struct lp_timer timer;
         void (*then)(struct eng_sweep *sweep); /* when it expires */
 };
@@ -85,6 +89,7 @@ void eng_sweep_free(struct eng_store *store)
         struct eng_sweep *sweep = store->coord->sweep;
 
         store->coord->sweep = NULL;
+        lp_timer_stop(store->loops[0].loop, &store->coord->sweep_timer);
         if (sweep == NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &sweep->timer);
@@ -94,17 +99,6 @@ void eng_sweep_free(struct eng_store *store)
         free(sweep->ids);
         free(sweep->of);
         free(sweep);
-}
-
-static void end(struct eng_sweep *sweep)
-{
-        struct eng_store *store = sweep->store;
-
-        pthread_mutex_lock(&store->health_lock);
-        store->health.sweeping = false;
-        store->health.swept_ids += sweep->swept;
-        pthread_mutex_unlock(&store->health_lock);
-        eng_sweep_free(store);
 }
 
 /* Something came or went: what was read proves nothing. Nor does it where a store only reads: names may be lost of which the shards are all that is left. */
@@ -117,12 +111,45 @@ static bool void_now(const struct eng_sweep *sweep)
                atomic_load(&store->unsettled);
 }
 
+static void sweep_retry(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, sweep_timer));
+
+        eng_sweep_consider(c->store);
+}
+
+/* The next one would follow the next heal, a day from now. */
+static void sweep_later(struct eng_coord *c)
+{
+        c->sweep_timer.expired = sweep_retry;
+        lp_timer_start(c->store->loops[0].loop, &c->sweep_timer, RETRY_NS << c->sweep_tries);
+        if (c->sweep_tries < RETRIES)
+                c->sweep_tries++;
+}
+
+/* Over. If nothing came or went, and yet a drive or the machine refused something, all of it is done again. */
+static void end(struct eng_sweep *sweep, bool whole)
+{
+        struct eng_store *store = sweep->store;
+        bool again = !whole && !void_now(sweep);
+
+        pthread_mutex_lock(&store->health_lock);
+        store->health.sweeping = false;
+        store->health.swept_ids += sweep->swept;
+        pthread_mutex_unlock(&store->health_lock);
+        eng_sweep_free(store);
+        if (again)
+                sweep_later(store->coord);
+        else if (whole)
+                store->coord->sweep_tries = 0;
+}
+
 static void rested(struct lp_timer *timer)
 {
         struct eng_sweep *sweep = (struct eng_sweep *)((char *)timer - offsetof(struct eng_sweep, timer));
 
         if (void_now(sweep))
-                end(sweep);
+                end(sweep, false);
         else
                 sweep->then(sweep);
 }
@@ -206,6 +233,7 @@ static void discarded(struct eng_op *op)
         d->out = false;
         sweep->out--;
         sweep->swept += op->result == 0;
+        sweep->refused |= op->result != 0;
         discard_some(sweep);
 }
 
@@ -241,7 +269,7 @@ static void discard_some(struct eng_sweep *sweep)
         if (sweep->out > 0)
                 return;
         if (give_up)
-                end(sweep);
+                end(sweep, false);
         else
                 page_ends(sweep);
 }
@@ -283,7 +311,7 @@ static void ask_readers(struct eng_sweep *sweep)
 {
         atomic_store(&sweep->unknown, false);
         if (eng_cast(sweep->store, keep_read, readers_kept, sweep) != 0)
-                end(sweep);
+                end(sweep, false);
 }
 
 static void readers_kept(struct eng_store *store, void *arg)
@@ -296,7 +324,7 @@ static void readers_kept(struct eng_store *store, void *arg)
                 sweep->next = 0;
                 discard_some(sweep);
         } else if (++sweep->tries > LOOKUP_TRIES) {
-                end(sweep);
+                end(sweep, false);
         } else {
                 rest(sweep, AGAIN_NS, ask_readers);
         }
@@ -313,7 +341,7 @@ static void count_all_readers(struct eng_sweep *sweep)
 {
         sweep->tries = 0;
         if (eng_cast(sweep->store, count_readers, readers_counted, sweep) != 0)
-                end(sweep);
+                end(sweep, false);
 }
 
 /* ---- ASK ----------------------------------------------------------------------------------------------------- */
@@ -345,7 +373,7 @@ static void owned(struct eng_op *op)
         if (op->result != 0 || void_now(sweep)) {
                 if (op->result == 0)
                         eng_buf_unref(op->owned.bits);
-                end(sweep);
+                end(sweep, false);
                 return;
         }
         for (i = 0; i < op->owned.count; i++) {
@@ -434,10 +462,14 @@ static void ids_read(struct eng_op *op)
         const struct eng_held_id *held = op->result != 0 || op->ids.ids == NULL ? NULL : (const void *)op->ids.ids->data;
         uint32_t i;
 
+        if (op->result == -EAGAIN && !void_now(sweep) && ++sweep->tries < INDEX_TRIES) {
+                rest(sweep, AGAIN_NS, read_ids);
+                return;
+        }
         if (op->result != 0 || void_now(sweep)) {
                 if (op->result == 0)
                         eng_buf_unref(op->ids.ids);
-                end(sweep);
+                end(sweep, false);
                 return;
         }
         sweep->count = 0;
@@ -469,7 +501,7 @@ static void next_drive(struct eng_sweep *sweep)
         sweep->drive = drive_from(sweep, sweep->drive + 1);
         memset(sweep->after, 0, FMT_ID);
         if (sweep->drive == ENG_DRIVES_MAX)
-                end(sweep);
+                end(sweep, !sweep->refused);
         else
                 rest_for_pace(sweep, read_ids);
 }
@@ -482,8 +514,12 @@ static void marked(struct eng_op *op)
 {
         struct eng_sweep *sweep = of_op(op);
 
+        if (op->result == -EAGAIN && !void_now(sweep) && ++sweep->tries < INDEX_TRIES) {
+                rest(sweep, AGAIN_NS, ask_mark);
+                return;
+        }
         if (op->result != 0 || void_now(sweep)) {
-                end(sweep);
+                end(sweep, false);
                 return;
         }
         sweep->marks[sweep->drive] = op->owned.mark;
@@ -522,7 +558,7 @@ static void bounds_taken(struct eng_store *store, void *arg)
         if (store->coord->stopping)
                 return; /* eng_sweep_free() frees it */
         if (void_now(sweep))
-                end(sweep);
+                end(sweep, false);
         else
                 ask_mark(sweep);
 }
@@ -534,9 +570,12 @@ void eng_sweep_consider(struct eng_store *store)
 
         if (c->stopping || c->phase != ENG_PHASE_OPEN || c->sweep != NULL || c->join != NULL)
                 return;
+        lp_timer_stop(store->loops[0].loop, &c->sweep_timer);
         sweep = calloc(1, sizeof(*sweep));
-        if (sweep == NULL)
+        if (sweep == NULL) {
+                sweep_later(c);
                 return;
+        }
         c->sweep = sweep;
         sweep->store = store;
         sweep->epoch = c->view.epoch;
@@ -545,9 +584,14 @@ void eng_sweep_consider(struct eng_store *store)
         sweep->candidates = calloc(PAGE, sizeof(*sweep->candidates));
         sweep->ids = calloc(PAGE, FMT_ID);
         sweep->of = calloc(PAGE, sizeof(*sweep->of));
-        if (sweep->bounds == NULL || sweep->begun == NULL || sweep->candidates == NULL || sweep->ids == NULL || sweep->of == NULL ||
-            void_now(sweep) || eng_cast(store, take_bound, bounds_taken, sweep) != 0) {
+        if (void_now(sweep)) {
                 eng_sweep_free(store);
+                return;
+        }
+        if (sweep->bounds == NULL || sweep->begun == NULL || sweep->candidates == NULL || sweep->ids == NULL || sweep->of == NULL ||
+            eng_cast(store, take_bound, bounds_taken, sweep) != 0) {
+                eng_sweep_free(store);
+                sweep_later(c);
                 return;
         }
         pthread_mutex_lock(&store->health_lock);

@@ -437,7 +437,7 @@ static void process_ends(bool well)
         sim_events_clear();
         sim_loops_clear();
         world.acts = 0;
-        model_life_ends(!lose_index() && well);
+        model_life_ends(!lose_index() && well && !disk_erred()); /* a drive that has failed keeps no discards */
 }
 
 static void one_process(void)
@@ -459,8 +459,13 @@ static void format(void)
         struct fmt_epoch epoch = {.number = 1, .id = {1}, .pg_count = GROUPS, .drives = 0, .k = 1};
         struct eng_error error;
 
-        if (mkdir(world.path, 0700) != 0)
-                sim_fail("no folder %s", world.path);
+        if (mkdir(world.path, 0700) != 0) {
+                if (errno != EEXIST)
+                        sim_fail("no folder %s", world.path);
+                remove_folder(world.path); /* of a point of this sweep that failed */
+                if (mkdir(world.path, 0700) != 0)
+                        sim_fail("no folder %s", world.path);
+        }
         disk_begin();
         if (eng_folder_format(world.path, &options.identity, &epoch, sizeof(epoch), &error) != 0)
                 sim_fail("it cannot be formatted: %s", error.text);
