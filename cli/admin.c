@@ -149,6 +149,7 @@ static bool show_verify(const json_t *report, bool json, bool quiet)
                 {"objects", "objects read", false},         {"shards", "shards read", false},
                 {"damaged_shards", "damaged shards", true}, {"repaired_shards", "of these repaired", false},
                 {"missing_shards", "missing shards", true}, {"unreadable_objects", "unreadable objects", true},
+                {"unread_shards", "shards not looked at", true},
                 {"differing_names", "names that differed", true}, {"repaired_names", "of these made the same", false},
         };
         uint64_t ms = cli_json_number(report, "ended_ms") - cli_json_number(report, "started_ms");

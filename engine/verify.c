@@ -21,6 +21,8 @@
 #define BAD_MAX 256u                   /* shards of one object noted: of more a scrub has the repair ask drives, else the next verification finds them */
 #define PACE_SLACK_NS (20ull * 1000 * 1000)
 #define HELD_BYTES 256u                /* what asking for a shard counts as, of the rate */
+#define AGAIN_NS (100ull * 1000 * 1000)
+#define AGAIN_MAX 50u                  /* times a shard is asked for anew whose drive cannot look now */
 
 /* owner: coordinator; ops: the drives while out */
 struct eng_verify {
@@ -44,6 +46,8 @@ struct eng_verify {
         uint32_t stripe;
         unsigned shard, good, reading; /* reading: the drive */
         bool unreadable;
+        unsigned unread;               /* of this stripe: shards of which nobody knows, since their drives could not look */
+        uint8_t turned_away[ENG_DRIVES_MAX]; /* times that a drive could not look, one after the other */
         uint64_t damaged, missing;     /* of this value */
         struct eng_mend_bad *bad;      /* BAD_MAX */
         unsigned bad_count;
@@ -278,10 +282,37 @@ static void slot_left(struct lp_loop *home, void *slot)
         lp_unreserve(home, LP_SHARE_INTERNAL, 1);
 }
 
+/*
+ * The machine lacks memory or buffers: nothing is known of the shard. True: it is asked for again a little later. One that stays unread is neither damaged
+ * nor missing; those behind it on that drive are asked for once each, until it answers again.
+ */
+static bool shard_waits(struct eng_verify *v, int result)
+{
+        if (result != -EAGAIN && result != -ENOMEM) {
+                v->turned_away[v->reading] = 0;
+                return false;
+        }
+        if (v->turned_away[v->reading] < AGAIN_MAX) {
+                v->turned_away[v->reading]++;
+                v->then = next_shard;
+                v->timer.expired = paced;
+                lp_timer_start(v->store->loops[0].loop, &v->timer, AGAIN_NS);
+                return true;
+        }
+        v->report.shards++;
+        v->report.unread_shards++;
+        v->unread++;
+        v->shard++;
+        next_shard(v);
+        return true;
+}
+
 static void shard_read(struct eng_op *op)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, read));
 
+        if (op->read.slot != NULL && shard_waits(v, op->result))
+                return;
         v->report.shards++;
         v->read_bytes += op->read.len;
         if (op->result == 0) {
@@ -305,6 +336,8 @@ static void shard_asked_for(struct eng_op *op)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, read));
 
+        if (shard_waits(v, op->result))
+                return;
         v->report.shards++;
         v->read_bytes += HELD_BYTES;
         if (op->result == 0 && (op->held.bits[0] & 1) != 0)
@@ -327,6 +360,7 @@ static void ask_for_shard(struct eng_verify *v, unsigned drive)
         op->held.stripe = v->stripe;
         op->held.shard = (uint8_t)v->shard;
         op->held.count = 1;
+        v->reading = drive;
         eng_drive_submit(v->store->members[drive].drive, op);
 }
 
@@ -377,8 +411,8 @@ static void next_shard(struct eng_verify *v)
                         v->report.shards++;
                         v->missing++;
                 }
-                v->unreadable |= v->good < v->part.head.k;
-                v->good = 0;
+                v->unreadable |= v->good + v->unread < v->part.head.k;
+                v->good = v->unread = 0;
                 v->shard = 0;
                 v->stripe++;
         }
@@ -391,7 +425,7 @@ static void next_part(struct eng_verify *v)
 
         if (rv == 1) {
                 v->stripe = 0;
-                v->shard = v->good = 0;
+                v->shard = v->good = v->unread = 0;
                 next_shard(v);
                 return;
         }

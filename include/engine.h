@@ -525,6 +525,7 @@ int eng_force_read(struct eng_store *store, uint64_t number, struct eng_force_re
 
 struct eng_verify_report {
         uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
+        uint64_t unread_shards;    /* of which nothing is known: their drives could not look, for want of memory or buffers */
         uint64_t differing_names, repaired_names; /* of which members had different copies, or some none; of these, those made the same */
         bool running;
         int64_t started_ms, ended_ms;

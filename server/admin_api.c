@@ -249,10 +249,11 @@ static int ask_verify(struct srv_admin *admin)
 
 static json_t *report_json(const struct eng_verify_report *report)
 {
-        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report->running, "objects",
+        return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "running", report->running, "objects",
                          srv_admin_number(report->objects), "bytes", srv_admin_number(report->bytes), "shards", srv_admin_number(report->shards),
                          "damaged_shards", srv_admin_number(report->damaged_shards), "repaired_shards",
-                         srv_admin_number(report->repaired_shards), "missing_shards", srv_admin_number(report->missing_shards),
+                         srv_admin_number(report->repaired_shards), "missing_shards", srv_admin_number(report->missing_shards), "unread_shards",
+                         srv_admin_number(report->unread_shards),
                          "unreadable_objects", srv_admin_number(report->unreadable_objects), "differing_names",
                          srv_admin_number(report->differing_names), "repaired_names", srv_admin_number(report->repaired_names), "started_ms",
                          json_integer(report->started_ms), "ended_ms", json_integer(report->ended_ms), "drives",

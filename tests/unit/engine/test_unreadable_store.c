@@ -123,12 +123,40 @@ static void test_hang(void **state)
         sf_remove(&sf);
 }
 
+/* A drive that lacks memory or buffers says nothing of its shards: they are asked for again, and those it never looked at are not said to be missing. */
+static void turned_away(const char *faults, bool ends)
+{
+        struct eng_verify_report report;
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_close(&sf);
+        sf.options.faults = faults;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(eng_verify_start(sf.store), 0);
+        WAIT_UNTIL((eng_verify_read(sf.store, &report), !report.running));
+        assert_int_equal(report.damaged_shards + report.missing_shards + report.unreadable_objects, 0);
+        assert_int_equal(report.unread_shards > 0, !ends);
+        sf_close(&sf);
+        sf.options.faults = NULL;
+        sf_remove(&sf);
+}
+
+static void test_turned_away(void **state)
+{
+        turned_away("again:op=read,slot=0,every=3", true);
+        turned_away("again:op=read", false);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_shards),
                 cmocka_unit_test(test_records),
                 cmocka_unit_test(test_hang),
+                cmocka_unit_test(test_turned_away),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
