@@ -1,5 +1,8 @@
 /*
- * format.h - what stands on a drive. Nothing else defines a byte on disk. All integers are little-endian unless said.
+ * format.h - what stands on a drive. Nothing else defines a byte on disk, but for what these bytes carry for others: attrs
+ * and tag of a value are the gateway's (gateway/format.h). All integers are little-endian unless said.
+ *
+ * Numbers of every enumeration here are stored: append only, and a number that was given is never given again.
  *
  *   DRIVE/FORMAT           text, written once, and anew by an upgrade (see drive/identity.c)
  *   DRIVE/LOCK             flock'ed while a daemon uses the drive
@@ -169,7 +172,7 @@ enum fmt_value_state {
 };
 #define FMT_STATE_KNOWN 0u             /* bits that this build writes */
 
-/* Kinds of fields: append only. A reader keeps those that it does not know. */
+/* Kinds of fields. A reader keeps those that it does not know. */
 enum fmt_field_kind {
         FMT_FIELD_RETENTION = 1,       /* fmt_retention */
         FMT_FIELD_TAGS = 2,            /* | count u8 | { key_len u8, value_len u16, key, value } x count | */
@@ -186,9 +189,13 @@ struct fmt_field {
 };
 #define FMT_FIELDS_MAX (48u << 10)     /* bytes of all fields of one value */
 
+enum fmt_retention_mode {
+        FMT_RETENTION_GOVERNANCE = 1,
+        FMT_RETENTION_COMPLIANCE = 2
+};
 struct fmt_retention {                 /* Reserved, like the three below */
         int64_t until_ms;
-        uint8_t mode;                  /* 1 governance, 2 compliance */
+        uint8_t mode;                  /* enum fmt_retention_mode */
         uint8_t pad[7];
 };
 struct fmt_stored {
@@ -406,7 +413,7 @@ struct fmt_epoch {
  *   segments   u64 -> fmt_index_segment
  *   logs       u64 -> fmt_index_log
  *   pgs        u32 -> fmt_index_pg
- *   meta       u8 -> | crc u32 | bytes |        0: fmt_index_identity; 1..: see drive/index.h
+ *   meta       u8, enum fmt_index_meta -> | crc u32 | bytes |
  *
  * A key shorter than the full length is a name's end, a key of full length leads on: names keep their bytewise order at
  * every depth. A piece goes with the last name under it. Every value begins with a CRC32C of its key followed by the
@@ -467,6 +474,17 @@ struct fmt_index_pg {
         uint64_t epoch;                /* of the record with that seq */
 };
 
+enum fmt_index_meta {
+        FMT_INDEX_META_IDENTITY = 0,   /* fmt_index_identity */
+        FMT_INDEX_META_COVERED = 1,    /* fmt_index_covered */
+        FMT_INDEX_META_EPOCH = 2,      /* body of the newest EPOCH record */
+        FMT_INDEX_META_HISTORY = 3,    /* fmt_index_epoch x n: of the newest and of those before it */
+        FMT_INDEX_META_DAMAGE = 4,     /* fmt_index_damage */
+        FMT_INDEX_META_OWNERS = 5,     /* the first bytes of fmt_index_owners_made */
+        FMT_INDEX_META_UNKNOWN_OWNERS = 6, /* u64: names whose parts cannot be decoded */
+        FMT_INDEX_META_SCRUB = 7       /* | fmt_drive_scrub | fmt_rot x n | */
+};
+
 #define FMT_INDEX_LAYOUT 1u            /* of the index alone: what layout 2 adds is added to an index of layout 1 as it is used */
 struct fmt_index_identity {
         uint32_t layout;               /* FMT_INDEX_LAYOUT */
@@ -475,12 +493,30 @@ struct fmt_index_identity {
         uint64_t next_piece;
 };
 
-struct fmt_index_covered {             /* meta 1 */
+struct fmt_index_covered {
         uint64_t file;
         uint64_t generation;
         uint64_t position;             /* end of the last record covered; replay goes on here */
         uint32_t prev_crc;             /* header_crc of that record */
         uint32_t pad;
+};
+
+/* An epoch whose record stands in the log. */
+struct fmt_index_epoch {
+        struct fmt_epoch head;
+        uint64_t file;                 /* log file that holds its record */
+};
+
+/* The log had damage when this index was built from it: drive/damage.c. */
+struct fmt_index_damage {
+        uint64_t epoch;                /* the newest that the drive knew then; UINT64_MAX: replay had not come to its end */
+        char text[160];                /* for the operator, with its 0 */
+};
+
+/* How far rows of owners are made in an index of layout 1. */
+struct fmt_index_owners_made {
+        uint8_t complete;              /* 1: all are, and nothing follows */
+        uint8_t from[FMT_NAME_MAX];    /* names up to this one have theirs; stored is as much as the name is long */
 };
 
 _Static_assert(sizeof(struct fmt_segment_header) == 4096, "segment header");
@@ -502,5 +538,94 @@ _Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
 _Static_assert(sizeof(struct fmt_epoch) == 48, "epoch");
 _Static_assert(sizeof(struct fmt_epoch_tail) == 32, "tail of an epoch");
 _Static_assert(FMT_EPOCH_PLACED(0) % 8 == 0 && FMT_EPOCH_PLACED(1) % 8 == 0, "the tail is aligned");
+_Static_assert(sizeof(struct fmt_mutation) == 8, "mutation");
+_Static_assert(sizeof(struct fmt_void) == 16 && sizeof(struct fmt_mark) == 24 && sizeof(struct fmt_freed) == 16 && sizeof(struct fmt_end) == 16,
+               "bodies of a drive's own records");
+_Static_assert(sizeof(struct fmt_scrub_counts) == 72 && sizeof(struct fmt_scrub) == 152, "walk of a scrub");
+_Static_assert(sizeof(struct fmt_index_piece) == 16 && sizeof(struct fmt_index_segment) == 56 && sizeof(struct fmt_index_log) == 56 &&
+                       sizeof(struct fmt_index_pg) == 32,
+               "rows of the index");
+_Static_assert(sizeof(struct fmt_index_identity) == 32 && sizeof(struct fmt_index_covered) == 32 && sizeof(struct fmt_index_epoch) == 56 &&
+                       sizeof(struct fmt_index_damage) == 168 && sizeof(struct fmt_index_owners_made) == 1 + FMT_NAME_MAX,
+               "meta of the index");
+
+/* Each number that is stored, once more: a list that was reordered does not build. */
+#define FMT_STORED(name, number) _Static_assert((name) == (number), #name " is stored")
+
+FMT_STORED(FMT_RECORD_PG, 1);
+FMT_STORED(FMT_RECORD_EPOCH, 2);
+FMT_STORED(FMT_RECORD_FREED, 4);
+FMT_STORED(FMT_RECORD_COPY, 5);
+FMT_STORED(FMT_RECORD_VOID, 6);
+FMT_STORED(FMT_RECORD_MARKS, 7);
+FMT_STORED(FMT_RECORD_TERM, 8);
+FMT_STORED(FMT_RECORD_ENDS, 9);
+
+FMT_STORED(FMT_RECORD_OPTIONAL, 1);
+
+FMT_STORED(FMT_SPACE_CONFIG, 1);
+FMT_STORED(FMT_SPACE_OBJECT, 2);
+FMT_STORED(FMT_SPACE_UPLOAD, 3);
+FMT_STORED(FMT_SPACE_PART, 4);
+FMT_STORED(FMT_SPACE_VERSION, 5);
+
+FMT_STORED(FMT_MUT_PUT, 1);
+FMT_STORED(FMT_MUT_DELETE, 2);
+FMT_STORED(FMT_MUT_END_UPLOAD, 3);
+
+FMT_STORED(FMT_VALUE_INLINE, 1);
+
+FMT_STORED(FMT_STATE_MARKER, 1);
+FMT_STORED(FMT_STATE_NULL, 2);
+FMT_STORED(FMT_STATE_HOLD, 4);
+FMT_STORED(FMT_STATE_HEAD, 8);
+FMT_STORED(FMT_STATE_ENCRYPTED, 16);
+FMT_STORED(FMT_STATE_REMOTE, 32);
+
+FMT_STORED(FMT_FIELD_RETENTION, 1);
+FMT_STORED(FMT_FIELD_TAGS, 2);
+FMT_STORED(FMT_FIELD_STORED, 3);
+FMT_STORED(FMT_FIELD_ENVELOPE, 4);
+FMT_STORED(FMT_FIELD_REMOTE, 5);
+FMT_STORED(FMT_FIELD_OWNER, 6);
+FMT_STORED(FMT_FIELD_VERSION, 7);
+FMT_STORED(FMT_FIELD_HEAD, 8);
+
+FMT_STORED(FMT_RETENTION_GOVERNANCE, 1);
+FMT_STORED(FMT_RETENTION_COMPLIANCE, 2);
+
+FMT_STORED(FMT_FRAME_MOVED, 1);
+FMT_STORED(FMT_FRAME_KEYED, 2);
+
+FMT_STORED(FMT_ROT_SHARD, 1);
+FMT_STORED(FMT_ROT_GAP, 2);
+
+FMT_STORED(FMT_EPOCH_OUT, 0);
+FMT_STORED(FMT_EPOCH_IN, 1);
+FMT_STORED(FMT_EPOCH_JOINING, 2);
+
+FMT_STORED(FMT_EPOCH_FILLING, 1);
+FMT_STORED(FMT_EPOCH_ADDING, 2);
+FMT_STORED(FMT_EPOCH_LEAVING, 4);
+FMT_STORED(FMT_EPOCH_GONE, 8);
+FMT_STORED(FMT_EPOCH_SHEDDING, 16);
+FMT_STORED(FMT_EPOCH_GIVEN_UP, 32);
+FMT_STORED(FMT_EPOCH_LOST_WRITES, 64);
+
+FMT_STORED(FMT_INDEX_META_IDENTITY, 0);
+FMT_STORED(FMT_INDEX_META_COVERED, 1);
+FMT_STORED(FMT_INDEX_META_EPOCH, 2);
+FMT_STORED(FMT_INDEX_META_HISTORY, 3);
+FMT_STORED(FMT_INDEX_META_DAMAGE, 4);
+FMT_STORED(FMT_INDEX_META_OWNERS, 5);
+FMT_STORED(FMT_INDEX_META_UNKNOWN_OWNERS, 6);
+FMT_STORED(FMT_INDEX_META_SCRUB, 7);
+
+FMT_STORED(FMT_PART_NARROW, 0x8000u);
+FMT_STORED(FMT_LOG_MAGIC, 0x474c524du);
+FMT_STORED(FMT_RECORD_MAGIC, 0x4352524du);
+FMT_STORED(FMT_FRAME_MAGIC, 0x4652524du);
+FMT_STORED(FMT_SEGMENT_MAGIC, 0x4753524du);
+#undef FMT_STORED
 
 #endif

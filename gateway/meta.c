@@ -1,21 +1,19 @@
 /*
  * meta.c - headers and checksum of an object to the bytes the engine keeps for us, and back. Pure; any thread.
  *
- * Stored form: one byte of version, then records: tag (1), length (2, little endian), bytes. Unknown tags of the same
- * version are an error: this code is what wrote them. Bytes come back through the engine's checksums, yet are read as outside data.
+ * format.h draws the bytes. Stored numbers and those of the program meet in tables here and nowhere else. Bytes come back
+ * through the engine's checksums, yet are read as outside data.
  */
 #include "meta.h"
+
+#include "gateway/format.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define VERSION 1
-#define TAG_CHECKSUM 0x10
-#define TAG_STORAGE 0x11
-#define TAG_USER 0x20
-#define RECORD_HEAD 3u
-#define CHECKSUM_HEAD 5u /* kind, type, has value, parts (2) */
-#define USER_HEAD     2u /* length of the name */
+#define RECORD_HEAD   sizeof(struct gw_fmt_record)
+#define CHECKSUM_HEAD sizeof(struct gw_fmt_checksum)
+#define USER_HEAD     sizeof(struct gw_fmt_user)
 
 static const char user_prefix[] = "x-amz-meta-";
 
@@ -23,12 +21,72 @@ static const struct {
         uint8_t tag;
         const char *header;
 } fields[] = {
-#define FIELD(name, number, header) {number, header},
+#define FIELD(name, header) {GW_FMT_##name, header},
         GW_META_FIELDS(FIELD)
 #undef FIELD
 };
 
-static const char *const storage_names[] = {"STANDARD", "REDUCED_REDUNDANCY"};
+static const struct {
+        uint8_t number; /* as stored */
+        const char *name;
+} storages[GW_STORAGE_CLASSES] = {
+        [GW_STANDARD] = {GW_FMT_STANDARD, "STANDARD"},
+        [GW_REDUCED_REDUNDANCY] = {GW_FMT_REDUCED_REDUNDANCY, "REDUCED_REDUNDANCY"},
+};
+
+/* As stored. */
+static const uint8_t kinds[S3_CHECKSUM_KINDS] = {
+        [S3_CRC32] = GW_FMT_CRC32, [S3_CRC32C] = GW_FMT_CRC32C, [S3_CRC64NVME] = GW_FMT_CRC64NVME,
+        [S3_SHA1] = GW_FMT_SHA1,   [S3_SHA256] = GW_FMT_SHA256,
+};
+static const uint8_t types[] = {[S3_FULL_OBJECT] = GW_FMT_FULL_OBJECT, [S3_COMPOSITE] = GW_FMT_COMPOSITE};
+#define TYPES (sizeof(types) / sizeof(types[0]))
+
+static_assert(S3_CHECKSUM_KINDS == 5 && GW_STORAGE_CLASSES == 2 && TYPES == 2,
+              "give what is new a number in format.h and a place above");
+
+/* ---- stored numbers and the program's ------------------------------------------------------------ */
+
+static bool find_number(const uint8_t *numbers, unsigned count, uint8_t number, unsigned *out)
+{
+        for (*out = 0; *out < count; (*out)++)
+                if (numbers[*out] == number)
+                        return true;
+        return false;
+}
+
+static bool kind_of(uint8_t number, enum s3_checksum *out)
+{
+        unsigned kind;
+
+        if (!find_number(kinds, S3_CHECKSUM_KINDS, number, &kind))
+                return false;
+        *out = (enum s3_checksum)kind;
+        return true;
+}
+
+static bool type_of(uint8_t number, enum s3_checksum_type *out)
+{
+        unsigned type;
+
+        if (!find_number(types, TYPES, number, &type))
+                return false;
+        *out = (enum s3_checksum_type)type;
+        return true;
+}
+
+static bool storage_of(uint8_t number, enum gw_storage_class *out)
+{
+        for (unsigned i = 0; i < GW_STORAGE_CLASSES; i++) {
+                if (storages[i].number == number) {
+                        *out = (enum gw_storage_class)i;
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* ---- names --------------------------------------------------------------------------------------- */
 
 const char *gw_meta_header(enum gw_meta_field field)
 {
@@ -37,13 +95,13 @@ const char *gw_meta_header(enum gw_meta_field field)
 
 const char *gw_storage_name(enum gw_storage_class storage)
 {
-        return storage_names[storage];
+        return storages[storage].name;
 }
 
 int gw_storage_parse(struct s3_str name, enum gw_storage_class *out)
 {
         for (unsigned i = 0; i < GW_STORAGE_CLASSES; i++) {
-                if (s3_str_eq(name, s3_str_of(storage_names[i]))) {
+                if (s3_str_eq(name, s3_str_of(storages[i].name))) {
                         *out = (enum gw_storage_class)i;
                         return 0;
                 }
@@ -139,11 +197,11 @@ static void put_bytes(struct writer *w, const void *data, size_t len)
 
 static void put_head(struct writer *w, uint8_t tag, size_t len)
 {
-        uint8_t head[RECORD_HEAD] = {tag, (uint8_t)len, (uint8_t)(len >> 8)};
+        struct gw_fmt_record head = {tag, {(uint8_t)len, (uint8_t)(len >> 8)}};
 
         if (len > UINT16_MAX)
                 w->full = true;
-        put_bytes(w, head, sizeof(head));
+        put_bytes(w, &head, sizeof(head));
 }
 
 static void put_lower(struct writer *w, struct s3_str text)
@@ -197,7 +255,7 @@ static void put_user(struct writer *w, const struct gw_meta *meta, unsigned i)
 {
         const struct s3_header *first = &meta->user[i];
         size_t len = USER_HEAD + first->name.len + first->value.len;
-        uint8_t name_len[USER_HEAD] = {(uint8_t)first->name.len, (uint8_t)(first->name.len >> 8)};
+        struct gw_fmt_user head = {{(uint8_t)first->name.len, (uint8_t)(first->name.len >> 8)}};
 
         for (unsigned j = 0; j < i; j++) {
                 if (s3_str_eq_nocase(meta->user[j].name, first->name))
@@ -207,8 +265,8 @@ static void put_user(struct writer *w, const struct gw_meta *meta, unsigned i)
                 if (s3_str_eq_nocase(meta->user[j].name, first->name))
                         len += 1 + meta->user[j].value.len;
         }
-        put_head(w, TAG_USER, len);
-        put_bytes(w, name_len, sizeof(name_len));
+        put_head(w, GW_FMT_USER, len);
+        put_bytes(w, &head, sizeof(head));
         put_lower(w, first->name);
         put_bytes(w, first->value.data, first->value.len);
         for (unsigned j = i + 1; j < meta->user_count; j++) {
@@ -221,12 +279,16 @@ static void put_user(struct writer *w, const struct gw_meta *meta, unsigned i)
 
 static void put_checksum(struct writer *w, const struct gw_checksum *sum)
 {
-        uint8_t head[CHECKSUM_HEAD] = {(uint8_t)sum->kind, (uint8_t)sum->type, sum->has, (uint8_t)sum->parts,
-                                       (uint8_t)(sum->parts >> 8)};
+        struct gw_fmt_checksum head = {
+                .kind = kinds[sum->kind],
+                .type = types[sum->type],
+                .has = sum->has,
+                .parts = {(uint8_t)sum->parts, (uint8_t)(sum->parts >> 8)},
+        };
         size_t len = sum->has ? s3_checksum_info(sum->kind)->len : 0;
 
-        put_head(w, TAG_CHECKSUM, sizeof(head) + len);
-        put_bytes(w, head, sizeof(head));
+        put_head(w, GW_FMT_CHECKSUM, sizeof(head) + len);
+        put_bytes(w, &head, sizeof(head));
         put_bytes(w, sum->value, len);
 }
 
@@ -234,7 +296,7 @@ ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
 {
         struct writer w = {.out = out, .cap = cap};
 
-        put_bytes(&w, &(uint8_t){VERSION}, 1);
+        put_bytes(&w, &(uint8_t){GW_FMT_VERSION}, 1);
         for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
                 if (meta->field[f].len == 0)
                         continue;
@@ -248,8 +310,8 @@ ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
         if (meta->sum.has || meta->sum.has_kind)
                 put_checksum(&w, &meta->sum);
         if (meta->storage != GW_STANDARD) {
-                put_head(&w, TAG_STORAGE, 1);
-                put_bytes(&w, &(uint8_t){(uint8_t)meta->storage}, 1);
+                put_head(&w, GW_FMT_STORAGE, 1);
+                put_bytes(&w, &storages[meta->storage].number, 1);
         }
         for (unsigned i = 0; i < meta->user_count; i++)
                 put_user(&w, meta, i);
@@ -260,13 +322,16 @@ ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
 
 static int read_checksum(const uint8_t *data, size_t len, struct gw_checksum *out)
 {
-        if (len < CHECKSUM_HEAD || data[0] >= S3_CHECKSUM_KINDS || data[1] > S3_COMPOSITE || data[2] > 1)
+        struct gw_fmt_checksum head;
+
+        if (len < CHECKSUM_HEAD)
                 return -EINVAL;
-        out->kind = (enum s3_checksum)data[0];
-        out->type = (enum s3_checksum_type)data[1];
+        memcpy(&head, data, sizeof(head));
+        if (!kind_of(head.kind, &out->kind) || !type_of(head.type, &out->type) || head.has > 1)
+                return -EINVAL;
         out->has_kind = true;
-        out->has = data[2] == 1;
-        out->parts = data[3] | (unsigned)data[4] << 8;
+        out->has = head.has == 1;
+        out->parts = head.parts[0] | (unsigned)head.parts[1] << 8;
         if (len - CHECKSUM_HEAD != (out->has ? s3_checksum_info(out->kind)->len : 0))
                 return -EINVAL;
         memcpy(out->value, data + CHECKSUM_HEAD, len - CHECKSUM_HEAD);
@@ -293,14 +358,11 @@ static int read_user(const uint8_t *data, size_t len, struct gw_meta *out)
 static int read_record(uint8_t tag, const uint8_t *data, size_t len, struct gw_meta *out)
 {
         switch (tag) {
-        case TAG_CHECKSUM:
+        case GW_FMT_CHECKSUM:
                 return read_checksum(data, len, &out->sum);
-        case TAG_STORAGE:
-                if (len != 1 || data[0] >= GW_STORAGE_CLASSES)
-                        return -EINVAL;
-                out->storage = (enum gw_storage_class)data[0];
-                return 0;
-        case TAG_USER:
+        case GW_FMT_STORAGE:
+                return len == 1 && storage_of(data[0], &out->storage) ? 0 : -EINVAL;
+        case GW_FMT_USER:
                 return read_user(data, len, out);
         default:
                 for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
@@ -340,7 +402,7 @@ int gw_meta_decode(struct eng_str attrs, struct gw_meta *out)
         int rv;
 
         memset(out, 0, offsetof(struct gw_meta, user));
-        if (attrs.len == 0 || attrs.data[0] != VERSION)
+        if (attrs.len == 0 || attrs.data[0] != GW_FMT_VERSION)
                 return -EINVAL;
         while ((rv = next_record(attrs, &at, &tag, &data, &len)) == 1) {
                 rv = read_record(tag, data, len, out);
@@ -358,10 +420,10 @@ int gw_meta_decode_checksum(struct eng_str attrs, struct gw_checksum *out)
         int rv;
 
         memset(out, 0, sizeof(*out));
-        if (attrs.len == 0 || attrs.data[0] != VERSION)
+        if (attrs.len == 0 || attrs.data[0] != GW_FMT_VERSION)
                 return -EINVAL;
         while ((rv = next_record(attrs, &at, &tag, &data, &len)) == 1) {
-                if (tag == TAG_CHECKSUM)
+                if (tag == GW_FMT_CHECKSUM)
                         return read_checksum(data, len, out);
         }
         return rv;
@@ -369,25 +431,25 @@ int gw_meta_decode_checksum(struct eng_str attrs, struct gw_checksum *out)
 
 /* ---- tag ----------------------------------------------------------------------------------------- */
 
-/* Bytes: 1 + kind or 0, type, storage class. Zeroes (never written by us) read as nothing known. */
 void gw_tag_make(const struct gw_meta *meta, uint8_t tag[8])
 {
-        memset(tag, 0, 8);
+        struct gw_fmt_list_tag out = {.storage = storages[meta->storage].number};
+
         if (meta->sum.has || meta->sum.has_kind) {
-                tag[0] = (uint8_t)(1 + meta->sum.kind);
-                tag[1] = (uint8_t)meta->sum.type;
+                out.kind = (uint8_t)(1 + kinds[meta->sum.kind]);
+                out.type = types[meta->sum.type];
         }
-        tag[2] = (uint8_t)meta->storage;
+        memcpy(tag, &out, sizeof(out));
 }
 
+/* What makes no sense (never written by us) reads as nothing known. */
 void gw_tag_read(const uint8_t tag[8], struct gw_tag *out)
 {
+        struct gw_fmt_list_tag in;
+
+        memcpy(&in, tag, sizeof(in));
         memset(out, 0, sizeof(*out));
-        if (tag[0] >= 1 && tag[0] <= S3_CHECKSUM_KINDS && tag[1] <= S3_COMPOSITE) {
-                out->has_checksum = true;
-                out->kind = (enum s3_checksum)(tag[0] - 1);
-                out->type = (enum s3_checksum_type)tag[1];
-        }
-        if (tag[2] < GW_STORAGE_CLASSES)
-                out->storage = (enum gw_storage_class)tag[2];
+        out->has_checksum = in.kind != 0 && kind_of((uint8_t)(in.kind - 1), &out->kind) && type_of(in.type, &out->type);
+        if (!storage_of(in.storage, &out->storage))
+                out->storage = GW_STANDARD;
 }

@@ -10,35 +10,35 @@
 #include "engine.h"
 #include "s3.h"
 
-#define GW_META_USER_MAX 100u           /* user metadata entries of one request */
-#define GW_META_USER_BYTES 2048u        /* names and values together, as AWS counts them */
+#define GW_META_USER_MAX   100u  /* user metadata entries of one request */
+#define GW_META_USER_BYTES 2048u /* names and values together, as AWS counts them */
 
-/* Fields kept as headers give them. Numbers are of the stored form: only ever add. */
+/* Fields kept as headers give them. What is stored of each is GW_FMT_ and its name (format.h). */
 #define GW_META_FIELDS(X)                                                                                              \
-        X(CONTENT_TYPE, 1, "Content-Type")                                                                             \
-        X(CONTENT_ENCODING, 2, "Content-Encoding")                                                                     \
-        X(CONTENT_DISPOSITION, 3, "Content-Disposition")                                                               \
-        X(CONTENT_LANGUAGE, 4, "Content-Language")                                                                     \
-        X(CACHE_CONTROL, 5, "Cache-Control")                                                                           \
-        X(EXPIRES, 6, "Expires")                                                                                       \
-        X(REDIRECT, 7, "x-amz-website-redirect-location")
+        X(CONTENT_TYPE, "Content-Type")                                                                                \
+        X(CONTENT_ENCODING, "Content-Encoding")                                                                        \
+        X(CONTENT_DISPOSITION, "Content-Disposition")                                                                  \
+        X(CONTENT_LANGUAGE, "Content-Language")                                                                        \
+        X(CACHE_CONTROL, "Cache-Control")                                                                              \
+        X(EXPIRES, "Expires")                                                                                          \
+        X(REDIRECT, "x-amz-website-redirect-location")
 
 enum gw_meta_field {
-#define GW_META_ENUM(name, number, header) GW_META_##name,
+#define GW_META_ENUM(name, header) GW_META_##name,
         GW_META_FIELDS(GW_META_ENUM)
 #undef GW_META_ENUM
-        GW_META_FIELD_COUNT
+                GW_META_FIELD_COUNT
 };
 
 enum gw_storage_class { GW_STANDARD, GW_REDUCED_REDUNDANCY, GW_STORAGE_CLASSES };
 
 /* A checksum as stored. */
 struct gw_checksum {
-        bool has;                       /* there is a value */
-        bool has_kind;                  /* kind and type are known (an upload not complete has no value) */
+        bool has;      /* there is a value */
+        bool has_kind; /* kind and type are known (an upload not complete has no value) */
         enum s3_checksum kind;
         enum s3_checksum_type type;
-        unsigned parts;                 /* composite: of how many */
+        unsigned parts; /* composite: of how many */
         uint8_t value[S3_CHECKSUM_MAX];
 };
 

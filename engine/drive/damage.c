@@ -18,12 +18,7 @@
 
 #define NO_EPOCH UINT64_MAX /* found by a replay that has not come to its end */
 
-struct damage_row {
-        uint64_t epoch;
-        char text[ENG_DAMAGE_TEXT];
-};
-
-static int write_row(struct eng_local *l, const struct damage_row *row)
+static int write_row(struct eng_local *l, const struct fmt_index_damage *row)
 {
         struct eng_index_txn *txn;
         int rv = eng_index_write_begin(l->index, &txn);
@@ -39,7 +34,7 @@ static int write_row(struct eng_local *l, const struct damage_row *row)
 
 static int remember(struct eng_local *l, uint64_t epoch)
 {
-        struct damage_row row = {.epoch = epoch};
+        struct fmt_index_damage row = {.epoch = epoch};
         int rv;
 
         memcpy(row.text, l->damage.text, sizeof(row.text));
@@ -100,7 +95,7 @@ int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position)
 
 int eng_damage_load(struct eng_local *l, struct eng_index_txn *txn)
 {
-        struct damage_row row;
+        struct fmt_index_damage row;
         size_t len;
         int rv;
 
@@ -118,7 +113,7 @@ int eng_damage_load(struct eng_local *l, struct eng_index_txn *txn)
 /* The epoch since which the remembered damage counts. */
 static int since(struct eng_local *l, uint64_t *epoch)
 {
-        struct damage_row row;
+        struct fmt_index_damage row;
         size_t len;
         int rv = eng_index_read_begin(l->reader);
 

@@ -19,7 +19,7 @@ static void count_file(struct eng_local *l, uint64_t number, int change)
                 file->epochs = (unsigned)((int)file->epochs + change);
 }
 
-static struct eng_epoch_known *find(struct eng_epochs *epochs, const uint8_t id[FMT_ID])
+static struct fmt_index_epoch *find(struct eng_epochs *epochs, const uint8_t id[FMT_ID])
 {
         unsigned i;
 
@@ -30,7 +30,7 @@ static struct eng_epoch_known *find(struct eng_epochs *epochs, const uint8_t id[
 }
 
 /* A copy of a record that is known: the later one counts. */
-static void move_to(struct eng_local *l, struct eng_epoch_known *known, uint64_t file)
+static void move_to(struct eng_local *l, struct fmt_index_epoch *known, uint64_t file)
 {
         if (file <= known->file)
                 return;
@@ -53,7 +53,7 @@ static unsigned rank(const struct eng_epochs *epochs, uint64_t number)
 int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
 {
         struct eng_epochs *epochs = &l->epochs;
-        struct eng_epoch_known *known;
+        struct fmt_index_epoch *known;
         struct fmt_epoch epoch;
         unsigned at;
 

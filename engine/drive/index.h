@@ -83,7 +83,8 @@ void eng_index_reader_free(struct eng_index_txn *txn); /* ends it if need be; NU
  * answers, MDB_ABSENT (ENG_INDEX_ABSENT here) or MDB_CORRUPTED, ends the call, begin included; the reader is to be ended, and begun again later.
  * Blocking, while it is not begun.
  */
-int eng_index_reader_ask(struct eng_index_txn *txn, int (*ask)(void *arg, const void *at, size_t page, size_t count), void *arg);
+int eng_index_reader_ask(struct eng_index_txn *txn, int (*ask)(void *arg, const void *at, size_t page, size_t count),
+                         void *arg);
 int eng_index_read_begin(struct eng_index_txn *txn);
 void eng_index_read_end(struct eng_index_txn *txn); /* harmless when not begun */
 
@@ -159,7 +160,8 @@ static inline uint64_t eng_place_bytes(const struct eng_place *place)
 int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
                         struct eng_place *out);
 /* The first object id greater than `after` that has places, and the key's hash of one of them (0: not known). -ENOENT: there is none. */
-int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID], uint64_t *key_hash);
+int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID],
+                         uint64_t *key_hash);
 /*
  * Write transactions. Sets the place of (object id, place->stripe, place->shard). 0: new; 1: there was one, copied to
  * *old (old may be NULL) and replaced; the same place again changes nothing. live_frames and live_bytes of the rows of
@@ -209,14 +211,15 @@ int eng_index_pg_put(struct eng_index_txn *txn, const struct fmt_index_pg *row);
 
 /* ---- meta ------------------------------------------------------------------------------------------ */
 
+/* The kinds of format.h that callers put and get; the others are the index's own. */
 enum eng_index_meta {
-        ENG_INDEX_COVERED = 1, /* fmt_index_covered: log position up to which this index holds everything */
-        ENG_INDEX_EPOCH,       /* body of the newest EPOCH record */
-        ENG_INDEX_HISTORY,     /* ids of epochs before it; bytes of the drive's own */
-        ENG_INDEX_DAMAGE,      /* the log had damage when this index was built from it (damage.c) */
-        ENG_INDEX_OWNERS = 5,  /* how far owners are made: index_owners.c's own, as the next */
-        ENG_INDEX_UNKNOWN_OWNERS,
-        ENG_INDEX_SCRUB = 7,   /* fmt_drive_scrub and fmt_rot (rot.c) */
+        ENG_INDEX_COVERED = FMT_INDEX_META_COVERED, /* log position up to which this index holds everything */
+        ENG_INDEX_EPOCH = FMT_INDEX_META_EPOCH,
+        ENG_INDEX_HISTORY = FMT_INDEX_META_HISTORY,
+        ENG_INDEX_DAMAGE = FMT_INDEX_META_DAMAGE, /* damage.c */
+        ENG_INDEX_OWNERS = FMT_INDEX_META_OWNERS, /* index_owners.c's own, as the next */
+        ENG_INDEX_UNKNOWN_OWNERS = FMT_INDEX_META_UNKNOWN_OWNERS,
+        ENG_INDEX_SCRUB = FMT_INDEX_META_SCRUB, /* rot.c */
         ENG_INDEX_META_KINDS
 };
 #define ENG_INDEX_META_MAX (64u << 10)

@@ -17,12 +17,6 @@
 
 #define OWNER_KEY (FMT_ID + sizeof(uint64_t))
 
-/* How far the making has come: the meta row. */
-struct making {
-        uint8_t complete;
-        uint8_t from[FMT_NAME_MAX]; /* names up to this one have their rows */
-};
-
 static void owner_key(uint8_t key[OWNER_KEY], const uint8_t id[FMT_ID], uint64_t name_hash)
 {
         uint64_t be = htobe64(name_hash);
@@ -125,12 +119,12 @@ static bool same_ids(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_
         return rv == 0;
 }
 
-static int making_read(struct eng_index_txn *txn, struct making *making, size_t *from_len);
+static int making_read(struct eng_index_txn *txn, struct fmt_index_owners_made *making, size_t *from_len);
 
 /* The rows of a name that are put, or deleted. Those of a name that the making has not come to are not counted yet: it counts them then. */
 static int owners_change(struct eng_index_txn *txn, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len, bool there)
 {
-        struct making making;
+        struct fmt_index_owners_made making;
         size_t from_len;
         int rv = owners_each(txn, name, name_len, value, len, there);
 
@@ -195,7 +189,7 @@ int eng_index_owned(struct eng_index_txn *txn, const uint8_t id[FMT_ID])
 
 /* ---- making them ------------------------------------------------------------------------------------- */
 
-static int making_read(struct eng_index_txn *txn, struct making *making, size_t *from_len)
+static int making_read(struct eng_index_txn *txn, struct fmt_index_owners_made *making, size_t *from_len)
 {
         size_t len;
         int rv = index_meta_read(txn, ENG_INDEX_OWNERS, making, sizeof(*making), &len);
@@ -214,7 +208,7 @@ static int making_read(struct eng_index_txn *txn, struct making *making, size_t 
 
 static int complete(struct eng_index_txn *txn)
 {
-        struct making making;
+        struct fmt_index_owners_made making;
         size_t from_len;
         int rv;
 
@@ -237,7 +231,7 @@ int index_owners_begin(struct eng_index_txn *txn)
 }
 
 /* The rows of the names after *making, so many of them. 1: there are no more. */
-static int make_some(struct eng_index_txn *txn, struct making *making, size_t *from_len, unsigned names)
+static int make_some(struct eng_index_txn *txn, struct fmt_index_owners_made *making, size_t *from_len, unsigned names)
 {
         struct eng_index_entry entry;
         int rv = 0;
@@ -264,7 +258,7 @@ static int make_some(struct eng_index_txn *txn, struct making *making, size_t *f
 
 static int owners_make(struct eng_index_txn *txn, unsigned names)
 {
-        struct making making;
+        struct fmt_index_owners_made making;
         size_t from_len;
         int rv;
 

@@ -27,7 +27,7 @@ enum index_db {
                 INDEX_DB_COUNT
 };
 
-#define INDEX_META_IDENTITY 0u
+#define INDEX_META_IDENTITY FMT_INDEX_META_IDENTITY
 #define INDEX_ROW_MAX       64u /* bytes of a segment, log or pg row; of a place and its key */
 #define INDEX_KEY_MAX       FMT_INDEX_PIECE_FIRST
 

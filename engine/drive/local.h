@@ -206,10 +206,7 @@ struct eng_epochs {
         struct eng_buf *newest;      /* body; NULL: none yet */
         atomic_uint_fast64_t number; /* of the newest; read by any loop */
         unsigned count;              /* of known, newest first, the newest itself included */
-        struct eng_epoch_known {
-                struct fmt_epoch head;
-                uint64_t file; /* log file that holds its record */
-        } known[ENG_EPOCH_HISTORY + 1];
+        struct fmt_index_epoch known[ENG_EPOCH_HISTORY + 1]; /* as the index has it */
         bool dirty; /* differs from the index */
 };
 /* A durable EPOCH record, or a copy of one. Takes a reference of its own. */
@@ -388,7 +385,7 @@ struct eng_rot {
 
 /* Places of the log that could not be read back (damage.c). owner: the opening thread; constant afterwards */
 #define ENG_DAMAGE_GROUPS 16u
-#define ENG_DAMAGE_TEXT   160u
+#define ENG_DAMAGE_TEXT   sizeof(((struct fmt_index_damage *)0)->text)
 struct eng_log_damage {
         bool there;            /* what the drive says may lack what those places held, until its names were compared with others' */
         unsigned places;       /* met by this replay */
