@@ -18,7 +18,6 @@
 #include "engine/drive/index_priv.h"
 #include "engine/drive/resident.h"
 
-#define INDEX_DATA_FILE      "data.mdb"
 #define INDEX_LOCK_FILE      "lock.mdb"
 #define INDEX_CONDEMNED_FILE "CONDEMNED"
 #define INDEX_READERS        126u
@@ -155,7 +154,7 @@ static int index_env_open(struct eng_index *index, const struct eng_index_option
 /* Pages are read one by one, in no order. */
 static int index_open_reads(struct eng_index *index)
 {
-        index->read_fd = openat(index->dir_fd, INDEX_DATA_FILE, O_RDONLY | O_CLOEXEC);
+        index->read_fd = openat(index->dir_fd, ENG_INDEX_DATA_FILE, O_RDONLY | O_CLOEXEC);
         if (index->read_fd < 0)
                 return -errno;
         (void)posix_fadvise(index->read_fd, 0, 0, POSIX_FADV_RANDOM);
@@ -304,7 +303,7 @@ static int index_present(struct eng_index *index)
 
         if (fstatat(index->dir_fd, INDEX_CONDEMNED_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return -EBADMSG;
-        if (fstatat(index->dir_fd, INDEX_DATA_FILE, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        if (fstatat(index->dir_fd, ENG_INDEX_DATA_FILE, &st, AT_SYMLINK_NOFOLLOW) != 0)
                 return -errno;
         /* LMDB would take an empty file for a new environment. */
         return S_ISREG(st.st_mode) && st.st_size > 0 ? 0 : -EBADMSG;
@@ -394,7 +393,7 @@ err:
 
 int eng_index_remove(const char *path)
 {
-        static const char *const files[] = {INDEX_DATA_FILE, INDEX_LOCK_FILE};
+        static const char *const files[] = {ENG_INDEX_DATA_FILE, INDEX_LOCK_FILE};
         int dir_fd, rv = 0;
 
         dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

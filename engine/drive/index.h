@@ -34,6 +34,7 @@
 struct eng_index;
 struct eng_index_txn; /* a reader or a write transaction; every reading function takes either */
 
+#define ENG_INDEX_DATA_FILE   "data.mdb" /* LMDB's name for it, in the index's folder */
 #define ENG_INDEX_MAP_DEFAULT (64ull << 30)
 #define ENG_INDEX_VALUE_MAX   (4u << 20) /* bytes of one encoded value; put refuses more with -EINVAL */
 

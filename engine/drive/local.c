@@ -122,60 +122,6 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         lp_post(l->drive.owner, &l->fail_msg);
 }
 
-static void watch_begin(struct eng_local *l, struct eng_watch *watch, bool read, struct eng_flight *waits)
-{
-        watch->started = lp_now(l->drive.owner);
-        watch->read = read;
-        watch->waits = waits;
-        TAILQ_INSERT_TAIL(&l->watches, watch, link);
-}
-
-void eng_watch_begin(struct eng_local *l, struct eng_watch *watch)
-{
-        watch_begin(l, watch, false, NULL);
-}
-
-void eng_watch_begin_read(struct eng_local *l, struct eng_watch *watch, struct eng_flight *waits)
-{
-        watch_begin(l, watch, true, waits);
-}
-
-void eng_watch_end(struct eng_local *l, struct eng_watch *watch)
-{
-        TAILQ_REMOVE(&l->watches, watch, link);
-        l->ended_at = lp_now(l->drive.owner);
-}
-
-/* It is late. Of a read: and nothing else of the drive has ended for as long. */
-static bool watch_hangs(const struct eng_local *l, const struct eng_watch *watch, uint64_t now)
-{
-        uint64_t quiet = now - l->ended_at < now - watch->started ? now - l->ended_at : now - watch->started;
-
-        if (!watch->read)
-                return true;
-        return (watch->waits != NULL ? quiet : quiet / ENG_IO_PATIENCE) >= l->io_limit_ns;
-}
-
-bool eng_local_check_watches(struct eng_local *l)
-{
-        uint64_t now = lp_now(l->drive.owner);
-        struct eng_watch *watch;
-
-        TAILQ_FOREACH (watch, &l->watches, link) {
-                if (now - watch->started < l->io_limit_ns)
-                        break;
-                if (watch_hangs(l, watch, now)) {
-                        eng_local_fail(l, -ETIMEDOUT, "a read, write or flush");
-                        return true;
-                }
-                if (watch->waits != NULL)
-                        eng_flight_give_up(watch->waits);
-                watch->waits = NULL;
-        }
-        eng_read_late(l);
-        return false;
-}
-
 static void condemn_run(struct eng_job *job)
 {
         eng_index_condemn(((struct eng_local *)((char *)job - offsetof(struct eng_local, condemn_job)))->index);
@@ -292,6 +238,7 @@ static void free_state(struct eng_local *l)
         eng_read_free(l);
         eng_rec_read_free(l);
         eng_pages_close(l);
+        eng_probe_close(l);
         eng_rot_free(l);
         eng_index_reader_free(l->reader);
         eng_index_close(l->index);

@@ -64,12 +64,15 @@
 struct eng_local;
 
 struct eng_flight;
+struct eng_probe;
 
 /* An I/O under way, so that one that takes too long is seen. Kept in order of start. owner: the loop */
 struct eng_watch {
         uint64_t started; /* lp_now() scale */
         bool read;        /* of bytes that others may have, too: being late is no failure of the drive as long as other I/O of it ends */
         struct eng_flight *waits; /* a read: whose op is to be answered when it is late; NULL: nobody's, or it was */
+        uint64_t file, position;  /* of a read that somebody waits for, set before it begins: see eng_local_read_error() */
+        bool late;                /* that place was counted as unreadable */
         TAILQ_ENTRY(eng_watch) link;
 };
 TAILQ_HEAD(eng_watch_list, eng_watch);
@@ -102,6 +105,9 @@ void eng_watch_begin(struct eng_local *l, struct eng_watch *watch);
 /* waits: NULL: a read of upkeep, for which no client waits. */
 void eng_watch_begin_read(struct eng_local *l, struct eng_watch *watch, struct eng_flight *waits);
 void eng_watch_end(struct eng_local *l, struct eng_watch *watch);
+/* What the probe of a quiet drive reads by. Opening and closing threads. */
+void eng_probe_open(struct eng_local *l);
+void eng_probe_close(struct eng_local *l);
 
 /* ---- fds.c ----------------------------------------------------------------------------------------- */
 
@@ -460,6 +466,8 @@ struct eng_local {
         struct eng_rec_spares spares;              /* recread.c */
         struct eng_watch_list watches;
         uint64_t ended_at; /* the last of them that ended: lp_now() scale */
+        int probe_fd;      /* -1: a quiet drive cannot be asked */
+        struct eng_probe *probe; /* under way; NULL: none (watch.c) */
         struct eng_flight_list flights;
         struct eng_reads reads;
         struct lp_timer tick;

@@ -482,7 +482,7 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         l->options.path = l->path;
         for (i = 0; i < FMT_ID; i++)
                 snprintf(l->id_text + 2 * i, 3, "%02x", options->identity.drive_id[i]);
-        l->dir_fd = l->lock_fd = l->files.dir_fd = l->log.fd = -1;
+        l->dir_fd = l->lock_fd = l->files.dir_fd = l->log.fd = l->probe_fd = -1;
         l->holds = 1;
         l->log_file_bytes = log_file_bytes(options);
         l->io_limit_ns = ENG_IO_LIMIT_NS;
@@ -546,6 +546,7 @@ static int open_local(struct eng_local *l, struct eng_error *error)
         }
         if (rv != 0)
                 return eng_error_set(error, rv, "%s cannot be opened: %s", l->path, strerror(-rv));
+        eng_probe_open(l);
         return 0;
 }
 

@@ -144,7 +144,7 @@ static void back_on_owner(struct lp_msg *msg)
                 (*flying(l, r->home))--;
                 if (r->learned)
                         remember(l, r);
-                if (r->unreadable)
+                if (r->unreadable && !r->watch.late)
                         eng_local_read_error(l, r->where.segment, r->where.position);
                 fly_next(l, r->home);
         }
@@ -213,9 +213,8 @@ static void give_up(struct eng_flight *flight)
         r->kept = op->read.slot;
         r->left = op->read.left;
         r->op = NULL;
-        r->unreadable = !eng_local_failed(r->l);
         op->read.slot = NULL;
-        eng_local_answer(op, r->unreadable ? -EBADMSG : -EIO);
+        eng_local_answer(op, eng_local_failed(r->l) ? -EIO : -EBADMSG);
 }
 
 static void read_bytes(struct eng_reading *r)
@@ -298,6 +297,8 @@ static int check_read(const struct eng_op *op)
 static void fly(struct eng_local *l, struct eng_reading *r)
 {
         (*flying(l, r->home))++;
+        r->watch.file = r->where.segment;
+        r->watch.position = r->where.position;
         eng_watch_begin_read(l, &r->watch, &r->flight);
         eng_flight_begin(l, &r->flight, r->home, give_up, gone);
         eng_local_hold(l);

@@ -174,8 +174,7 @@ static void give_up(struct eng_flight *flight)
 
         if (r->op == NULL)
                 return;
-        r->unreadable = !eng_local_failed(r->l);
-        eng_local_answer(r->op, r->unreadable ? -EBADMSG : -EIO);
+        eng_local_answer(r->op, eng_local_failed(r->l) ? -EIO : -EBADMSG);
         r->op = NULL;
 }
 
@@ -296,6 +295,8 @@ static void go(struct eng_local *l, struct eng_rec_reading *r)
         r->direct_block = f->fd.direct_block;
         r->ident.generation = f->generation;
         r->direct = !eng_marks_touch(&l->record_marks, f->generation, r->position) && r->direct_fd >= 0 && !l->files.no_direct;
+        r->watch.file = r->ident.file | ENG_UNREADABLE_LOG;
+        r->watch.position = r->position;
         eng_watch_begin_read(l, &r->watch, &r->flight);
         eng_local_hold(l);
         eng_flight_begin(l, &r->flight, r->home, give_up, gone);

@@ -278,6 +278,137 @@ static void test_late_and_quiet(void **state)
         fx_destroy(&fx);
 }
 
+/* ---- a drive that does nothing but reads that are late --------------------------------------------------------- */
+
+static void half_quiet(void *arg)
+{
+        struct fx *fx = arg;
+        struct eng_local *l = eng_local_of(fx->local);
+        struct eng_watch *watch;
+
+        l->io_limit_ns = LIMIT;
+        TAILQ_FOREACH (watch, &l->watches, link)
+                watch->started = lp_now(l->drive.owner) - LIMIT / 2;
+        l->ended_at = lp_now(l->drive.owner) - LIMIT / 2;
+        hung = eng_local_check_watches(l);
+}
+
+/* The rest of the limit is over; the probe, if it is back, is what ended. */
+static void rest_quiet(void *arg)
+{
+        struct fx *fx = arg;
+        struct eng_local *l = eng_local_of(fx->local);
+        struct eng_watch *watch;
+
+        TAILQ_FOREACH (watch, &l->watches, link)
+                watch->started -= LIMIT / 2;
+        l->ended_at -= LIMIT / 2;
+        hung = eng_local_check_watches(l);
+}
+
+static bool probing;
+
+static void look_for_probe(void *arg)
+{
+        struct fx *fx = arg;
+
+        probing = eng_local_of(fx->local)->probe != NULL;
+}
+
+static bool is_probing(struct fx *fx)
+{
+        fx_call(fx, 0, look_for_probe, fx);
+        return probing;
+}
+
+/* The drive answers when it is asked for something else: what is late is that place. It counts though its I/O never ends. */
+static void test_reads_alone(void **state)
+{
+        struct eng_drive_info info;
+        struct fd_faults faults;
+        struct fx fx;
+        unsigned i;
+
+        make(&fx);
+        fd_faults_hang(&faults, ".seg");
+        start_reads(&fx, 1, true);
+        fx_call(&fx, 1, nothing, NULL);
+        fx_call(&fx, 0, half_quiet, &fx);
+        assert_false(hung);
+        WAIT_UNTIL(!is_probing(&fx));
+        fx_call(&fx, 0, rest_quiet, &fx);
+        assert_false(hung);
+        for (i = 0; i < ENG_READS_LEAST; i++)
+                assert_int_equal(fx_wait(&ops[i]), -EBADMSG);
+        eng_local_info(fx.local, &info);
+        assert_int_equal(info.read_errors, ENG_READS_LEAST);
+        assert_int_equal(fx_put(&fx, "a", "b", 1), 0);
+        fx_call(&fx, 0, line_is_late, &fx);
+        for (; i < READS; i++)
+                assert_int_equal(fx_wait(&ops[i]), -EAGAIN);
+        fd_faults_end(&faults);
+        WAIT_UNTIL(atomic_load(&left_count) >= ENG_READS_LEAST);
+        assert_int_equal(sh_read(&fx, 1, 0, LEN), 0);
+        eng_local_info(fx.local, &info);
+        assert_string_equal(info.reason, "");
+        assert_int_equal(info.read_errors, ENG_READS_LEAST); /* once each */
+        fx_destroy(&fx);
+}
+
+/* The probe hangs as well. */
+static void test_probe_hangs(void **state)
+{
+        struct fd_faults faults, all;
+        struct fx fx;
+        unsigned i;
+
+        make(&fx);
+        fd_faults_hang(&faults, ".seg");
+        fd_faults_hang(&all, ENG_INDEX_DATA_FILE);
+        start_reads(&fx, 1, true);
+        fx_call(&fx, 1, nothing, NULL);
+        fx_call(&fx, 0, half_quiet, &fx);
+        assert_false(hung);
+        assert_true(is_probing(&fx));
+        fx_call(&fx, 0, rest_quiet, &fx);
+        assert_true(hung);
+        for (i = 0; i < READS; i++)
+                assert_int_equal(fx_wait(&ops[i]), -EIO);
+        fd_faults_end(&all);
+        fd_faults_end(&faults);
+        fx_destroy(&fx);
+}
+
+/* The file system refuses it: a read that is late in a drive that does nothing else ends it. */
+static void close_probe(void *arg)
+{
+        struct fx *fx = arg;
+
+        eng_probe_close(eng_local_of(fx->local));
+}
+
+static void test_no_probe(void **state)
+{
+        struct fd_faults faults;
+        struct fx fx;
+        unsigned i;
+
+        make(&fx);
+        fx_call(&fx, 0, close_probe, &fx);
+        fd_faults_hang(&faults, ".seg");
+        start_reads(&fx, 1, true);
+        fx_call(&fx, 1, nothing, NULL);
+        fx_call(&fx, 0, half_quiet, &fx);
+        assert_false(hung);
+        assert_false(is_probing(&fx));
+        fx_call(&fx, 0, rest_quiet, &fx);
+        assert_true(hung);
+        for (i = 0; i < READS; i++)
+                assert_int_equal(fx_wait(&ops[i]), -EIO);
+        fd_faults_end(&faults);
+        fx_destroy(&fx);
+}
+
 static void test_late_record(void **state)
 {
         struct fd_faults faults;
@@ -378,6 +509,8 @@ int main(void)
                 cmocka_unit_test(test_late_on_the_owner), cmocka_unit_test(test_late_on_another_loop),
                 cmocka_unit_test(test_late_and_quiet),    cmocka_unit_test(test_late_record),
                 cmocka_unit_test(test_nobody_waits),      cmocka_unit_test(test_late_write),
+                cmocka_unit_test(test_reads_alone),       cmocka_unit_test(test_probe_hangs),
+                cmocka_unit_test(test_no_probe),
         };
         int rv = cmocka_run_group_tests(tests, NULL, NULL);
         unsigned i;
