@@ -76,6 +76,7 @@ struct eng_sweep {
         unsigned out;
         uint64_t swept;
         bool refused;                   /* something was, that goes on without it */
+        bool asked_again;               /* a sweep was due while this one was under way */
         struct lp_timer timer;
         void (*then)(struct eng_sweep *sweep); /* when it expires */
 };
@@ -127,10 +128,14 @@ static void sweep_later(struct eng_coord *c)
                 c->sweep_tries++;
 }
 
-/* Over. If nothing came or went, and yet a drive or the machine refused something, all of it is done again. */
+/*
+ * Over. All of it is done again if something came or went and a heal has ended since (which asked for a sweep while this one was under way), or if nothing
+ * did, and yet a drive or the machine refused something.
+ */
 static void end(struct eng_sweep *sweep, bool whole)
 {
         struct eng_store *store = sweep->store;
+        bool asked = !whole && sweep->asked_again;
         bool again = !whole && !void_now(sweep);
 
         pthread_mutex_lock(&store->health_lock);
@@ -138,7 +143,9 @@ static void end(struct eng_sweep *sweep, bool whole)
         store->health.swept_ids += sweep->swept;
         pthread_mutex_unlock(&store->health_lock);
         eng_sweep_free(store);
-        if (again)
+        if (asked)
+                eng_sweep_consider(store);
+        else if (again)
                 sweep_later(store->coord);
         else if (whole)
                 store->coord->sweep_tries = 0;
@@ -568,6 +575,8 @@ void eng_sweep_consider(struct eng_store *store)
         struct eng_coord *c = store->coord;
         struct eng_sweep *sweep;
 
+        if (c->sweep != NULL)
+                c->sweep->asked_again = true;
         if (c->stopping || c->phase != ENG_PHASE_OPEN || c->sweep != NULL || c->join != NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &c->sweep_timer);
