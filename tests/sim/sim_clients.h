@@ -40,6 +40,7 @@ struct world {
         bool stuck;     /* a drive of this process hangs while it is looked at or opened, for ever */
         bool final;     /* all drives are back: everything must be readable */
         int64_t scrubbed_ms; /* see check_scrub() */
+        int64_t round_ended_ms[ENG_DRIVES_MAX]; /* the first since then; 0: none */
         unsigned client_count, key_count, ops_left;
         uint64_t bytes_left;               /* of large bodies */
         unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */

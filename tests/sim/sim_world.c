@@ -636,7 +636,7 @@ static bool scrub_rests(void)
         return !now.running;
 }
 
-/* Since then each drive has been read whole, and all names have been walked after that. */
+/* Since then a round of each drive has begun and ended, and all names have been walked after that. The first one to end may have been begun by a process before. */
 static bool has_scrubbed(void)
 {
         const struct eng_coord *c = world.store->coord;
@@ -651,6 +651,10 @@ static bool has_scrubbed(void)
                         continue;
                 if (p->last_ended_ms < world.scrubbed_ms)
                         return false;
+                if (world.round_ended_ms[i] == 0)
+                        world.round_ended_ms[i] = p->last_ended_ms;
+                if (p->last_ended_ms <= world.round_ended_ms[i])
+                        return false;
                 if (p->last_damaged > 0 && p->last_ended_ms > ended)
                         ended = p->last_ended_ms;
         }
@@ -663,7 +667,8 @@ static void check_scrub(bool *open)
 {
         if (!plan.scrubs)
                 return;
-        world.scrubbed_ms = lp_wall_ms() + 2 * SCRUB_PERIOD_MS; /* a round that ends behind this has begun by now */
+        world.scrubbed_ms = lp_wall_ms();
+        memset(world.round_ended_ms, 0, sizeof(world.round_ended_ms));
         wait_for(has_scrubbed, open);
 }
 
