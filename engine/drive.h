@@ -20,6 +20,7 @@
 #ifndef MILLRACE_ENGINE_DRIVE_H
 #define MILLRACE_ENGINE_DRIVE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -389,6 +390,13 @@ bool eng_local_log_lost(struct eng_drive *drive);
  * closed as any other.
  */
 bool eng_local_let_go(struct eng_drive *drive);
+/* Joins a thread that ends within that time. */
+bool eng_thread_ends(pthread_t thread, unsigned seconds);
+/*
+ * Before it is closed, after the loops: the threads of a drive that has failed end within that time, each. False: one is stuck with the drive, which is not to be
+ * closed: nothing of it may be freed. A drive that has not failed takes the time it needs.
+ */
+bool eng_local_ends(struct eng_drive *drive, unsigned seconds);
 /*
  * Somebody waits for a file that one of its workers is opening or making, which needs no loop to come to its end, or for a page of its index that the
  * kernel is reading. The loops have stopped.

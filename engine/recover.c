@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#define CLOSE_WAIT_S 5                 /* for threads that are still opening drives when the store is closed; then they are left behind */
+#define CLOSE_WAIT_S 5                 /* for threads that open drives, or work for one that failed, when the store is closed; then they are left behind */
 
 #define AGAIN_NS    (1000ull * 1000 * 1000)
 
@@ -773,21 +773,6 @@ void eng_recover_again(struct eng_store *store)
         choose(store);
 }
 
-bool eng_thread_ends(pthread_t thread, unsigned seconds)
-{
-        struct timespec until;
-
-#ifdef __SANITIZE_THREAD__ /* it does not know that pthread_clockjoin_np() waits for a thread */
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += seconds;
-        return pthread_timedjoin_np(thread, NULL, &until) == 0;
-#else
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += seconds;
-        return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0;
-#endif
-}
-
 void eng_recover_stop(struct eng_store *store)
 {
         struct recovery *r = store->coord->recovery;
@@ -832,6 +817,10 @@ void eng_recover_free(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++) {
                 struct eng_member *m = &store->unplaced[i];
 
+                if (m->local != NULL && !eng_local_ends(m->local, store->left_behind ? 1 : CLOSE_WAIT_S)) {
+                        store->left_behind = true;
+                        continue; /* its threads may use all that is its own */
+                }
                 if (m->drive != NULL)
                         m->drive->ops->close(m->drive);
                 else if (m->local != NULL)

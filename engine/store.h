@@ -363,7 +363,7 @@ struct eng_store {
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, or cannot be told to be, for health */
         bool hangs[ENG_DRIVES_MAX];    /* of options.drives: it did not answer when it was looked at. Set before the loops run, constant then */
-        bool left_behind;              /* at the end: a thread that opens a drive has not come back, and may use all this */
+        bool left_behind;              /* at the end: a thread that opens a drive, or works for one that failed, has not come back, and may use all this */
 
         uint64_t first_epoch;          /* of this run */
         atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
@@ -725,8 +725,6 @@ void eng_recover(struct eng_store *store);
  */
 void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
-/* Joins a thread that ends within that time. */
-bool eng_thread_ends(pthread_t thread, unsigned seconds);
 /* A drive that was opened when recovery had gone on without it, for attach.c to hand over; NULL: none. */
 struct eng_member *eng_recover_take_late(struct eng_store *store);
 /* Encodes an epoch record body of these members. NULL: no memory. */

@@ -9,6 +9,7 @@
 
 #include "server/descriptors.h"
 #include "server/log.h"
+#include "server/stop_watch.h"
 #include "server/tls.h"
 
 #include "ec.h"
@@ -20,6 +21,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#define CLOSE_LIMIT_S 60u
 
 /* ---- limits of the process ------------------------------------------------------------------------ */
 
@@ -290,7 +293,9 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
         else
                 status = srv_serve(&daemon);
+        srv_stop_watch_begin(CLOSE_LIMIT_S, (int)status);
         if (!close_all(&daemon))
                 _exit((int)status);
+        srv_stop_watch_end();
         return status;
 }

@@ -538,6 +538,12 @@ static void make_run(struct eng_job *job)
         eng_space_look(l->space, l->dir_fd);
 }
 
+void eng_file_drop_made(struct eng_local *l)
+{
+        if (l->file.make_job.state == ENG_JOB_RAN)
+                eng_segment_prepare_end(l->segments, &l->file.segment);
+}
+
 static void make_done(struct eng_job *job)
 {
         struct eng_local *l = LOCAL_OF(job, make_job);

@@ -242,6 +242,7 @@ static void free_state(struct eng_local *l)
         eng_rot_free(l);
         eng_index_reader_free(l->reader);
         eng_index_close(l->index);
+        eng_file_drop_made(l);
         eng_segments_close(l->segments);
         eng_log_files_close(&l->files);
         if (l->holds == 1)
@@ -304,6 +305,18 @@ bool eng_local_vanished(struct eng_drive *drive)
 bool eng_local_index_damaged(struct eng_drive *drive)
 {
         return atomic_load(&eng_local_of(drive)->index_damaged);
+}
+
+bool eng_local_ends(struct eng_drive *drive, unsigned seconds)
+{
+        struct eng_local *l = eng_local_of(drive);
+        struct eng_worker *const workers[] = {&l->index_worker, &l->file_worker, &l->fds.worker, &l->reclaim.worker};
+        unsigned i;
+
+        for (i = 0; i < sizeof(workers) / sizeof(workers[0]) && eng_local_failed(l); i++)
+                if (!eng_worker_ends(workers[i], seconds))
+                        return false;
+        return true;
 }
 
 static void local_close(struct eng_drive *drive)

@@ -303,6 +303,8 @@ void eng_file_tick(struct eng_local *l);
 /* After an index batch: unlinks log files and segments in which nothing lives. */
 void eng_file_free_dead(struct eng_local *l);
 void eng_file_make_segment(struct eng_local *l);
+/* Closing: a segment that was made, and whose message has not been and will not be taken. */
+void eng_file_drop_made(struct eng_local *l);
 /* A MARKS record in the log: how far each group was applied. 0 or -EBADMSG. */
 int eng_file_take_marks(struct eng_local *l, const uint8_t *body, size_t len);
 /* Blocking: reads free space; checks that path/FORMAT is the file that was opened. */

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "engine/drive.h"
+
 static void job_message(struct lp_msg *msg)
 {
         struct eng_job *job = (struct eng_job *)((char *)msg - offsetof(struct eng_job, msg));
@@ -83,16 +85,37 @@ void eng_worker_give(struct eng_worker *worker, struct eng_job *job)
         pthread_mutex_unlock(&worker->lock);
 }
 
-void eng_worker_stop(struct eng_worker *worker)
+static void tell_to_stop(struct eng_worker *worker)
 {
-        if (!worker->started)
-                return;
         pthread_mutex_lock(&worker->lock);
         worker->stopping = true;
         pthread_cond_signal(&worker->wake);
         pthread_mutex_unlock(&worker->lock);
-        pthread_join(worker->thread, NULL);
+}
+
+static void worker_ended(struct eng_worker *worker)
+{
         pthread_cond_destroy(&worker->wake);
         pthread_mutex_destroy(&worker->lock);
         worker->started = false;
+}
+
+void eng_worker_stop(struct eng_worker *worker)
+{
+        if (!worker->started)
+                return;
+        tell_to_stop(worker);
+        pthread_join(worker->thread, NULL);
+        worker_ended(worker);
+}
+
+bool eng_worker_ends(struct eng_worker *worker, unsigned seconds)
+{
+        if (!worker->started)
+                return true;
+        tell_to_stop(worker);
+        if (!eng_thread_ends(worker->thread, seconds))
+                return false;
+        worker_ended(worker);
+        return true;
 }

@@ -42,5 +42,7 @@ int eng_worker_start(struct eng_worker *worker, struct lp_loop *loop, const char
 void eng_worker_give(struct eng_worker *worker, struct eng_job *job);
 /* Runs what is queued, then ends the thread. Jobs that ran have their message in the loop's mailbox still. Harmless when not started. */
 void eng_worker_stop(struct eng_worker *worker);
+/* The same, if its thread ends within that time. False: a job has not come back; the worker, and what its jobs use, must stay. */
+bool eng_worker_ends(struct eng_worker *worker, unsigned seconds);
 
 #endif

@@ -151,3 +151,19 @@ def test_stopping_while_a_drive_is_being_opened(daemon):
     daemon.start()
     daemon.stop()
     assert re.search(r"a drive has not come back", daemon.output())
+
+
+def test_stopping_with_a_drive_that_hangs(daemon):
+    """It has failed, and its thread does not come back from opening a file: the stop leaves it behind, and closes the others."""
+    bodies = fill(daemon)
+    daemon.stop()
+    daemon.settings["test_faults"] = "files:slot=1,ms=3600000"
+    daemon.start()
+    serves(daemon, bodies)
+    drives_in(daemon, 3)
+    daemon.stop()
+    assert re.search(r"a drive has not come back", daemon.output())
+    daemon.settings.pop("test_faults")
+    daemon.start()
+    drives_in(daemon, 4)
+    serves(daemon, bodies)

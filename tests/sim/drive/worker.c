@@ -63,3 +63,9 @@ void eng_worker_stop(struct eng_worker *worker)
                 run_first(worker);
         worker->started = false;
 }
+
+bool eng_worker_ends(struct eng_worker *worker, unsigned seconds)
+{
+        eng_worker_stop(worker);
+        return true;
+}

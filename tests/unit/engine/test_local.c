@@ -1,6 +1,7 @@
 /*
  * test_local.c - a local drive as a whole: round trips, reopening, visibility, loops.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,12 +150,63 @@ static void test_close_under_load(void **state)
         }
 }
 
+/* ---- closed with a segment that was made, and not taken over --------------------------------------------------- */
+
+static unsigned open_descriptors(void)
+{
+        DIR *dir = opendir("/proc/self/fd");
+        unsigned count = 0;
+
+        assert_non_null(dir);
+        while (readdir(dir) != NULL)
+                count++;
+        closedir(dir);
+        return count;
+}
+
+static bool made;
+
+/* The loop ends before it hears of it. */
+static void make_and_end(void *arg)
+{
+        struct fx *fx = arg;
+        struct eng_local *l = eng_local_of(fx->local);
+        unsigned i;
+
+        eng_file_make_segment(l);
+        for (i = 0; i < 60000 && l->file.make_job.state == ENG_JOB_QUEUED; i++)
+                usleep(1000);
+        made = l->file.make_job.state == ENG_JOB_RAN;
+        lp_loop_stop(fx->loops[0]);
+}
+
+static void test_closed_with_a_segment_made(void **state)
+{
+        unsigned before, round, times = 0;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        fx_close(&fx);
+        before = open_descriptors();
+        for (round = 0; round < 8; round++) {
+                assert_int_equal(fx_open(&fx), 0);
+                fx_call(&fx, 0, make_and_end, &fx);
+                times += made;
+                fx_close(&fx);
+                assert_int_equal(open_descriptors(), before);
+        }
+        assert_true(times > 0);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_round_trip_and_reopen),
                 cmocka_unit_test(test_slow_io),
                 cmocka_unit_test(test_close_under_load),
+                cmocka_unit_test(test_closed_with_a_segment_made),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
