@@ -8,6 +8,7 @@
  */
 #include "engine/store.h"
 #include "engine/txn_util.h"
+#include "engine/upkeep.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,10 +17,38 @@
 
 static void agree_ask(struct eng_agree *agree);
 
-static unsigned count_of(eng_mask mask)
+/* ---- what members say of a name ------------------------------------------------------------- */
+
+bool eng_outvoted(eng_mask have, eng_mask absent)
 {
-        return (unsigned)__builtin_popcountll(mask);
+        return __builtin_popcountll(absent) > __builtin_popcountll(have);
 }
+
+void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32_t pg, int rv)
+{
+        eng_mask slot = eng_bit(words->slot);
+
+        if (rv == -EBADMSG)
+                words->damaged |= slot;
+        else if (rv == -ENOENT && eng_may_say_absent(view, pg, words->slot))
+                words->absent |= slot;
+}
+
+bool eng_words_absent(const struct eng_words *words, const struct eng_view *view, uint32_t pg)
+{
+        eng_mask speakers = eng_speakers(view, pg), absent = words->absent & speakers;
+
+        return eng_outvoted(speakers & view->up & ~absent, absent);
+}
+
+int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words)
+{
+        if (words->damaged != 0 && words->absent != 0)
+                eng_upkeep_group(el->store, pg);
+        return words->damaged != 0 && words->damaged == words->asked ? -EIO : -EHOSTDOWN;
+}
+
+/* ---- making them the same ------------------------------------------------------------------- */
 
 static void agree_release(struct eng_agree *agree)
 {
@@ -115,7 +144,7 @@ static void agree_decide(struct eng_agree *agree)
                 return;
         }
         agree->differed = (agree->other | agree->absent) != 0;
-        agree->keep = count_of(have) >= count_of(agree->absent);
+        agree->keep = !eng_outvoted(have, agree->absent);
         if (agree->keep)
                 agree->change = agree->other | agree->absent | agree->damaged;
         else if ((all & ~(have | agree->absent)) == 0)

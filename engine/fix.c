@@ -3,6 +3,10 @@
  *
  * The key's lock is held from reading the members to the copy's being durable, so no change of this name comes
  * between; changes before and after reach the drive by themselves, because it is written to as members are.
+ *
+ * What the drive has is taken from it only if the members agree that the name is not there
+ * (eng_words_absent()). Where one says so and another has something that cannot be read, the name
+ * stays as it is, and the drive has not caught up (I6).
  */
 #include "engine/store.h"
 #include "engine/txn_util.h"
@@ -105,27 +109,69 @@ static void have_both(struct eng_op *op)
                 append_copy(fix);
 }
 
-static void members_have(struct eng_txn *txn, int rv)
+/* A member has the value and could not give its bytes: if the drive has both, it keeps them. */
+static void have_unread(struct eng_op *op)
 {
-        struct eng_fix *fix = (struct eng_fix *)txn;
+        struct eng_fix *fix = FIX_OF(op);
+        const struct eng_buf *ours = fix->txn.unread, *theirs = op->lookup.value;
+        bool same = op->result == 0;
+
+        same = same && eng_fix_same(theirs->data, theirs->len, ours->data, ours->len);
+        release_op(fix);
+        eng_txn_finish(&fix->txn, same ? 0 : -EIO);
+}
+
+static void ask_drive(struct eng_fix *fix, unsigned flags, void (*answered)(struct eng_op *op))
+{
+        struct eng_txn *txn = &fix->txn;
         struct eng_op *op = &fix->op;
 
-        if (rv != 0 && rv != -ENOENT) {
-                eng_txn_finish(txn, rv);
-                return;
-        }
-        if (fix->repair && rv == -ENOENT && txn->absent < ENG_ABSENT_SURE) {
-                eng_txn_finish(txn, -EIO); /* one member's word: what is damaged here may be all there is of it (I6) */
-                return;
-        }
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_LOOKUP;
-        op->flags = fix->repair ? ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD : 0;
+        op->flags = flags;
         op->epoch = txn->at->view.epoch;
-        op->done = have_both;
+        op->done = answered;
         op->lookup.name = fix->name.data;
         op->lookup.name_len = fix->name.len;
         eng_drive_submit(txn->store->members[fix->slot].drive, op);
+}
+
+/*
+ * All members answered, and the index of each that does not say that the name is absent is
+ * condemned: it can't be read at that place, which is no sign that something is there. It is built
+ * anew only when the store can do without that member, maybe not before this drive has caught up.
+ */
+static bool only_condemned_differ(const struct eng_txn *txn)
+{
+        const struct eng_words *words = &txn->words;
+        eng_mask all = eng_speakers(&txn->at->view, txn->pg) & txn->at->view.up;
+        unsigned i;
+
+        if ((words->absent & all) == 0 || (all & ~(words->absent | words->damaged)) != 0 ||
+            txn->unread != NULL)
+                return false;
+        for (i = 0; i < txn->store->drive_count; i++)
+                if ((words->damaged & all & eng_bit(i)) &&
+                    !eng_local_index_damaged(txn->store->members[i].local))
+                        return false;
+        return true;
+}
+
+static void members_have(struct eng_txn *txn, int rv)
+{
+        struct eng_fix *fix = (struct eng_fix *)txn;
+
+        if (fix->repair && rv == -ENOENT && !eng_words_sure(&txn->words))
+                rv = -EIO; /* one word: what is damaged here may be all there is of it (I6) */
+        if (!fix->repair && rv == -EHOSTDOWN && only_condemned_differ(txn))
+                rv = -ENOENT;
+        if (rv == 0 || rv == -ENOENT)
+                ask_drive(fix, fix->repair ? ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD : 0,
+                          have_both);
+        else if (!fix->repair && txn->unread != NULL)
+                ask_drive(fix, ENG_OP_WANT_INLINE, have_unread);
+        else
+                eng_txn_finish(txn, rv);
 }
 
 /* It catches up, with all groups or with those that come to it; or its copy is damaged. */

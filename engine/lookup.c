@@ -3,6 +3,8 @@
  *
  * Going through the primary is what makes the pin safe: discards of dead shards come to the same loop, wait for the lookups of their group that may
  * still find the dead value, and are held back while an id is pinned (reap.c). A member that does not answer or is damaged is passed over for the next.
+ * That a name is not there is said only when members agree on it (eng_words_absent()); where they
+ * can't, the answer is that nobody can tell.
  */
 #include "engine/store.h"
 
@@ -13,7 +15,7 @@
 
 #define LOOKUP_OF(m, field) ((struct eng_lookup *)((char *)(m) - offsetof(struct eng_lookup, field)))
 
-static void try_next(struct eng_lookup *lookup, int why);
+static void try_next(struct eng_lookup *lookup);
 
 static void answer(struct lp_msg *msg)
 {
@@ -84,26 +86,28 @@ static void found(struct eng_op *op)
         } else {
                 eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
                 eng_buf_unref(op->lookup.bytes);
-                lookup->absent +=
-                        rv == -ENOENT && eng_may_say_absent(&lookup->at->view, lookup->pg, (unsigned)lookup->slot);
-                try_next(lookup, rv);
+                eng_words_take(&lookup->words, &lookup->at->view, lookup->pg, rv);
+                try_next(lookup);
         }
 }
 
-static void try_next(struct eng_lookup *lookup, int why)
+static void try_next(struct eng_lookup *lookup)
 {
+        struct eng_words *words = &lookup->words;
         struct eng_op *op = &lookup->op;
+        int slot;
 
-        lookup->slot = eng_pg_reader(lookup->at, lookup->pg, lookup->tried);
-        if (lookup->absent >= ENG_ABSENT_SURE || (lookup->absent > 0 && lookup->slot < 0)) {
+        if (eng_words_absent(words, &lookup->at->view, lookup->pg)) {
                 finish(lookup, -ENOENT);
                 return;
         }
-        if (lookup->slot < 0) {
-                finish(lookup, why == -EBADMSG ? -EIO : -EHOSTDOWN);
+        slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
+        if (slot < 0) {
+                finish(lookup, eng_words_unsure(lookup->at, lookup->pg, words));
                 return;
         }
-        lookup->tried |= eng_bit((unsigned)lookup->slot);
+        words->slot = (unsigned)slot;
+        words->asked |= eng_bit(words->slot);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_LOOKUP;
         op->flags = lookup->flags;
@@ -111,7 +115,7 @@ static void try_next(struct eng_lookup *lookup, int why)
         op->done = found;
         op->lookup.name = lookup->name.data;
         op->lookup.name_len = lookup->name.len;
-        eng_drive_submit(lookup->store->members[lookup->slot].drive, op);
+        eng_drive_submit(lookup->store->members[slot].drive, op);
 }
 
 static void arrive(struct lp_msg *msg)
@@ -126,7 +130,7 @@ static void arrive(struct lp_msg *msg)
         if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt)
                 finish(lookup, -EHOSTDOWN);
         else
-                try_next(lookup, 0);
+                try_next(lookup);
 }
 
 void eng_lookup_start(struct eng_lookup *lookup)
@@ -138,8 +142,7 @@ void eng_lookup_start(struct eng_lookup *lookup)
                 return;
         }
         lookup->at = eng_primary(lookup->store, lookup->pg);
-        lookup->tried = 0;
-        lookup->absent = 0;
+        memset(&lookup->words, 0, sizeof(lookup->words));
         lookup->msg.run = arrive;
         if (lookup->at == lookup->home)
                 arrive(&lookup->msg);

@@ -549,7 +549,7 @@ static struct eng_buf *patch(const struct eng_mend *mend, const struct eng_buf *
 static void looked_up(struct eng_txn *txn, int rv)
 {
         struct eng_mend *mend = MEND_OF(txn, txn);
-        bool sure = rv == 0 || txn->absent >= ENG_ABSENT_SURE;
+        bool sure = rv == 0 || eng_words_sure(&txn->words);
         struct fmt_value *head;
 
         if (rv == 0)

@@ -107,6 +107,10 @@ static void delete_looked_up(struct eng_txn *txn, int rv)
                 rv = wants_present(&del->condition) ? -ENOENT : 0;
         else if (rv == 0)
                 rv = eng_condition_check(&del->condition, txn->old);
+        else if (txn->words.damaged != 0 && !wants_present(&del->condition)) {
+                del->existed = true; /* unreadable: it goes, whatever it is, as by an overwrite */
+                rv = 0;
+        }
         if (rv != 0 || !del->existed) {
                 eng_txn_finish(txn, rv);
                 return;

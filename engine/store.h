@@ -39,7 +39,8 @@
 #define ENG_ATTACH_REPORTS 16u         /* remembered */
 #define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
 
-/* Members that must say so before a name is not there: an index may have lost it to rot (LMDB's pages have no checksum). */
+/* Members that must say that a name is not there before something that is found damaged, or was
+ * written in vain, goes for it. */
 #define ENG_ABSENT_SURE 2u
 
 typedef uint64_t eng_mask;             /* a set of drive slots */
@@ -501,6 +502,35 @@ void eng_body_delete(struct eng_body *body, const struct eng_name *name);
 void eng_body_end_upload(struct eng_body *body, const struct eng_name *upload, const uint8_t (*ids)[FMT_ID], size_t count);
 size_t eng_body_need(size_t name_len, size_t value_len, size_t inline_len);
 
+/* ---- what members say of a name (agree.c) --------------------------------------------------- */
+
+/* Members of its group that were asked for a name, and have not given it. owner: primary loop */
+struct eng_words {
+        unsigned slot;                 /* asked last */
+        eng_mask asked;
+        eng_mask absent;               /* of those: it is not there */
+        eng_mask damaged;              /* what is there cannot be read */
+};
+/* The member asked last answers rv, an error. */
+void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32_t pg, int rv);
+/*
+ * Whether members without a name outvote those that have it, or may: the one rule by which it is
+ * not there. In a tie it is, since nothing is deleted on one member's word (I6).
+ */
+bool eng_outvoted(eng_mask have, eng_mask absent);
+/* Whether that is so by what has been said, whatever all others that speak and are up have. */
+bool eng_words_absent(const struct eng_words *words, const struct eng_view *view, uint32_t pg);
+/* Whether more than one member says that it is absent. */
+static inline bool eng_words_sure(const struct eng_words *words)
+{
+        return __builtin_popcountll(words->absent) >= (int)ENG_ABSENT_SURE;
+}
+/*
+ * The answer when nobody is left to be asked, and the name is not absent: -EIO if none of them can
+ * be read, else -EHOSTDOWN. Members that contradict each other are compared by the upkeep.
+ */
+int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words);
+
 /* ---- transactions (txn.c) ------------------------------------------------------------------------------------- */
 
 enum eng_txn_state {
@@ -565,18 +595,18 @@ struct eng_txn {
         eng_mask sent, waiting;        /* drives the record was sent to; those that have not answered */
         struct eng_fan *fan;
         struct eng_op lookup;
-        unsigned lookup_slot;
-        eng_mask lookup_tried;
-        unsigned absent;               /* members that do not have it */
+        struct eng_words words;        /* of the last lookup */
         struct eng_name name;
         void (*looked_up)(struct eng_txn *txn, int rv);
+        struct eng_buf *unread;        /* value the last lookup found, its bytes damaged; or NULL */
         struct eng_buf *old;           /* answer of the last lookup */
         struct eng_buf *old_bytes;
 };
 void eng_txn_submit(struct eng_txn *txn);
 /* On its loop: changes that waited for this bucket are admitted, or refused, by what is known of it now. */
 void eng_txn_unpark(struct eng_config_bucket *bucket);
-/* Looks txn->name up on a member; looked_up() gets 0 (txn->old set), -ENOENT or an error. */
+/* Looks txn->name up on members, one after the other; looked_up() gets 0 (txn->old set), -ENOENT or
+ * what eng_words_unsure() says. */
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
 void eng_txn_append(struct eng_txn *txn);
 /* The loops have stopped around it: frees what it has in flight. */
@@ -623,9 +653,7 @@ struct eng_lookup {
         struct lp_msg msg;
         struct eng_loop *at;
         struct eng_op op;
-        int slot;
-        unsigned absent;               /* members that do not have it */
-        eng_mask tried;
+        struct eng_words words;
         TAILQ_ENTRY(eng_lookup) link;  /* at->lookups, while counted */
         uint64_t number;               /* among those of its primary */
         bool counted;

@@ -233,7 +233,21 @@ int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried)
         return best >= 0 ? best : last;
 }
 
-static void lookup_next(struct eng_txn *txn, int why);
+static void lookup_next(struct eng_txn *txn);
+
+/* Of several the one of the highest number. */
+static void keep_unread(struct eng_txn *txn, struct eng_buf *value)
+{
+        if (value != NULL && txn->unread != NULL &&
+            eng_value_head(value->data)->seq <= eng_value_head(txn->unread->data)->seq) {
+                eng_buf_unref(value);
+                return;
+        }
+        if (value != NULL) {
+                eng_buf_unref(txn->unread);
+                txn->unread = value;
+        }
+}
 
 static void lookup_done(struct eng_op *op)
 {
@@ -250,28 +264,30 @@ static void lookup_done(struct eng_op *op)
                 txn->looked_up(txn, 0);
                 return;
         }
-        eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
+        keep_unread(txn, op->lookup.value); /* found, but its bytes are damaged */
         eng_buf_unref(op->lookup.bytes);
-        lookup_next(txn, op->result);
+        eng_words_take(&txn->words, &txn->at->view, txn->pg, op->result);
+        lookup_next(txn);
 }
 
-static void lookup_next(struct eng_txn *txn, int why)
+static void lookup_next(struct eng_txn *txn)
 {
-        int slot = eng_pg_reader(txn->at, txn->pg, txn->lookup_tried);
+        struct eng_words *words = &txn->words;
         struct eng_op *op = &txn->lookup;
         unsigned flags = op->flags;
+        int slot;
 
-        txn->absent += why == -ENOENT && eng_may_say_absent(&txn->at->view, txn->pg, txn->lookup_slot);
-        if (txn->absent >= ENG_ABSENT_SURE || (txn->absent > 0 && slot < 0)) {
+        if (eng_words_absent(words, &txn->at->view, txn->pg)) {
                 txn->looked_up(txn, -ENOENT);
                 return;
         }
+        slot = eng_pg_reader(txn->at, txn->pg, words->asked);
         if (slot < 0) {
-                txn->looked_up(txn, why == -EBADMSG ? -EIO : -EHOSTDOWN);
+                txn->looked_up(txn, eng_words_unsure(txn->at, txn->pg, words));
                 return;
         }
-        txn->lookup_slot = (unsigned)slot;
-        txn->lookup_tried |= eng_bit((unsigned)slot);
+        words->slot = (unsigned)slot;
+        words->asked |= eng_bit(words->slot);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_LOOKUP;
         op->flags = flags;
@@ -285,10 +301,11 @@ static void lookup_next(struct eng_txn *txn, int why)
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
 {
         txn->looked_up = looked_up;
-        txn->lookup_tried = 0;
-        txn->absent = 0;
+        memset(&txn->words, 0, sizeof(txn->words));
+        eng_buf_unref(txn->unread);
+        txn->unread = NULL;
         txn->lookup.flags = flags;
-        lookup_next(txn, 0);
+        lookup_next(txn);
 }
 
 static int check_etag(const struct eng_condition *c, const struct fmt_value *v)

@@ -19,7 +19,8 @@ void eng_txn_drop(struct eng_txn *txn)
 {
         eng_buf_unref(txn->old);
         eng_buf_unref(txn->old_bytes);
-        txn->old = txn->old_bytes = NULL;
+        eng_buf_unref(txn->unread);
+        txn->old = txn->old_bytes = txn->unread = NULL;
 }
 
 static void run(struct lp_msg *msg)
