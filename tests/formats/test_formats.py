@@ -28,6 +28,9 @@ class Opened:
     def __init__(self, path, folder):
         self.manifest = json.loads(path.with_name(path.name.replace(".tar.xz", ".json")).read_text())
         image.unpack(path, folder)
+        if "key" in self.manifest:
+            (folder / "key").write_text(self.manifest["key"])
+            (folder / "key").chmod(0o600)
         self.daemon = FixtureDaemon(folder, self.manifest["drives"])
         self.daemon.format = False
         self.daemon.use_credentials(self.manifest["credentials"])
