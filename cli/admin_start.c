@@ -45,8 +45,8 @@ static void show_losses(const json_t *answer)
         if (alone > 0)
                 printf("  - %llu groups have one copy here: changes of names in them answer 503 until a drive is replaced\n", alone);
         if (unreadable > 0)
-                printf("  - objects of more than 128 KiB can't be read where fewer than %llu of their shards are left: those written with\n"
-                       "    all drives in, in %llu of %llu groups\n",
+                printf("  - objects that are not inline (larger than inline_max) can't be read where fewer than %llu of their shards are\n"
+                       "    left: those written with all drives in, in %llu of %llu groups\n",
                        needed, unreadable, groups);
         printf("  - %llu of %llu drives go on: %s\n", (unsigned long long)cli_json_number(answer, "drives_left"),
                (unsigned long long)cli_json_number(answer, "drives_total"),

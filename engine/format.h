@@ -32,6 +32,7 @@
 #define FMT_RECORD_ALIGN 64u
 #define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
 #define FMT_NAME_MAX 2304u             /* bytes of one index name */
+#define FMT_INLINE_MAX (128u << 10)    /* inline bytes of one value: what a reader takes, whatever the limit was when it was written */
 #define FMT_CRC_BLOCK (16u << 10)      /* payload bytes covered by one CRC */
 #define FMT_UNIT_MAX (1u << 20)
 #define FMT_RUN_BYTES (1ull << 30)     /* data bytes placed by one data PG */

@@ -1,7 +1,8 @@
 /*
  * put.c - an upload of an object or part: bytes in, verified durable shards or an inline record out.
  *
- * Small objects gather in memory and go into their log record. Larger ones fill one unit at a time in an arena slot; a full unit is added into the
+ * Objects up to the store's inline_max gather in memory and go into their log record (an empty one always does: there is
+ * nothing that a shard could hold). Larger ones, and all parts, fill one unit at a time in an arena slot; a full unit is added into the
  * stripe's parity and written at once. commit: last units, then SYNC on every drive used, then the record (a txn), so that a
  * record never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home loop throughout.
  * Its other files: put_stripe.c, put_place.c, put_md5.c, put_value.c.
@@ -42,7 +43,12 @@ void eng_put_back(struct eng_put *put)
 /* Bytes gathered in memory before slots are asked for: a slow upload holds what it has sent, not what it will. */
 static uint64_t gather_limit(const struct eng_put *put)
 {
-        return put->striped ? GATHER_BYTES : ENG_INLINE_MAX;
+        return put->striped ? GATHER_BYTES : put->store->inline_max;
+}
+
+uint64_t eng_put_held_max(const struct eng_store *store)
+{
+        return store->inline_max > GATHER_BYTES ? store->inline_max : GATHER_BYTES;
 }
 
 static int grow_head(struct eng_put *put, size_t need)
@@ -82,12 +88,11 @@ static int gather(struct eng_put *put, const void *data, size_t len)
         return 0;
 }
 
-/* Too much to be gathered: what was is the beginning of the first stripe. */
+/* Too much to be gathered, or all has come: what was gathered is the beginning of the first stripe. */
 static int begin_striped(struct eng_put *put)
 {
         int rv;
 
-        put->striped = true;
         rv = eng_put_reserve(put);
         if (rv == 0)
                 put->reserved = true;
@@ -117,6 +122,8 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
                 return put->error;
         if (put->params.size != ENG_SIZE_UNKNOWN && put->taken + len > put->params.size)
                 return put->error = -EINVAL;
+        if (put->taken + len > put->store->inline_max)
+                put->striped = true; /* its size was not known */
         if (!put->reserved && put->taken + len <= gather_limit(put)) {
                 rv = gather(put, data, len);
                 if (rv == 0)
@@ -182,7 +189,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->epoch = put->el->view.epoch;
         put->leaving = put->el->view.map->leaving;
         TAILQ_INSERT_TAIL(&put->el->puts, put, link);
-        put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > ENG_INLINE_MAX);
+        put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > put->store->inline_max);
         *out = put;
         return 0;
 }

@@ -33,7 +33,7 @@ static void drop(struct eng_put *put, struct put_lent *lent)
 static uint32_t next_len(const struct eng_put *put)
 {
         uint64_t left = put->params.size - put->lent_to;
-        uint32_t unit = put->striped ? eng_put_unit_of(put, put->lent_stripe) : ENG_INLINE_MAX;
+        uint32_t unit = put->striped ? eng_put_unit_of(put, put->lent_stripe) : put->store->inline_max;
 
         return left < unit ? (uint32_t)left : unit;
 }

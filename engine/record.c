@@ -54,6 +54,7 @@ void eng_value_object(const struct eng_buf *value, struct eng_object *out)
         memcpy(out->etag, v->etag, 16);
         out->etag_parts = v->etag_parts;
         out->part_count = v->etag_parts != 0 ? v->parts : 0;
+        out->inline_value = (v->flags & FMT_VALUE_INLINE) != 0;
         memcpy(out->upload_id, v->upload_id, FMT_ID);
         memcpy(out->tag, v->tag, 8);
         out->attrs.data = (const char *)value->data + sizeof(*v);

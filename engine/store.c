@@ -6,6 +6,7 @@
 #include "engine/store.h"
 #include "engine/drive/identity.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -483,6 +484,10 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;
         store->loop_count = options->loop_count;
         store->pg_count = ENG_PG_COUNT;
+        store->inline_max = options->inline_max == 0                 ? ENG_INLINE_MAX
+                            : options->inline_max == ENG_INLINE_NONE ? 0
+                                                                     : options->inline_max;
+        assert(store->inline_max <= ENG_INLINE_MAX);
         store->members = calloc(ENG_DRIVES_MAX, sizeof(store->members[0]));
         store->drive_times = calloc((size_t)ENG_DRIVES_MAX * store->loop_count, sizeof(store->drive_times[0]));
         store->coord = calloc(1, sizeof(*store->coord));

@@ -345,6 +345,7 @@ struct eng_store {
         unsigned k, m;
         unsigned pg_count, pg_words;   /* words of a bitmap of pg_count + 1 bits */
         unsigned meta_replicas;        /* m + 1 */
+        uint32_t inline_max;           /* new objects up to this lie in their record */
         struct eng_member *members;    /* by slot */
         struct era_code *code;
         uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */

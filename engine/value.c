@@ -13,6 +13,8 @@
 
 #include "ec.h"
 
+_Static_assert(ENG_INLINE_MAX <= FMT_INLINE_MAX, "what a setting allows can be read back");
+
 /* ---- geometry of a part ---------------------------------------------------------------------------- */
 
 static uint64_t stripe_bytes(const struct fmt_part *part)
@@ -159,7 +161,7 @@ static bool head_ok(const struct fmt_value *value)
                 return false;
         if ((value->flags & FMT_VALUE_INLINE) == 0)
                 return value->inline_len == 0;
-        return value->parts == 0 && value->inline_len <= ENG_INLINE_MAX && value->inline_len == value->size;
+        return value->parts == 0 && value->inline_len <= FMT_INLINE_MAX && value->inline_len == value->size;
 }
 
 int eng_value_check_head(const void *buf, size_t len)

@@ -26,7 +26,7 @@ struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, u
         batch->body.len = len;
         batch->count = count;
         batch->ordered = ordered;
-        batch->estimate = ENG_INLINE_MAX;
+        batch->estimate = ENG_INLINE_MAX; /* of those in records none is larger, whatever the store's limit is */
         TAILQ_INIT(&batch->free);
         TAILQ_INIT(&batch->whole);
         TAILQ_INIT(&batch->unread);

@@ -310,11 +310,11 @@ static enum s3_error book(struct gw_request *req, size_t len)
 static enum s3_error book_upload(struct gw_request *req, size_t len)
 {
         struct gw_body *body = req->body;
-        uint64_t most = body->expected < ENG_INLINE_MAX ? body->expected : ENG_INLINE_MAX;
+        uint64_t held = eng_put_held_max(req->loop->gw->store), most = body->expected < held ? body->expected : held;
 
         if (body->received == 0 && body->booked == 0 && most > GW_UNCOUNTED)
                 return book(req, most);
-        if (body->booked != 0 && body->received + len > ENG_INLINE_MAX)
+        if (body->booked != 0 && body->received + len > held)
                 unbook(req);
         return S3_OK;
 }

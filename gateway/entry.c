@@ -97,7 +97,7 @@ static void describe(struct gw_entry *entry, const struct eng_object *object)
 
         entry->result.etag = (struct rdx_bytes){entry->etag + 1, len - 2}; /* without its quotes */
         entry->result.size = object->size;
-        entry->large = object->size > ENG_INLINE_MAX;
+        entry->large = !object->inline_value;
 }
 
 /* True: it has bytes to be read. */

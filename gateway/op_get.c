@@ -360,7 +360,7 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
         if (req->rdma != NULL && gw_transfer_send(req, work->partial ? 206 : 200, work->offset, work->len))
                 return;
         small = work->len <= GW_SMALL_GET && gw_answer_book(req, work->len);
-        if (!small && eng_get_object(req->get)->size <= ENG_INLINE_MAX) { /* it is in memory already, and would be while it is streamed */
+        if (!small && eng_get_object(req->get)->inline_value) { /* it is in memory already, and would be while it is streamed */
                 req->answer.header_count = 0;
                 gw_reply_error(req, S3_ERR_SLOW_DOWN, NULL);
                 return;

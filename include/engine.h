@@ -25,7 +25,8 @@
 #define ENG_KEY_MAX 1024u            /* bytes of an object key */
 #define ENG_PATH_MAX 256u            /* bytes of a drive's path with its 0 */
 #define ENG_BUCKET_NAME_MAX 63u
-#define ENG_INLINE_MAX (128u << 10)  /* objects up to this live inside their log record */
+#define ENG_INLINE_MAX (128u << 10)  /* the most that eng_options.inline_max can be */
+#define ENG_INLINE_NONE UINT32_MAX
 #define ENG_ATTRS_MAX (8u << 10)     /* attrs of one object, upload or part */
 #define ENG_PARTS_MAX 10000u
 #define ENG_DRIVES_MAX 64u
@@ -52,6 +53,8 @@ struct eng_options {
         unsigned loop_count;
         struct lp_loop *const *hash_loops; /* made, not yet running: they hash large uploads, and need no slots. None: each loop does */
         unsigned hash_loop_count;
+        uint32_t inline_max;          /* new objects up to this lie inside their log record, larger ones in shards; 0: ENG_INLINE_MAX;
+                                         ENG_INLINE_NONE: empty ones alone */
         uint64_t cache_bytes;         /* read cache of small objects, all loops together */
         uint64_t log_file_bytes;      /* 0: 64 MiB */
         uint64_t segment_bytes;       /* 0: by the size of the drive: 256 MiB to 4 GiB */
@@ -251,6 +254,7 @@ struct eng_object {
         uint8_t etag[16];               /* MD5, or MD5 of MD5s */
         uint16_t etag_parts;            /* 0: "md5"; else "md5-N" */
         uint32_t part_count;            /* parts it was completed from, 0 for a simple PUT */
+        bool inline_value;              /* its bytes lie in its log record: reading them takes no buffers of the loop */
         uint8_t upload_id[ENG_ID_LEN];  /* of the multipart upload that made it, else zeroes */
         uint8_t tag[8];                 /* caller's own small field, given in listings too (e.g. checksum kind) */
         struct eng_str attrs;
@@ -332,6 +336,8 @@ struct eng_put_params {
 };
 #define ENG_SIZE_UNKNOWN UINT64_MAX
 
+/* The most bytes of an upload that lie in memory of its own, before it has buffers of the loop. Any thread. */
+uint64_t eng_put_held_max(const struct eng_store *store);
 /* Immediate. -EAGAIN when too many wait for buffers; -ENOSPC, -EROFS, -EHOSTDOWN, -ENOMEM. */
 int eng_put_open(struct eng_store *store, const struct eng_put_params *params, struct eng_put **out);
 /* Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a negative errno that ends the put

@@ -72,6 +72,7 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .loop_count = d->loops.count,
                 .hash_loops = d->loops.loops + d->loops.count,
                 .hash_loop_count = d->loops.hashers,
+                .inline_max = s->inline_max == 0 ? ENG_INLINE_NONE : (uint32_t)s->inline_max,
                 .cache_bytes = s->cache,
                 .log_file_bytes = s->log_file_size & ~4095ull, /* whole blocks */
                 .segment_bytes = s->segment_size & ~4095ull,

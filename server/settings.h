@@ -104,6 +104,10 @@ struct srv_ec {
         X(answer_memory, SIZE, "64MiB", 1ll << 20, 1ll << 40, "SIZE",                                                  \
           "Memory that answers may hold until clients have read them (pages of listings, objects up to 1 MiB), all "   \
           "loops together. What does not fit is answered with 503 SlowDown.")                                          \
+        X(inline_max, SIZE, "128KiB", 0, 128ll << 10, "SIZE",                                                          \
+          "New objects up to this size are stored inside their log record, on as many drives as the code has parity "  \
+          "shards and one more; larger ones, and all parts of uploads, as shards. 0: only empty objects, which have "  \
+          "nothing to shard. What is stored stays as it is, and readable, when this changes.")                         \
         X(log_file_size, SIZE, "64MiB", 4ll << 20, 4ll << 30, "SIZE", "Size of one file of a drive's log.")            \
         X(segment_size, SIZE, "0", 4ll << 20, 64ll << 30, "SIZE",                                                      \
           "Size of one data segment of a drive. 0: by the size of its file system: 256 MiB up to 4 TiB, then as much "  \

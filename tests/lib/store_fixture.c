@@ -411,6 +411,8 @@ static void get_opened(void *arg, int rv, struct eng_get *get)
 {
         struct call *c = arg;
 
+        if (rv == 0)
+                c->sf->got_inline = eng_get_object(get)->inline_value;
         if (rv == 0 && eng_get_object(get)->size != c->size) {
                 eng_get_close(get);
                 rv = -EMSGSIZE;

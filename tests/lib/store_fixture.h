@@ -22,6 +22,7 @@ struct sf {
         struct eng_options options;
         struct eng_error error;
         size_t attrs_len;              /* of what is put; 0: five bytes */
+        bool got_inline;               /* what the last sf_get() found has its bytes in its record */
 };
 
 /* Makes folders; then open (format or not). ready: waits until health says ready (or, with want_ready false, not at all). */

@@ -35,6 +35,7 @@ static struct plan {
         unsigned away[SIM_DISKS]; /* lives for which it stays missing */
         bool faults, refuses, shared_hasher;
         bool rolls_back; /* disks lose writes that they acknowledged */
+        bool inline_varies; /* each process has another limit for inline objects */
         unsigned ops_per_life;
         uint64_t scrub_interval_ms; /* 0: no scrub */
 } plan;
@@ -113,6 +114,7 @@ static void plan_history(void)
         plan.rolls_back = plan.faults && sim_chance(SIM_ROLLBACK, 2);
         plan.scrub_interval_ms = sim_chance(SIM_TROUBLE, 2) ? 0 : 100 + sim_below(SIM_TROUBLE, 20000);
         plan.scrubs = plan.scrub_interval_ms != 0 && sim_chance(SIM_SCRUB, 2);
+        plan.inline_varies = sim_chance(SIM_INLINE, 2);
         plan_keys();
         operator_begin(plan.faults && plan.rotten < 0);
         sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
@@ -181,6 +183,13 @@ static void choose_drives(bool first, bool last)
         }
 }
 
+static uint32_t draw_inline_max(void)
+{
+        static const uint32_t limits[] = {ENG_INLINE_NONE, 1, 700, 4096, 64u << 10, ENG_INLINE_MAX};
+
+        return plan.inline_varies ? limits[sim_below(SIM_INLINE, sizeof(limits) / sizeof(limits[0]))] : 0;
+}
+
 static int open_store(bool format)
 {
         static const char *paths[SIM_DISKS];
@@ -195,6 +204,7 @@ static int open_store(bool format)
                                       .loop_count = world.loop_count,
                                       .hash_loops = loops, /* one of them hashes for the others, too */
                                       .hash_loop_count = plan.shared_hasher,
+                                      .inline_max = draw_inline_max(),
                                       .cache_bytes = 1 << 20,
                                       .heal_rate = 1 << 30,
                                       .heal_keep_ms = 1,

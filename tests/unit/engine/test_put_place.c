@@ -267,14 +267,21 @@ static void close_store(struct sf *sf)
 
 /* ---- round trips -------------------------------------------------------------------------------------- */
 
-static void round_trip(unsigned drives, unsigned loops)
+static void round_trip_under(unsigned drives, unsigned loops, uint32_t inline_max)
 {
+        const size_t limit = inline_max == ENG_INLINE_NONE ? 0 : inline_max == 0 ? ENG_INLINE_MAX : inline_max;
         uint64_t bucket;
         char key[32];
         struct sf sf;
         unsigned i, turn;
 
         open_store(&sf, drives, loops, NULL, &bucket);
+        if (inline_max != 0) { /* the limit is another than that of the start before */
+                sf_close(&sf);
+                sf.options.inline_max = inline_max;
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_ready(&sf, 20));
+        }
         for (i = 0; i < SIZES; i++) {
                 struct placing p = {
                         .bucket = bucket, .key = key, .seed = i + 1, .size = sizes[i], .delay_ns = i % 2 * 100000};
@@ -288,12 +295,25 @@ static void round_trip(unsigned drives, unsigned loops)
                 for (i = 0; i < SIZES; i++) {
                         snprintf(key, sizeof(key), "%u", i);
                         assert_int_equal(sf_get(&sf, (i + 1) % loops, bucket, key, i + 1, sizes[i]), 0);
+                        assert_int_equal(sf.got_inline, sizes[i] <= limit);
                 }
                 sf_close(&sf);
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_ready(&sf, 20));
         }
         close_store(&sf);
+}
+
+static void round_trip(unsigned drives, unsigned loops)
+{
+        round_trip_under(drives, loops, 0);
+}
+
+/* Places of small objects are units of a stripe then. */
+static void test_other_inline_limits(void **state)
+{
+        round_trip_under(4, 2, ENG_INLINE_NONE);
+        round_trip_under(3, 1, 4096);
 }
 
 static void test_one_drive(void **state)
@@ -583,6 +603,7 @@ static void test_many_uploads_at_once(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_other_inline_limits),
                 cmocka_unit_test(test_one_drive),
                 cmocka_unit_test(test_two_drives),
                 cmocka_unit_test(test_four_drives),

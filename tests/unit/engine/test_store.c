@@ -97,6 +97,55 @@ static void test_four_drives(void **state)
         round_trip(4, 2);
 }
 
+/* Whether an object of this size is to be inline. */
+static bool fits(uint32_t inline_max, size_t size)
+{
+        return size <= (inline_max == ENG_INLINE_NONE ? 0 : inline_max == 0 ? ENG_INLINE_MAX : inline_max);
+}
+
+static void get_as_put(struct sf *sf, uint64_t bucket, unsigned limit, uint32_t inline_max)
+{
+        static const size_t some[] = {0, 1, 700, 4096, 4097, 65536, 65537, 131072, 131073};
+        char key[32];
+
+        for (unsigned i = 0; i < 2 * sizeof(some) / sizeof(some[0]); i++) {
+                snprintf(key, sizeof(key), "%u/%c/%zu", limit, i % 2 == 0 ? 'k' : 'u', some[i / 2]);
+                assert_int_equal(sf_get(sf, i % sf->loop_count, bucket, key, i + 1, some[i / 2]), 0);
+                assert_int_equal(sf->got_inline, fits(inline_max, some[i / 2]));
+                if (some[i / 2] > 1)
+                        assert_int_equal(sf_get_range(sf, 0, bucket, key, i + 1, some[i / 2], 1, some[i / 2] - 1), 0);
+        }
+}
+
+static void put_under(struct sf *sf, uint64_t bucket, unsigned limit)
+{
+        static const size_t some[] = {0, 1, 700, 4096, 4097, 65536, 65537, 131072, 131073};
+        char key[32];
+
+        for (unsigned i = 0; i < 2 * sizeof(some) / sizeof(some[0]); i++) {
+                snprintf(key, sizeof(key), "%u/%c/%zu", limit, i % 2 == 0 ? 'k' : 'u', some[i / 2]);
+                assert_int_equal(sf_put(sf, i % sf->loop_count, bucket, key, i + 1, some[i / 2], i % 2 == 0, NULL), 0);
+        }
+}
+
+/* The limit for new objects changes with each opening: each stays as it was stored, and readable. */
+static void test_inline_limits(void **state)
+{
+        static const uint32_t limits[] = {0, 4096, ENG_INLINE_NONE, 1, 65536, ENG_INLINE_MAX};
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 4, 2, &bucket);
+        for (unsigned n = 0; n < sizeof(limits) / sizeof(limits[0]); n++) {
+                sf.options.inline_max = limits[n];
+                restart(&sf);
+                put_under(&sf, bucket, n);
+                for (unsigned before = 0; before <= n; before++)
+                        get_as_put(&sf, bucket, before, limits[before]);
+        }
+        end(&sf);
+}
+
 static void test_ranges(void **state)
 {
         const size_t size = (5 << 20) + 12345;
@@ -740,6 +789,7 @@ int main(void)
                 cmocka_unit_test(test_one_drive),
                 cmocka_unit_test(test_two_drives),
                 cmocka_unit_test(test_four_drives),
+                cmocka_unit_test(test_inline_limits),
                 cmocka_unit_test(test_ranges),
                 cmocka_unit_test(test_conditions_and_delete),
                 cmocka_unit_test(test_listing),

@@ -92,9 +92,9 @@ static void test_inline(void **state)
         assert_int_equal(eng_value_check(&value, sizeof(value)), 0);
         value.size = 8;
         assert_int_equal(eng_value_check(&value, sizeof(value)), -EBADMSG);
-        value.size = value.inline_len = ENG_INLINE_MAX;
+        value.size = value.inline_len = FMT_INLINE_MAX;
         assert_int_equal(eng_value_check(&value, sizeof(value)), 0);
-        value.size = value.inline_len = ENG_INLINE_MAX + 1;
+        value.size = value.inline_len = FMT_INLINE_MAX + 1;
         assert_int_equal(eng_value_check(&value, sizeof(value)), -EBADMSG);
 }
 

@@ -71,6 +71,7 @@ static struct {
         size_t span;                    /* longest span of a read; 0: all */
         uint64_t break_at;              /* reading fails with -EIO from this offset on; 0: never */
         uint64_t claimed_size;          /* of objects opened, 0: the truth */
+        bool shards;                    /* small objects are not in their records, either */
         bool keeps;                     /* bytes stay that an answer is made of */
         bool slow_reads;                /* each span has to be waited for */
         bool stall_reads;               /* and the first such wait sets hold */
@@ -335,6 +336,7 @@ static void run_open(struct fake_later *later)
                 get->copy.object.part_count = fake.object_parts;
                 if (fake.claimed_size != 0)
                         get->copy.object.size = fake.claimed_size;
+                get->copy.object.inline_value = get->copy.object.size <= (fake.shards ? 0 : ENG_INLINE_MAX);
                 fake_count(&fake.gets_open, 1);
         }
         ((eng_get_opened)later->fn)(later->arg, rv, get);
@@ -487,6 +489,11 @@ void eng_get_close(struct eng_get *get)
 }
 
 /* ---- writing ---- */
+
+uint64_t eng_put_held_max(const struct eng_store *store)
+{
+        return ENG_INLINE_MAX;
+}
 
 int eng_put_open(struct eng_store *store, const struct eng_put_params *params, struct eng_put **out)
 {

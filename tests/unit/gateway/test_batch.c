@@ -166,6 +166,9 @@ static void spans_that_are_short_and_late(void **state)
         fake.slow_reads = true;
         all_is_right(fd, 100, true);
         all_is_right(fd, 100, false);
+        fake.shards = true;
+        all_is_right(fd, 100, true);
+        all_is_right(fd, 100, false);
         close(fd);
         EVENTUALLY(fake_figure(&fake.gets_open) == 0);
 }

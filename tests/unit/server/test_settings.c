@@ -233,6 +233,7 @@ static void test_defaults(void **state)
         assert_int_equal(f->settings.cache, 32ull << 20);
         assert_int_equal(f->settings.idle_timeout, 60000);
         assert_int_equal(f->settings.heal_rate, 0); /* the engine chooses */
+        assert_int_equal(f->settings.inline_max, 128 << 10);
         assert_int_equal(f->settings.ec.k, 0);
         assert_int_equal(f->settings.log_level, 2);
         assert_string_equal(f->settings.test_faults, "");
@@ -262,6 +263,10 @@ static void test_every_way_to_give_an_option(void **state)
         assert_int_equal(f->settings.cache, 0);
         assert_int_equal(LOAD(f, "--drive", "/a", "--format=no"), 0);
         assert_false(f->settings.format);
+        assert_int_equal(LOAD(f, "--drive", "/a", "--inline-max", "4KiB"), 0);
+        assert_int_equal(f->settings.inline_max, 4096);
+        assert_int_equal(LOAD(f, "--drive", "/a", "--inline-max=0"), 0);
+        assert_int_equal(f->settings.inline_max, 0);
 }
 
 static void test_command_line_refusals(void **state)
@@ -280,6 +285,7 @@ static void test_command_line_refusals(void **state)
         refused(f, LOAD(f, "--drive", "/a", "--memory", "1MiB"), "between 32MiB");
         refused(f, LOAD(f, "--drive", "/a", "--idle-timeout", "10ms"), "between 1s and 24h");
         refused(f, LOAD(f, "--drive", "/a", "--tail-size", "0"), "--tail-size");
+        refused(f, LOAD(f, "--drive", "/a", "--inline-max", "131073"), "--inline-max");
         refused(f, LOAD(f, "--drive", "/a", "--ec", "2+"), "--ec");
         refused(f, LOAD(f, "--drive", "/a", "--format=perhaps"), "--format");
         refused(f, LOAD(f, "--drive", "/a", "--log-level", "loud"), "error|warning|info");
