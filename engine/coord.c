@@ -495,6 +495,7 @@ void eng_health_refresh(struct eng_store *store)
         h->swept_ids = store->health.swept_ids;
         h->heal_bytes_left = store->health.heal_bytes_left;
         h->heal_seconds_left = store->health.heal_seconds_left;
+        h->heal_rate = eng_pacer_rate_now(&store->pacer, lp_clock());
         h->mended_objects = store->health.mended_objects;
         h->mended_bytes = store->health.mended_bytes;
         atomic_store(&store->full, full);

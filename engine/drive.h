@@ -85,6 +85,7 @@ enum eng_op_kind {
 enum eng_scrub_what {
         ENG_SCRUB_LOAD,  /* answers the state that the drive remembers; zeroes: none */
         ENG_SCRUB_KEEP,  /* the drive remembers the state */
+        ENG_SCRUB_COMPARED, /* all names were walked since the last gap was told: none is owed any more */
         ENG_SCRUB_READ   /* reads a stretch from where the state is, and remembers the state that it answers */
 };
 
@@ -215,7 +216,11 @@ struct eng_op {
                         bool yield;               /* -EAGAIN while anybody else reads from the drive */
                         bool ended;               /* answer: the round is over */
                         bool damaged;             /* answer: the shard that these name is damaged; or, with a name, the record of that name's value */
-                        bool gap;                 /* answer: places were found damaged of which nobody can tell what stands there. All names are to be looked at */
+                        bool gap;                 /* answer: places were found damaged of which nobody can tell all that stands there: names are to be compared.
+                                                     READ: since the last answer; LOAD: COMPARED has not come since. Remembered over restarts */
+                        bool more;                /* answer: of those places some are not remembered; the next round finds them again */
+                        uint32_t gaps;            /* answer: such places that are remembered */
+                        uint64_t gaps_dropped;    /* answer: and those that were not, since the drive was opened */
                         struct eng_buf *name;     /* answer; NULL: none */
                         uint8_t object_id[FMT_ID];
                         uint32_t stripe;

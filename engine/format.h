@@ -325,6 +325,11 @@ enum fmt_rot_kind {
         FMT_ROT_GAP = 2                /* no frame (record) that is right was found where there may be one: [offset, offset + length) */
 };
 
+enum fmt_rot_flag {
+        FMT_ROT_OWED = 1,              /* of a gap: names have not been compared since it was found */
+        FMT_ROT_MORE = 2               /* there were more gaps than could be remembered (on any one row) */
+};
+
 /* A place of a segment that is not as it was written. It counts for as long as the index names it. */
 struct fmt_rot {
         uint8_t object_id[FMT_ID];     /* of a shard */
@@ -333,7 +338,7 @@ struct fmt_rot {
         uint32_t stripe;
         uint8_t shard;
         uint8_t kind;                  /* enum fmt_rot_kind */
-        uint16_t pad;
+        uint16_t flags;                /* enum fmt_rot_flag; builds that do not know them write 0 */
 };
 
 /* ---- epochs --------------------------------------------------------------------------------------- */

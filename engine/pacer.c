@@ -9,7 +9,7 @@
 #define IDLE_NS  (500ull * 1000 * 1000) /* without a client */
 #define PRESSED_NS (100ull * 1000 * 1000)
 
-static uint64_t rate_now(const struct eng_pacer *pacer, uint64_t now)
+uint64_t eng_pacer_rate_now(const struct eng_pacer *pacer, uint64_t now)
 {
         uint64_t rate = atomic_load(&pacer->rate);
 
@@ -27,7 +27,7 @@ uint64_t eng_pacer_rate(uint64_t held, unsigned drives)
 
 void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes)
 {
-        uint64_t cost = bytes * SECOND_NS / rate_now(pacer, now);
+        uint64_t cost = bytes * SECOND_NS / eng_pacer_rate_now(pacer, now);
         uint64_t due = atomic_load(&pacer->due), next;
 
         do

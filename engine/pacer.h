@@ -27,6 +27,8 @@ struct eng_pacer {
 
 /* The rate where none is set: `drives` drives, that hold no more than `held` bytes each, are being filled or emptied. At least ENG_HEAL_RATE. */
 uint64_t eng_pacer_rate(uint64_t held, unsigned drives);
+/* Bytes a second that are allowed now. */
+uint64_t eng_pacer_rate_now(const struct eng_pacer *pacer, uint64_t now);
 /* So much has been begun: a few gigabytes at most. */
 void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes);
 /* Nanoseconds after which more may be begun; 0: now. */

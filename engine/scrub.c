@@ -17,6 +17,9 @@
 #define KEEP_NS (60ull * 1000 * 1000 * 1000)   /* between records of how far it is */
 #define SOON_NS (1000ull * 1000 * 1000)         /* before a walk that damage asks for */
 #define LATER_NS (600ull * 1000 * 1000 * 1000)
+#define REST_LEAST_NS (10ull * 1000 * 1000 * 1000)
+#define DAY_NS (24 * 3600ull * 1000 * 1000 * 1000)
+#define REST 9u                                /* times as long as it took, a walk that is owed waits behind the last that was */
 #define KEY 's'
 
 /* owner: coordinator */
@@ -28,6 +31,10 @@ struct eng_scrub {
         struct eng_kept kept;           /* the record */
         bool loaded;
         bool again;                     /* another walk is wanted, from the first name on */
+        bool owed;                      /* one is, once the last that was owed has rested */
+        bool pays;                      /* the walk under way is the one that was */
+        uint64_t number;                /* of the walk under way, in walks_begun; 0: it was begun before a restart */
+        uint64_t began, rest_until;     /* lp_now() */
         struct lp_timer timer;
 };
 
@@ -35,6 +42,7 @@ struct eng_scrub {
 struct scrub_start {
         struct lp_msg msg;
         struct eng_store *store;
+        uint64_t begun;                 /* walks, when it was sent */
 };
 
 static void wait_for_turn(struct eng_scrub *scrub);
@@ -125,6 +133,30 @@ static void loaded(struct eng_kept *kept, const void *data, size_t len)
 
 /* ---- runs ------------------------------------------------------------------------------------------------------ */
 
+/* From the first name on: it is any that was wanted until now. */
+static void walk_begins(struct eng_scrub *scrub)
+{
+        struct eng_store *store = scrub->store;
+
+        scrub->pays = scrub->owed;
+        scrub->again = scrub->owed = false;
+        scrub->began = lp_now(store->loops[0].loop);
+        scrub->number = atomic_fetch_add(&store->walks_begun, 1) + 1;
+}
+
+static void walk_ended(struct eng_scrub *scrub)
+{
+        const uint64_t now = lp_now(scrub->store->loops[0].loop), took = now - scrub->began;
+        uint64_t rest = took > DAY_NS ? took : took > DAY_NS / REST ? DAY_NS : took * REST;
+
+        if (scrub->number == 0)
+                return;
+        atomic_store(&scrub->store->walks_ended, scrub->number);
+        scrub->number = 0;
+        if (scrub->pays)
+                scrub->rest_until = now + (rest > REST_LEAST_NS ? rest : REST_LEAST_NS);
+}
+
 static void ended(void *arg, bool whole)
 {
         struct eng_scrub *scrub = arg;
@@ -136,6 +168,7 @@ static void ended(void *arg, bool whole)
         scrub->now = scrub->store->scrub;
         pthread_mutex_unlock(&scrub->store->health_lock);
         if (whole) {
+                walk_ended(scrub);
                 scrub->last = scrub->now;
                 memset(&scrub->at, 0, sizeof(scrub->at));
                 scrub->now = (struct eng_verify_report){.started_ms = 0};
@@ -168,7 +201,17 @@ static void go(struct eng_scrub *scrub)
                 scrub->now.started_ms = lp_wall_ms();
         scrub->timer.expired = tick;
         scrub->run = eng_verify_scrub(store, &scrub->at, &scrub->now, store->options.scrub_rate, ended, scrub);
+        if (scrub->run != NULL && scrub->at.drive == 0 && scrub->at.from.len == 0)
+                walk_begins(scrub);
         lp_timer_start(store->loops[0].loop, &scrub->timer, scrub->run != NULL ? KEEP_NS : LATER_NS);
+}
+
+/* Until a walk may begin that is owed. */
+static uint64_t owed_ns(const struct eng_scrub *scrub)
+{
+        const uint64_t now = lp_now(scrub->store->loops[0].loop);
+
+        return scrub->rest_until > now + SOON_NS ? scrub->rest_until - now : SOON_NS;
 }
 
 /* One that was halted goes on soon; else the next begins an interval after the last did. */
@@ -180,10 +223,10 @@ static void wait_for_turn(struct eng_scrub *scrub)
 
         if (ns < SETTLE_NS)
                 ns = SETTLE_NS;
-        if (scrub->again && scrub->now.started_ms == 0) { /* the next walk is the one that was wanted */
-                scrub->again = false;
+        if (scrub->now.started_ms == 0 && scrub->owed && ns > owed_ns(scrub))
+                ns = owed_ns(scrub);
+        if (scrub->now.started_ms == 0 && scrub->again) /* the next walk is the one that was wanted */
                 ns = SOON_NS;
-        }
         scrub->timer.expired = tick;
         lp_timer_start(scrub->store->loops[0].loop, &scrub->timer, ns);
 }
@@ -241,22 +284,49 @@ static void scrub_names_wanted(struct lp_msg *msg)
         if (scrub == NULL)
                 return;
         /* One under way may be past the name. */
-        scrub->again = !scrub->loaded || scrub->run != NULL || scrub->at.from.len > 0 || scrub->at.drive > 0;
+        scrub->again |= !scrub->loaded || scrub->run != NULL || scrub->at.from.len > 0 || scrub->at.drive > 0;
         if (!scrub->loaded || scrub->run != NULL)
                 return;
         lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
         go(scrub);
 }
 
-void eng_scrub_names_soon(struct eng_store *store)
+static void scrub_walk_owed(struct lp_msg *msg)
+{
+        struct scrub_start *s = (struct scrub_start *)msg;
+        struct eng_scrub *scrub = s->store->coord->scrub;
+        const uint64_t begun = s->begun;
+
+        free(s);
+        if (scrub == NULL || atomic_load(&scrub->store->walks_begun) > begun)
+                return;
+        scrub->owed = true;
+        if (!scrub->loaded || scrub->run != NULL)
+                return; /* behind that */
+        lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
+        wait_for_turn(scrub);
+}
+
+static void scrub_tell(struct eng_store *store, void (*run)(struct lp_msg *msg))
 {
         struct scrub_start *s = calloc(1, sizeof(*s));
 
         if (s == NULL)
                 return; /* the walk comes in its turn */
         s->store = store;
-        s->msg.run = scrub_names_wanted;
+        s->begun = atomic_load(&store->walks_begun);
+        s->msg.run = run;
         lp_post(store->loops[0].loop, &s->msg);
+}
+
+void eng_scrub_names_soon(struct eng_store *store)
+{
+        scrub_tell(store, scrub_names_wanted);
+}
+
+void eng_scrub_names_owed(struct eng_store *store)
+{
+        scrub_tell(store, scrub_walk_owed);
 }
 
 int eng_scrub_start(struct eng_store *store)

@@ -56,7 +56,13 @@ struct scrubber {
         uint64_t read_at, read_bytes;  /* the last stretch: lp_now() */
         uint64_t found_at;             /* the last damage, when lp_now() */
         uint64_t damaged, unrepaired;
-        bool gap;                      /* places were found of which nobody can tell what stands there: a walk of all names is due */
+        bool gap;                      /* places were found of which nobody can tell what stands there: a walk of all names is to be asked for */
+        bool awaited;                  /* one is, or was asked for, that has not ended yet */
+        bool owed;                     /* the drive remembers that one is owed ... */
+        uint64_t owed_since;           /* ... by any that began behind this one: store->walks_begun */
+        bool more;                     /* it could not remember all such places: a round is due behind that walk */
+        unsigned gaps;
+        uint64_t gaps_dropped;
         struct eng_fix fix;            /* of a name whose record is damaged; under way while FIX */
 };
 
@@ -68,7 +74,6 @@ struct scrub_loop {
         atomic_bool on_its_way;        /* msg is; any thread, as the next */
         atomic_bool wanted;            /* rounds are to start */
         bool asked;                    /* they were, in this run */
-        uint64_t walked_at;            /* lp_now() when gaps had all names walked; 0: never */
         uint64_t reminded_at;          /* lp_now() when all names were to be walked since damage stays; 0: none does */
         struct scrubber *scrubbers[ENG_DRIVES_MAX]; /* of drives that the loop owns; NULL: none yet */
 };
@@ -79,6 +84,7 @@ struct eng_scrub_drives {
 };
 
 static void scrubber_go(struct scrubber *s);
+static uint64_t scrubber_rate(const struct scrubber *s);
 
 /* ---- what is seen -------------------------------------------------------------------------------------------- */
 
@@ -104,6 +110,10 @@ static void scrubber_publish(struct scrubber *s)
                 .last_damaged = s->state.last_damaged,
                 .damaged = s->damaged,
                 .unrepaired = s->unrepaired,
+                .gaps = s->gaps,
+                .owed = s->awaited,
+                .gaps_dropped = s->gaps_dropped,
+                .rate = running ? scrubber_rate(s) : 0,
         };
 
         pthread_mutex_lock(&store->health_lock);
@@ -162,7 +172,7 @@ static uint64_t scrubber_ns_until_round(const struct scrubber *s)
 {
         int64_t left = s->state.last_started_ms + (int64_t)period_ms(s) - lp_wall_ms();
 
-        if (s->asked || s->state.last_ended_ms == 0 || left <= 0 || left > (int64_t)period_ms(s))
+        if (s->asked || (s->more && !s->awaited) || s->state.last_ended_ms == 0 || left <= 0 || left > (int64_t)period_ms(s))
                 return 0;
         return (uint64_t)left < REST_MAX_NS / 1000000 ? (uint64_t)left * 1000000 : REST_MAX_NS;
 }
@@ -246,6 +256,27 @@ static void scrubber_round_ended(struct scrubber *s)
         scrubber_submit(s, SCRUBBER_KEEP, ENG_SCRUB_KEEP, scrubber_kept);
 }
 
+static void scrubber_heard(struct scrubber *s)
+{
+        s->unrepaired = s->op.scrub.remembered;
+        s->gaps = s->op.scrub.gaps;
+        s->gaps_dropped = s->op.scrub.gaps_dropped;
+        s->more = s->op.scrub.more;
+}
+
+/* What was found is compared by a walk that begins behind now. */
+static void scrubber_owes(struct scrubber *s)
+{
+        s->owed = true;
+        s->owed_since = atomic_load(&s->el->store->walks_begun);
+}
+
+static void scrubber_asks(struct scrubber *s)
+{
+        s->gap = s->awaited = true;
+        scrubber_owes(s);
+}
+
 static void scrubber_fixed(struct eng_fix *fix)
 {
         struct scrubber *s = (struct scrubber *)((char *)fix - offsetof(struct scrubber, fix));
@@ -253,7 +284,8 @@ static void scrubber_fixed(struct eng_fix *fix)
         if (s->el->store->coord->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
-        s->gap |= fix->txn.result != 0; /* the walk tries again */
+        if (fix->txn.result != 0)
+                scrubber_asks(s); /* the walk tries again */
         scrubber_go(s);
 }
 
@@ -269,7 +301,7 @@ static bool scrubber_fix(struct scrubber *s, const struct eng_buf *name)
         if (eng_fix_start(s->el->store, &s->fix) == 0)
                 return true;
         s->step = SCRUBBER_IDLE;
-        s->gap = true;
+        scrubber_asks(s);
         return false;
 }
 
@@ -312,10 +344,13 @@ static void scrubber_has_read(struct eng_op *op)
         s->read_bytes = s->state.bytes - before;
         if (s->read_bytes < STRETCH && s->state.frames == frames)
                 s->read_bytes = STRETCH; /* what was read in vain counts as well */
-        s->unrepaired = op->scrub.remembered;
+        scrubber_heard(s);
         if (op->scrub.damaged)
                 scrubber_tell(s);
-        s->gap |= op->scrub.gap && name == NULL;
+        if (op->scrub.gap)
+                scrubber_asks(s);
+        else if (name != NULL && !s->awaited)
+                scrubber_owes(s); /* by nobody, once it is written anew: any walk will do */
         scrubber_publish(s);
         if (op->scrub.ended)
                 scrubber_round_ended(s);
@@ -371,8 +406,14 @@ static void scrubber_checked(struct eng_op *op)
                 return;
         s->step = SCRUBBER_IDLE;
         if (op->result == 0)
-                s->unrepaired = op->scrub.remembered;
+                scrubber_heard(s);
         scrubber_go(s);
+}
+
+/* A walk has been through all names since the drive told the last of its gaps. */
+static bool scrubber_was_compared(const struct scrubber *s)
+{
+        return s->owed && !s->gap && atomic_load(&s->el->store->walks_ended) > s->owed_since;
 }
 
 /* Whatever is next; nothing is under way. */
@@ -382,6 +423,11 @@ static void scrubber_go(struct scrubber *s)
 
         if (!scrubber_may_go_on(s)) {
                 s->step = SCRUBBER_IDLE;
+                return;
+        }
+        if (scrubber_was_compared(s)) {
+                s->owed = s->awaited = false;
+                scrubber_submit(s, SCRUBBER_LOAD, ENG_SCRUB_COMPARED, scrubber_checked);
                 return;
         }
         if (s->state.started_ms != 0) {
@@ -411,7 +457,9 @@ static void scrubber_loaded(struct eng_op *op)
                 return;
         }
         s->state = op->scrub.state;
-        s->unrepaired = op->scrub.remembered;
+        scrubber_heard(s);
+        if (op->scrub.gap)
+                scrubber_asks(s); /* it may have been before, and forgotten with the process */
         if (s->unrepaired > 0)
                 eng_scrub_names_soon(s->el->store);
         scrubber_go(s);
@@ -424,8 +472,9 @@ static void scrubber_take(struct scrubber *s, struct eng_drive *drive)
 {
         s->drive = drive;
         memset(&s->state, 0, sizeof(s->state));
-        s->damaged = s->unrepaired = s->read_bytes = 0;
-        s->yields = 0;
+        s->damaged = s->unrepaired = s->read_bytes = s->gaps_dropped = 0;
+        s->yields = s->gaps = 0;
+        s->gap = s->awaited = s->owed = s->more = false;
         scrubber_submit(s, SCRUBBER_LOAD, ENG_SCRUB_LOAD, scrubber_loaded);
 }
 
@@ -450,7 +499,9 @@ static void scrub_look_at(struct scrub_loop *sl, unsigned slot)
         if (s->drive != drive) {
                 lp_timer_stop(sl->el->loop, &s->timer);
                 scrubber_take(s, drive);
-        } else if (s->step == SCRUBBER_IDLE) {
+        } else if (s->step == SCRUBBER_IDLE || scrubber_was_compared(s)) {
+                lp_timer_stop(sl->el->loop, &s->timer);
+                s->step = SCRUBBER_IDLE;
                 scrubber_go(s);
         }
 }
@@ -483,26 +534,24 @@ static void scrub_remind(struct scrub_loop *sl)
                 sl->reminded_at = stays ? now : 0;
         } else if (now - sl->reminded_at >= REMIND_NS) {
                 sl->reminded_at = now;
-                eng_scrub_names_soon(sl->el->store);
+                eng_scrub_names_owed(sl->el->store);
         }
 }
 
-/* Only the index can tell what stood in a gap. At once for the first, once a day for more. */
+/* Only the index can tell what stood in a gap: a walk is asked for at once. How often one may begin, the coordinator decides. */
 static void scrub_mind_gaps(struct scrub_loop *sl)
 {
-        uint64_t now = lp_now(sl->el->loop);
         bool any = false;
         unsigned i;
 
-        for (i = 0; i < ENG_DRIVES_MAX; i++)
-                any |= sl->scrubbers[i] != NULL && sl->scrubbers[i]->gap;
-        if (!any || (sl->walked_at != 0 && now - sl->walked_at < REMIND_NS))
-                return;
-        for (i = 0; i < ENG_DRIVES_MAX; i++)
-                if (sl->scrubbers[i] != NULL)
-                        sl->scrubbers[i]->gap = false;
-        sl->walked_at = now;
-        eng_scrub_names_soon(sl->el->store);
+        for (i = 0; i < ENG_DRIVES_MAX; i++) {
+                if (sl->scrubbers[i] == NULL)
+                        continue;
+                any |= sl->scrubbers[i]->gap;
+                sl->scrubbers[i]->gap = false;
+        }
+        if (any)
+                eng_scrub_names_owed(sl->el->store);
 }
 
 static void scrub_look_around(struct scrub_loop *sl)

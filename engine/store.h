@@ -376,6 +376,8 @@ struct eng_store {
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock, like the next */
         struct eng_verify_report scrub, last_scrub; /* under way or halted; the last that came to its end */
+        atomic_uint_fast64_t walks_begun; /* by scrub, of all names, from the first on: their number in this run; any thread, as the next */
+        atomic_uint_fast64_t walks_ended; /* number of the last of these that came to its end */
         struct eng_scrub_progress scrub_progress[ENG_DRIVES_MAX]; /* under health_lock, by slot */
         struct eng_heal_report heal, last_heal; /* under health_lock */
         struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
@@ -934,6 +936,11 @@ void eng_scrub_begin(struct eng_store *store);
 void eng_scrub_free(struct eng_store *store);
 /* Any loop: shards were found damaged: names are walked soon, from the first on, which repairs what they name. */
 void eng_scrub_names_soon(struct eng_store *store);
+/*
+ * Any loop: names are to be compared, for damage of which nobody can tell what stood there, or that stays. Requests are one: the first has names walked at once, those
+ * that come behind its beginning once it has ended and nine times as long as it took is over, or, of longer walks, a day or as long as it took.
+ */
+void eng_scrub_names_owed(struct eng_store *store);
 
 /* ---- scrub of the drives' data (scrub_drive.c) ------------------------------------------------------------------------ */
 

@@ -113,6 +113,10 @@ struct eng_scrub_progress {
         uint64_t last_bytes, last_damaged; /* of that */
         uint64_t damaged;          /* shards found damaged since the drive was opened */
         uint64_t unrepaired;       /* shards known to be damaged now, and not written anew yet */
+        uint64_t gaps;             /* places where nothing that is right was found, and nobody can tell what stood there */
+        bool owed;                 /* names are to be compared for what was found, and have not been yet */
+        uint64_t gaps_dropped;     /* such places that the drive could not remember, since it was opened: another round finds them */
+        uint64_t rate;             /* bytes/s that the round is to be read at; 0: none is under way */
 };
 
 struct eng_drive_info {
@@ -176,6 +180,7 @@ struct eng_health {
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
         uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
+        uint64_t heal_rate;        /* bytes/s of upkeep that are allowed now: more while no client works, less while one waits for buffers */
         uint64_t mended_objects, mended_bytes; /* since the start: given missing shards back */
         bool dropping;             /* unfinished uploads of deleted buckets are being dropped */
         bool sweeping;             /* drives are being searched for shards that no record names */

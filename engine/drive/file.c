@@ -198,11 +198,14 @@ static bool take_ends(struct eng_local *l)
 static void free_done(struct eng_job *job)
 {
         struct eng_local *l = LOCAL_OF(job, free_job);
+        struct eng_log_file *file;
         bool more;
         int rv;
 
         if (!eng_local_release(l))
                 return;
+        TAILQ_FOREACH (file, &l->files.list, order)
+                file->going = false; /* those that could not be unlinked stay */
         more = take_ends(l);
         rv = forget_logs(l);
         if (rv == 0)
@@ -497,14 +500,16 @@ static void trim_next(struct eng_local *l)
                 eng_local_give(l, &l->file_worker, &l->file.trim_job, trim_run, trim_done);
 }
 
-/* What the files picked take. */
+/* What the files picked take; from here on they are on their way. */
 static void count_free(struct eng_local *l)
 {
         unsigned i;
 
         l->file.free_bytes = 0;
-        for (i = 0; i < l->file.log_count; i++)
+        for (i = 0; i < l->file.log_count; i++) {
                 l->file.free_bytes += l->file.logs[i]->capacity;
+                l->file.logs[i]->going = true;
+        }
         for (i = 0; i < l->file.reap_count; i++)
                 l->file.free_bytes += eng_segment_job_bytes(&l->file.reap[i]);
 }

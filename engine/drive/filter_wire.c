@@ -531,7 +531,10 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
                 put_number(wire, op->scrub.shard);
                 put_number(wire, op->scrub.key_hash);
                 put_number(wire, op->scrub.remembered);
-                put_number(wire, (uint64_t)op->scrub.ended | (uint64_t)op->scrub.damaged << 1 | (uint64_t)op->scrub.gap << 2);
+                put_number(wire, (uint64_t)op->scrub.ended | (uint64_t)op->scrub.damaged << 1 | (uint64_t)op->scrub.gap << 2 |
+                                         (uint64_t)op->scrub.more << 3);
+                put_number(wire, op->scrub.gaps);
+                put_number(wire, op->scrub.gaps_dropped);
                 put_buf(wire, op->scrub.name);
                 break;
         case ENG_OP_READ:
@@ -557,6 +560,9 @@ static void get_scrub(struct wire *wire, struct eng_op *op)
         op->scrub.ended = (flags & 1) != 0;
         op->scrub.damaged = (flags & 2) != 0;
         op->scrub.gap = (flags & 4) != 0;
+        op->scrub.more = (flags & 8) != 0;
+        op->scrub.gaps = (uint32_t)get_number(wire);
+        op->scrub.gaps_dropped = get_number(wire);
         op->scrub.name = get_buf(wire);
 }
 

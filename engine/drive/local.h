@@ -387,6 +387,8 @@ struct eng_rot {
         unsigned ousted;   /* the next one that makes room */
         bool dirty, urgent; /* the index does not know; and is to be told at once */
         bool fresh;        /* a gap is known that no op has told yet */
+        bool more;         /* gaps were found for which there was no room; until the next round begins */
+        uint64_t dropped;  /* such gaps, since the drive was opened */
         uint64_t kept_at;  /* lp_now() scale */
         bool scrubbing;    /* a SCRUB is under way */
 };
@@ -584,8 +586,18 @@ bool eng_rot_in_log(const struct eng_local *l, uint64_t file, uint64_t position)
 void eng_rot_state(struct eng_local *l, const struct fmt_drive_scrub *state);
 /* The shard at this place is damaged. A place known already is not remembered twice; of more than ENG_ROT_MAX one that was known before is forgotten. */
 void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
-/* No frame was found there; or, of a log file (| ENG_UNREADABLE_LOG), no record that is right. */
-void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint64_t to);
+/*
+ * No frame was found there; or, of a log file (| ENG_UNREADABLE_LOG), no record that is right. told: all that stood there is known, and is written anew at
+ * once: nobody is asked to compare names for it, unless the drive is opened anew before they were. Of more than ENG_ROT_GAPS one goes that names were compared for; there being none, this one is only counted.
+ */
+void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint64_t to, bool told);
+/* Names were compared since the last gap was told. */
+void eng_rot_compared(struct eng_local *l);
+bool eng_rot_owed(const struct eng_local *l);
+/* A round begins: what there was no room for is found again. */
+void eng_rot_round(struct eng_local *l);
+/* Fills what every SCRUB says of what is remembered. */
+void eng_rot_tell(const struct eng_local *l, struct eng_op *op);
 /* The shard has been written anew at this place; NULL: all of the id were discarded. */
 void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
 /* A whole frame was found there: a read had failed that does not any more. */

@@ -34,6 +34,7 @@ struct eng_log_file {
         bool headless;       /* its header does not say how the file before it ended: it stays as long as that one */
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
+        bool going;          /* it is being unlinked: nobody pins it any more */
         bool moving;         /* its EPOCH records are being copied */
         uint64_t not_before; /* reclaim met groups that stayed busy: not to be tried again before (lp_now() scale) */
         bool kept;           /* reclaim has been through it and had to leave living values: not to be tried again */

@@ -8,7 +8,11 @@
  * Damage in the log is remembered as gaps, too: a value that stands in one is damaged for those that ask for its record (ENG_OP_WANT_RECORD).
  *
  * Where no frame was found, one may have been whose header is gone. Only the index can tell, and it is sorted by object. So the gap is
- * remembered, and a place inside it counts as damaged when somebody asks for it.
+ * remembered, and a place inside it counts as damaged when somebody asks for it. It is owed a walk of all names, which does ask: the row says so until one has
+ * been, over restarts.
+ *
+ * A row speaks of a file by its number. Numbers of log files only grow with an index: one whose log ends before what it covers is made anew. A segment's number may be given again
+ * once no file and no row of the index has it, and these rows count for that (eng_segments_beyond()).
  *
  * All of it is a row of the index, which is told at most once a minute, at once of damage, and when the drive is closed. If the index is lost the scrub
  * begins anew, and finds the damage again.
@@ -51,6 +55,28 @@ static void rot_forget(struct eng_local *l, unsigned i)
         rot_changed(l, false);
 }
 
+static bool rot_full(const struct eng_rot *rot, enum fmt_rot_kind kind)
+{
+        return rot->count == ENG_ROT_MAX || (kind == FMT_ROT_GAP && rot->gaps == ENG_ROT_GAPS);
+}
+
+/* Goes round, so that the one that goes is among the longest known. Shards, or gaps that names were compared for: what was damaged there is a shard by now. */
+static void rot_make_room(struct eng_local *l, enum fmt_rot_kind kind)
+{
+        struct eng_rot *rot = &l->rot;
+        unsigned n;
+
+        for (n = 0; n < rot->count; n++) {
+                if (rot->ousted >= rot->count)
+                        rot->ousted = 0;
+                if (rot->items[rot->ousted].kind == kind && (rot->items[rot->ousted].flags & FMT_ROT_OWED) == 0) {
+                        rot_forget(l, rot->ousted++); /* the newest comes there, and is passed by */
+                        return;
+                }
+                rot->ousted++;
+        }
+}
+
 /* NULL: there is no room, or no memory. */
 static struct fmt_rot *rot_new(struct eng_local *l, enum fmt_rot_kind kind)
 {
@@ -58,7 +84,7 @@ static struct fmt_rot *rot_new(struct eng_local *l, enum fmt_rot_kind kind)
 
         if (rot->items == NULL)
                 rot->items = calloc(ENG_ROT_MAX, sizeof(*rot->items));
-        if (rot->items == NULL || rot->count == ENG_ROT_MAX || (kind == FMT_ROT_GAP && rot->gaps == ENG_ROT_GAPS))
+        if (rot->items == NULL || rot_full(rot, kind))
                 return NULL;
         rot->shards += kind == FMT_ROT_SHARD;
         rot->gaps += kind == FMT_ROT_GAP;
@@ -97,31 +123,15 @@ static int rot_add(struct eng_local *l, const uint8_t object_id[FMT_ID], const s
         return 0;
 }
 
-/* One shard after the other: the longest known, more or less. */
-static void rot_make_room(struct eng_local *l)
-{
-        struct eng_rot *rot = &l->rot;
-        unsigned n;
-
-        for (n = 0; n < rot->count; n++) {
-                if (rot->ousted >= rot->count)
-                        rot->ousted = 0;
-                if (rot->items[rot->ousted++].kind != FMT_ROT_SHARD)
-                        continue;
-                rot_forget(l, rot->ousted - 1);
-                return;
-        }
-}
-
 void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place)
 {
         if (rot_add(l, object_id, place) != -ENOBUFS)
                 return;
-        rot_make_room(l);
+        rot_make_room(l, FMT_ROT_SHARD);
         rot_add(l, object_id, place);
 }
 
-void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint64_t to)
+void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint64_t to, bool told)
 {
         struct fmt_rot *rot;
         unsigned i;
@@ -132,13 +142,48 @@ void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint6
                     rot->offset + rot->length >= to)
                         return;
         }
+        l->rot.fresh |= !told;
+        if (rot_full(&l->rot, FMT_ROT_GAP))
+                rot_make_room(l, FMT_ROT_GAP);
         rot = rot_new(l, FMT_ROT_GAP);
-        if (rot == NULL)
+        if (rot == NULL) {
+                l->rot.more = true;
+                l->rot.dropped++;
+                rot_changed(l, false);
                 return;
+        }
         rot->segment = segment;
         rot->offset = from;
         rot->length = to - from;
-        l->rot.fresh = true;
+        rot->flags = FMT_ROT_OWED;
+}
+
+void eng_rot_compared(struct eng_local *l)
+{
+        unsigned i;
+
+        for (i = 0; i < l->rot.count; i++) {
+                if ((l->rot.items[i].flags & FMT_ROT_OWED) != 0)
+                        rot_changed(l, false);
+                l->rot.items[i].flags &= (uint16_t)~FMT_ROT_OWED;
+        }
+}
+
+void eng_rot_round(struct eng_local *l)
+{
+        if (l->rot.more)
+                rot_changed(l, false);
+        l->rot.more = false;
+}
+
+bool eng_rot_owed(const struct eng_local *l)
+{
+        unsigned i;
+
+        for (i = 0; i < l->rot.count; i++)
+                if ((l->rot.items[i].flags & FMT_ROT_OWED) != 0)
+                        return true;
+        return false;
 }
 
 bool eng_rot_in_log(const struct eng_local *l, uint64_t file, uint64_t position)
@@ -232,11 +277,19 @@ void eng_rot_prune(struct eng_local *l)
         }
 }
 
+void eng_rot_tell(const struct eng_local *l, struct eng_op *op)
+{
+        op->scrub.remembered = l->rot.shards;
+        op->scrub.gaps = l->rot.gaps;
+        op->scrub.gaps_dropped = l->rot.dropped;
+        op->scrub.more = l->rot.more;
+}
+
 void eng_rot_answer(struct eng_local *l, struct eng_op *op)
 {
         eng_rot_prune(l);
         eng_rot_state(l, &op->scrub.state);
-        op->scrub.remembered = l->rot.shards;
+        eng_rot_tell(l, op);
         op->scrub.gap = l->rot.fresh;
         l->rot.fresh = false;
         if (l->rot.urgent)
@@ -262,10 +315,14 @@ static void rot_take(struct eng_local *l, const uint8_t *bytes, size_t len)
         memcpy(&l->rot.state, bytes, head);
         for (at = head; at < len; at += sizeof(one)) {
                 memcpy(&one, bytes + at, sizeof(one));
+                l->rot.more |= (one.flags & FMT_ROT_MORE) != 0;
+                if (rot_makes_sense(&one) && (one.segment & ENG_UNREADABLE_LOG) == 0)
+                        eng_segments_beyond(l->segments, one.segment);
                 if (!rot_has_file(l, &one)) {
-                        gone = true; /* and is not to be known any more: its number may be given to another */
+                        gone = true; /* and is not to be known any more; but until the index knows that, its number is given to no other */
                         continue;
                 }
+                one.flags &= FMT_ROT_OWED;
                 rot = rot_makes_sense(&one) ? rot_new(l, (enum fmt_rot_kind)one.kind) : NULL;
                 if (rot != NULL)
                         *rot = one;
@@ -306,8 +363,12 @@ int eng_rot_snapshot(struct eng_local *l, struct eng_buf **out)
         if (*out == NULL)
                 return -ENOMEM;
         memcpy((*out)->data, &l->rot.state, sizeof(l->rot.state));
+        if (l->rot.count > 0)
+                l->rot.items[0].flags |= l->rot.more ? FMT_ROT_MORE : 0;
         if (len > 0)
                 memcpy((*out)->data + sizeof(l->rot.state), l->rot.items, len);
+        if (l->rot.count > 0)
+                l->rot.items[0].flags &= (uint16_t)~FMT_ROT_MORE;
         return 0;
 }
 

@@ -60,7 +60,7 @@ static struct eng_log_file *closed_from(struct eng_local *l, uint64_t number)
         struct eng_log_file *f;
 
         TAILQ_FOREACH (f, &l->files.list, order)
-                if (f->number >= number && f != l->log.current && !f->freed)
+                if (f->number >= number && f != l->log.current && !f->freed && !f->going)
                         return f;
         return NULL;
 }
@@ -103,11 +103,13 @@ static struct eng_log_file *current_file(struct eng_log_scrubbing *s)
         struct fmt_drive_scrub *state = state_of(s);
         struct eng_log_file *f = eng_log_files_find(&s->l->files, number_of(state->segment));
 
+        if (f != NULL && f->going)
+                f = NULL;
         if (f != NULL && f != s->l->log.current && state->position >= FMT_BLOCK && state->position % FMT_RECORD_ALIGN == 0 &&
             state->position < f->bytes)
                 return f;
         if (f != NULL && (state->gap & NOT_ZERO) != 0)
-                eng_rot_add_gap(s->l, state->segment, state->gap & ~(uint64_t)NOT_ZERO, f->bytes);
+                eng_rot_add_gap(s->l, state->segment, state->gap & ~(uint64_t)NOT_ZERO, f->bytes, false);
         f = closed_from(s->l, number_of(state->segment) + 1);
         while (f != NULL && (f->bytes <= FMT_BLOCK || f == s->l->log.current))
                 f = closed_from(s->l, f->number + 1);
@@ -209,18 +211,21 @@ static int name_lives(struct eng_log_scrubbing *s, const struct fmt_record *rec,
         return rv;
 }
 
-/* The name in a damaged record whose value stands there. 1: it is the op's; 0: none can be told; negative errno. */
-static int find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec)
+/* The name in a damaged record whose value stands there. 1: it is the op's; 0: none can be told; negative errno. alone: the record has no other names. */
+static int find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec, bool *alone)
 {
         const uint8_t *body = bytes_at(s, rec->position, sizeof(*rec) + rec->body_len);
         struct eng_mut mut;
         size_t pos = 0;
+        unsigned names = 0;
         int rv = 0;
 
+        *alone = false;
         if (body == NULL || (rec->type != FMT_RECORD_PG && rec->type != FMT_RECORD_COPY))
                 return 0;
         body += sizeof(*rec);
         while (rv == 0 && eng_rec_next(body, rec->body_len, rec->inline_len, &pos, &mut) == 1) {
+                names++;
                 rv = mut.kind == FMT_MUT_PUT ? name_lives(s, rec, &mut) : 0;
                 if (rv == 1)
                         s->op->scrub.name = eng_buf_new(mut.name_len);
@@ -229,6 +234,7 @@ static int find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec)
                 if (rv == 1)
                         memcpy(s->op->scrub.name->data, mut.name, mut.name_len);
         }
+        *alone = rv == 1 && names == 1 && pos + rec->inline_len == rec->body_len;
         return rv;
 }
 
@@ -236,11 +242,12 @@ static int find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec)
 static int record_damaged(struct eng_log_scrubbing *s, const struct fmt_record *rec)
 {
         uint64_t end = rec->position + eng_rec_size(rec->body_len);
-        int rv = find_name(s, rec);
+        bool alone;
+        int rv = find_name(s, rec, &alone);
 
         if (rv < 0)
                 return rv;
-        eng_rot_add_gap(s->l, state_of(s)->segment, rec->position, end);
+        eng_rot_add_gap(s->l, state_of(s)->segment, rec->position, end, alone);
         if (s->lost)
                 eng_local_read_error(s->l, state_of(s)->segment, rec->position);
         if (rv == 1) {
@@ -269,7 +276,7 @@ static int take_record(struct eng_log_scrubbing *s, const struct fmt_record *rec
                         return 0;
         }
         if (gap != 0 && rec->position > eng_round_up(gap, FMT_BLOCK))
-                eng_rot_add_gap(s->l, state->segment, gap, rec->position);
+                eng_rot_add_gap(s->l, state->segment, gap, rec->position, false);
         state->gap = 0;
         move_to(s, rec->position);
         if (*next == LOOKED_ON)

@@ -118,7 +118,7 @@ static void scrub_gap_ends(struct eng_scrubbing *s)
         struct fmt_drive_scrub *state = scrub_state(s);
 
         if (state->gap != 0 && state->gap < state->position)
-                eng_rot_add_gap(s->l, state->segment, state->gap, state->position);
+                eng_rot_add_gap(s->l, state->segment, state->gap, state->position, false);
         state->gap = 0;
 }
 
@@ -156,6 +156,7 @@ static void scrub_round_begins(struct eng_scrubbing *s)
                 state->total += segment->end;
         }
         state->total += eng_scrub_log_bytes(s->l);
+        eng_rot_round(s->l);
 }
 
 /* ---- I/O ----------------------------------------------------------------------------------------------- */
@@ -587,7 +588,7 @@ void eng_scrub_op(struct eng_local *l, struct eng_op *op)
 
         op->scrub.ended = op->scrub.damaged = op->scrub.gap = false;
         op->scrub.name = NULL;
-        op->scrub.remembered = l->rot.shards;
+        eng_rot_tell(l, op);
         if (rv == 0 && op->scrub.what == ENG_SCRUB_READ) {
                 if ((op->scrub.state.segment & ENG_UNREADABLE_LOG) != 0)
                         eng_scrub_log(l, op);
@@ -598,8 +599,11 @@ void eng_scrub_op(struct eng_local *l, struct eng_op *op)
         if (op->scrub.what == ENG_SCRUB_LOAD) {
                 eng_rot_prune(l);
                 op->scrub.state = l->rot.state;
-                op->scrub.remembered = l->rot.shards;
+                op->scrub.gap = eng_rot_owed(l);
         }
+        if (op->scrub.what == ENG_SCRUB_COMPARED)
+                eng_rot_compared(l);
+        eng_rot_tell(l, op);
         if (op->scrub.what == ENG_SCRUB_KEEP)
                 eng_rot_state(l, &op->scrub.state);
         eng_local_answer(op, rv);

@@ -438,6 +438,13 @@ void eng_segment_seen(struct eng_segments *set, struct eng_segment *segment, uin
 
 /* ---- looking --------------------------------------------------------------------------------------- */
 
+void eng_segments_beyond(struct eng_segments *set, uint64_t id)
+{
+        assert(!set->preparing);
+        if (set->next_id <= id)
+                set->next_id = id + 1;
+}
+
 struct eng_segment *eng_segment_find(struct eng_segments *set, uint64_t id)
 {
         struct eng_segment key = {.id = id};

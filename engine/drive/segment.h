@@ -200,6 +200,8 @@ unsigned eng_segments_stale(const struct eng_segments *set);
 
 /* ---- reading and looking (loop) -------------------------------------------------------------------- */
 
+/* This number is given to no new segment any more. */
+void eng_segments_beyond(struct eng_segments *set, uint64_t id);
 /* NULL: no such segment. Pinned segments are not unlinked. */
 struct eng_segment *eng_segment_find(struct eng_segments *set, uint64_t id);
 /* The first of this number or a higher one. NULL: none. */

@@ -192,6 +192,8 @@ def test_scrub():
         daemon.wait_until(lambda: json.loads(cli(daemon, "admin", "scrub", "status", "--json"))["last"]["ended_ms"] > 0, 60, "to be scrubbed")
         rounds = lambda: [d["last_ended_ms"] for d in json.loads(cli(daemon, "admin", "scrub", "status", "--json"))["data"]]
         daemon.wait_until(lambda: len(rounds()) == 4 and all(rounds()), 60, "to have the data of all drives read")
+        assert daemon.metrics()["millrace_heal_rate"] >= 64 << 20 and "rate allowed now: " in cli(daemon, "admin", "heal", "status")
+        assert json.loads(cli(daemon, "admin", "heal", "status", "--json"))["rate"] >= 64 << 20
         said = cli(daemon, "admin", "scrub", "status")
         assert "12 objects" in said and "0 damaged" in said and said.count("0 shards damaged") == 4
         assert sum(v for k, v in daemon.metrics().items() if k.startswith("millrace_drive_scrub_damaged_total")) == 0

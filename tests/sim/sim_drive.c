@@ -685,7 +685,7 @@ static bool op_scrub(struct sim_drive *d, struct eng_op *op)
         }
         if (op->scrub.what == ENG_SCRUB_LOAD)
                 op->scrub.state = kept_scrub(d);
-        else
+        else if (op->scrub.what == ENG_SCRUB_KEEP)
                 d->disk->scrub = op->scrub.state;
         answer(op, 0);
         return false;

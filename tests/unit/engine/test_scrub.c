@@ -72,7 +72,7 @@ static void spoil(const struct sf *sf, unsigned drive, const char *folder, unsig
 struct seen {
         uint64_t damaged, unrepaired, bytes;
         unsigned rounds; /* drives that have been through one */
-        bool late;
+        bool late, owed;
 };
 
 static struct seen look(struct sf *sf)
@@ -89,6 +89,7 @@ static struct seen look(struct sf *sf)
                 seen.bytes += h->drives[i].scrub.bytes;
                 seen.rounds += h->drives[i].scrub.last_ended_ms != 0;
                 seen.late |= h->drives[i].scrub.late;
+                seen.owed |= h->drives[i].scrub.owed;
         }
         free(h);
         return seen;
@@ -240,8 +241,22 @@ static unsigned drive_with_most_logs(const struct sf *sf)
         return most;
 }
 
-/* Records of log files that are closed: found where they lie, and written anew from other drives. */
-static void test_closed_logs(void **state)
+/* A walk of all names has been, which nobody asked for but what was found. */
+static void wait_compared(struct sf *sf)
+{
+        unsigned i;
+
+        for (i = 0; i < 12000 && (look(sf).owed || atomic_load(&sf->store->walks_ended) == 0); i++)
+                usleep(10000);
+        assert_false(look(sf).owed);
+        assert_true(atomic_load(&sf->store->walks_ended) > 0);
+}
+
+/*
+ * Records of log files that are closed: found where they lie, and written anew from other drives. Those of which the name was hit, too: by a walk that is asked for
+ * at once, and again behind a restart that comes before it.
+ */
+static void closed_logs(bool restart)
 {
         struct eng_verify_report *r = calloc(1, sizeof(*r));
         struct seen seen;
@@ -268,7 +283,13 @@ static void test_closed_logs(void **state)
         }
         assert_true(seen.damaged > 0);
         assert_int_equal(seen.unrepaired, 0);
-        verify(&sf, r); /* mends those of which the name was hit, too, if the walk has not come to them */
+        if (restart) {
+                sf_close(&sf);
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_ready(&sf, 20));
+                scrub_drives(&sf);
+        }
+        wait_compared(&sf);
         verify(&sf, r);
         assert_int_equal(r->damaged_shards + r->missing_shards + r->unreadable_objects, 0);
         get_all(&sf, bucket);
@@ -279,6 +300,16 @@ static void test_closed_logs(void **state)
         sf_close(&sf);
         sf_remove(&sf);
         free(r);
+}
+
+static void test_closed_logs(void **state)
+{
+        closed_logs(false);
+}
+
+static void test_closed_logs_restart(void **state)
+{
+        closed_logs(true);
 }
 
 /* A round keeps to its rate, is halted by a restart and goes on where it was; what it had found is repaired then. */
@@ -347,7 +378,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_first_drive), cmocka_unit_test(test_other_drive),
-                cmocka_unit_test(test_two_drives_and_logs), cmocka_unit_test(test_closed_logs), cmocka_unit_test(test_goes_on),
+                cmocka_unit_test(test_two_drives_and_logs), cmocka_unit_test(test_closed_logs), cmocka_unit_test(test_closed_logs_restart), cmocka_unit_test(test_goes_on),
                 cmocka_unit_test(test_late_and_off),
         };
 

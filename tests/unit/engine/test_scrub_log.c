@@ -214,7 +214,7 @@ static void test_every_place(void **state)
                 assert_int_equal(r.count, places[i].named);
                 if (places[i].named)
                         assert_string_equal(r.names[0], name);
-                assert_int_equal(r.gaps, 1);
+                assert_int_equal(r.gaps, !places[i].named); /* all names of the record are told: none need be looked for */
                 assert_int_equal(known(&fx), 1);
                 assert_int_equal(lookup(&fx, 10 + i, ENG_OP_WANT_RECORD), -EBADMSG);
                 put_one(&fx, 10 + i, 1);
@@ -222,6 +222,169 @@ static void test_every_place(void **state)
                 r = whole_round(&fx, 4096);
                 assert_int_equal(r.count + r.gaps, 0);
         }
+        fx_destroy(&fx);
+}
+
+/* What LOAD or COMPARED says: gap, more, gaps. */
+static struct eng_op said(struct fx *fx, enum eng_scrub_what what)
+{
+        struct fx_op op = {.op = {.kind = ENG_OP_SCRUB}};
+
+        op.op.scrub.what = what;
+        assert_int_equal(fx_run(fx, &op), 0);
+        return op.op;
+}
+
+/* A name that is told hides no gap beside it. */
+static void test_both_in_a_stretch(void **state)
+{
+        uint64_t file, position;
+        struct round r = {.count = 0};
+        bool ended = false;
+        struct fx fx;
+
+        make(&fx);
+        where(&fx, 10, &file, &position);
+        spoil(&fx, file, position, NULL, 64);
+        where(&fx, 11, &file, &position);
+        spoil(&fx, file, position + 40000, "x", 1);
+        while (r.count == 0) {
+                assert_false(ended);
+                stretch(&fx, &r, 4 << 20, &ended);
+        }
+        assert_int_equal(r.gaps, 1);
+        assert_int_equal(known(&fx), 2);
+        fx_destroy(&fx);
+}
+
+/* That names are to be compared is known until they were, over restarts and crashes. */
+static void test_owed(void **state)
+{
+        uint64_t file, position;
+        struct round r;
+        struct fx fx;
+
+        make(&fx);
+        assert_false(said(&fx, ENG_SCRUB_LOAD).scrub.gap);
+        where(&fx, 10, &file, &position);
+        spoil(&fx, file, position, NULL, 64);
+        r = whole_round(&fx, 1 << 20);
+        assert_int_equal(r.gaps, 1);
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_true(said(&fx, ENG_SCRUB_LOAD).scrub.gap);
+        assert_int_equal(whole_round(&fx, 1 << 20).gaps, 0); /* known already */
+        assert_true(said(&fx, ENG_SCRUB_LOAD).scrub.gap);
+        assert_int_equal(said(&fx, ENG_SCRUB_COMPARED).scrub.gaps, 1);
+        assert_false(said(&fx, ENG_SCRUB_LOAD).scrub.gap);
+        assert_int_equal(known(&fx), 1); /* the place itself is known for as long as its file is there */
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_false(said(&fx, ENG_SCRUB_LOAD).scrub.gap);
+        where(&fx, 20, &file, &position);
+        spoil(&fx, file, position + 40000, "x", 1);
+        r = whole_round(&fx, 1 << 20);
+        assert_int_equal(r.count, 1);
+        assert_int_equal(r.gaps, 0);
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0); /* it may not have been written anew yet */
+        assert_true(said(&fx, ENG_SCRUB_LOAD).scrub.gap);
+        fx_destroy(&fx);
+}
+
+#define MANY 700u
+
+static void many_name(char out[16], unsigned i)
+{
+        snprintf(out, 16, "many-%04u", i);
+}
+
+static void spoil_many(struct fx *fx, uint64_t *files, uint64_t *positions)
+{
+        static const uint8_t zeroes[64];
+        uint8_t name[FMT_NAME_MAX];
+        struct eng_buf *value;
+        char text[16];
+        unsigned i;
+
+        for (i = 0; i < 2 * MANY; i++) {
+                many_name(text, i);
+                assert_int_equal(fx_lookup(fx, name, fx_name(name, text), &value, NULL), 0);
+                files[i] = ((struct fmt_value *)value->data)->log_file;
+                positions[i] = ((struct fmt_value *)value->data)->log_position;
+                eng_buf_unref(value);
+        }
+        for (i = 0; i < 2 * MANY; i += 2)
+                spoil(fx, files[i], positions[i], zeroes, sizeof(zeroes));
+}
+
+static unsigned many_known(struct fx *fx)
+{
+        struct fx_op op;
+        uint8_t name[FMT_NAME_MAX];
+        char text[16];
+        unsigned i, n = 0;
+
+        for (i = 0; i < 2 * MANY; i++) {
+                op = (struct fx_op){.op = {.kind = ENG_OP_LOOKUP, .flags = ENG_OP_WANT_RECORD}};
+                many_name(text, i);
+                op.op.lookup.name = name;
+                op.op.lookup.name_len = fx_name(name, text);
+                if (fx_run(fx, &op) == -EBADMSG) {
+                        assert_int_equal(i % 2, 0); /* no false alarm */
+                        n++;
+                }
+                eng_buf_unref(op.op.lookup.value);
+        }
+        return n;
+}
+
+/* More places than can be remembered: that is said, over a restart, and the next round, behind a walk of names, finds the others. */
+static void test_many_gaps(void **state)
+{
+        static uint64_t files[2 * MANY], positions[2 * MANY];
+        static uint8_t bytes[64];
+        struct eng_op op;
+        char name[16];
+        struct fx fx;
+        unsigned i, first, both;
+
+        fx_make(&fx, 1);
+        fx.options.reclaim_rate = ENG_RECLAIM_OFF;
+        fx.options.cache_bytes = 1;
+        assert_int_equal(fx_open(&fx), 0);
+        for (i = 0; i < 2 * MANY; i++) {
+                many_name(name, i);
+                assert_int_equal(fx_put(&fx, name, bytes, sizeof(bytes)), 0);
+        }
+        for (i = 0; i < NAMES; i++)
+                put_one(&fx, i, 1); /* so that their file is closed */
+        assert_true(fx_wait_indexed(&fx));
+        spoil_many(&fx, files, positions);
+        assert_true(whole_round(&fx, 1 << 20).gaps > 0);
+        op = said(&fx, ENG_SCRUB_LOAD);
+        assert_true(op.scrub.gap && op.scrub.more);
+        assert_int_equal(op.scrub.gaps, ENG_ROT_GAPS);
+        assert_int_equal(op.scrub.gaps_dropped, MANY - ENG_ROT_GAPS);
+        first = many_known(&fx);
+        assert_int_equal(first, ENG_ROT_GAPS);
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        op = said(&fx, ENG_SCRUB_LOAD);
+        assert_true(op.scrub.gap && op.scrub.more);
+        op = said(&fx, ENG_SCRUB_COMPARED);
+        assert_true(op.scrub.more);
+        for (i = 0; i < 2 * MANY; i += 2) { /* as the walk has done */
+                many_name(name, i);
+                if (eng_rot_in_log((struct eng_local *)fx.local, files[i], positions[i]))
+                        assert_int_equal(fx_put(&fx, name, bytes, sizeof(bytes)), 0);
+        }
+        assert_int_equal(many_known(&fx), 0);
+        assert_true(whole_round(&fx, 1 << 20).gaps > 0);
+        both = first + many_known(&fx);
+        assert_int_equal(both, MANY);
+        op = said(&fx, ENG_SCRUB_LOAD);
+        assert_true(op.scrub.gap && !op.scrub.more);
         fx_destroy(&fx);
 }
 
@@ -419,6 +582,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_all_is_well), cmocka_unit_test(test_every_place), cmocka_unit_test(test_stretch_is_lost),
                 cmocka_unit_test(test_dead_rot),    cmocka_unit_test(test_was_nothing), cmocka_unit_test(test_unreadable),
+                cmocka_unit_test(test_both_in_a_stretch), cmocka_unit_test(test_owed), cmocka_unit_test(test_many_gaps),
                 cmocka_unit_test(test_lost_file),   cmocka_unit_test(test_odd_states),  cmocka_unit_test(test_random),
         };
 

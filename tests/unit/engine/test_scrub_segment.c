@@ -648,6 +648,55 @@ static void test_random(void **state)
         fx_destroy(&fx);
 }
 
+struct gone_segment {
+        struct fx *fx;
+        uint64_t id;
+};
+
+static void remember_gone(void *arg)
+{
+        struct gone_segment *gone = arg;
+        struct eng_local *l = (struct eng_local *)gone->fx->local;
+        struct eng_segment *segment = NULL;
+
+        while ((segment = eng_segments_each(l->segments, segment)) != NULL)
+                gone->id = segment->id + 2;
+        eng_rot_add_gap(l, gone->id, FMT_BLOCK, SEGMENT, false);
+}
+
+static void check_numbers(void *arg)
+{
+        struct gone_segment *gone = arg;
+        struct eng_local *l = (struct eng_local *)gone->fx->local;
+
+        assert_null(eng_segment_find(l->segments, gone->id));
+        assert_non_null(eng_segment_from(l->segments, gone->id));
+}
+
+/* A row speaks of a segment that is gone, and the highest it was: its number is not given again, so that a new one is not taken for it. */
+static void test_number_of_a_row(void **state)
+{
+        struct fx fx;
+        struct gone_segment gone = {.fx = &fx};
+        uint64_t id;
+
+        fx_make(&fx, 1);
+        fx.options.segment_bytes = SEGMENT;
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(sh_write(&fx, 0, 0, 65536), 0);
+        assert_int_equal(sh_sync(&fx), 0);
+        fx_call(&fx, 0, remember_gone, &gone);
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        for (id = 1; id < 400; id++)
+                assert_int_equal(sh_write(&fx, id, 0, 65536), 0);
+        assert_int_equal(sh_sync(&fx), 0);
+        for (id = 1; id < 400; id++)
+                assert_true(held(&fx, id, 0));
+        fx_call(&fx, 0, check_numbers, &gone);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -657,7 +706,7 @@ int main(void)
                 cmocka_unit_test(test_segments_go), cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_unreadable_ends_a_stretch), cmocka_unit_test(test_rest_of_a_gap),
                 cmocka_unit_test(test_more_than_remembered), cmocka_unit_test(test_number_given_again), cmocka_unit_test(test_lost_file),
-                cmocka_unit_test(test_lost_number),
+                cmocka_unit_test(test_lost_number), cmocka_unit_test(test_number_of_a_row),
                 cmocka_unit_test(test_random),
         };
 
