@@ -216,6 +216,7 @@ static void show_last(const json_t *last)
 int cli_admin_heal_status(struct cli_call *call)
 {
         json_t *answer, *now;
+        char rate[24];
         int status = cli_admin_ask(call, "GET", HEAL_PATH, NULL, 200, 200, &answer);
 
         if (status != CLI_OK)
@@ -237,6 +238,8 @@ int cli_admin_heal_status(struct cli_call *call)
                         printf("members had %llu names differently since the start: %llu were made equal\n",
                                (unsigned long long)cli_json_number(now, "differing_names"),
                                (unsigned long long)cli_json_number(now, "repaired_names"));
+                cli_format_bytes(rate, sizeof(rate), cli_json_number(answer, "rate"));
+                printf("rate allowed now: %s/s\n", rate);
                 show_last(json_object_get(answer, "last"));
         }
         json_decref(answer);
@@ -280,13 +283,14 @@ static bool is_sound(const json_t *report)
 static void show_drive_scrub(const json_t *drive)
 {
         uint64_t unrepaired = cli_json_number(drive, "unrepaired_shards");
-        char done[24], total[24], when[32];
+        char done[24], total[24], rate[24], when[32];
 
+        cli_format_bytes(rate, sizeof(rate), cli_json_number(drive, "rate"));
         cli_format_bytes(done, sizeof(done), cli_json_number(drive, "bytes"));
         cli_format_bytes(total, sizeof(total), cli_json_number(drive, "total_bytes"));
         printf("  %s: ", cli_json_text(drive, "path"));
         if (cli_json_true(drive, "running"))
-                printf("%s of %s read%s", done, total, cli_json_true(drive, "late") ? ", late" : "");
+                printf("%s of %s read, %s/s%s", done, total, rate, cli_json_true(drive, "late") ? ", late" : "");
         else
                 printf("at rest");
         if (cli_json_number(drive, "last_ended_ms") > 0) {
@@ -296,6 +300,10 @@ static void show_drive_scrub(const json_t *drive)
         }
         if (unrepaired > 0)
                 printf("; %llu damaged shards not repaired yet", (unsigned long long)unrepaired);
+        if (cli_json_true(drive, "names_owed"))
+                printf("; names are to be compared for what is damaged");
+        if (cli_json_number(drive, "gaps_dropped") > 0)
+                printf("; %llu damaged places not remembered", (unsigned long long)cli_json_number(drive, "gaps_dropped"));
         printf("\n");
 }
 

@@ -292,12 +292,13 @@ static json_t *drive_scrub_json(const struct eng_drive_info *drive)
 {
         const struct eng_scrub_progress *p = &drive->scrub;
 
-        return json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "id", drive->id, "path", drive->path, "running",
+        return json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "id", drive->id, "path", drive->path, "running",
                          p->running, "late", p->late, "bytes", srv_admin_number(p->bytes), "total_bytes",
                          srv_admin_number(p->total), "started_ms", (json_int_t)p->started_ms, "last_ended_ms",
                          (json_int_t)p->last_ended_ms, "last_bytes", srv_admin_number(p->last_bytes), "last_damaged_shards",
                          srv_admin_number(p->last_damaged), "damaged_shards", srv_admin_number(p->damaged),
-                         "unrepaired_shards", srv_admin_number(p->unrepaired));
+                         "unrepaired_shards", srv_admin_number(p->unrepaired), "gaps", srv_admin_number(p->gaps), "names_owed", p->owed,
+                         "gaps_dropped", srv_admin_number(p->gaps_dropped), "rate", srv_admin_number(p->rate));
 }
 
 /* Of drives that are in use: the others are not read. */

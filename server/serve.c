@@ -35,6 +35,7 @@ struct watch {
         uint64_t unknown[ENG_DRIVES_MAX];
         bool scrub_late[ENG_DRIVES_MAX];
         uint64_t rotten[ENG_DRIVES_MAX]; /* shards that the scrub found damaged */
+        uint64_t dropped[ENG_DRIVES_MAX]; /* gaps that it could not remember */
         bool ready, was_ready, writable;
         char reason[200];
         int64_t started_ms;
@@ -171,6 +172,12 @@ static void say_scrub(struct watch *w)
                                 "scrub_rate, or the period",
                                 drive->path, drive->id, (unsigned long long)drive->scrub.bytes,
                                 (unsigned long long)drive->scrub.total);
+                if (drive->scrub.gaps_dropped > w->dropped[i])
+                        srv_log(SRV_LOG_WARNING,
+                                "drive %s (%s): the scrub has found %llu more places than can be remembered of which nobody can tell what stood there. "
+                                "Names are compared, and another round begins behind that",
+                                drive->path, drive->id, (unsigned long long)drive->scrub.gaps_dropped);
+                w->dropped[i] = drive->scrub.gaps_dropped;
                 w->rotten[i] = drive->scrub.damaged;
                 w->scrub_late[i] = drive->scrub.late;
         }
