@@ -134,6 +134,20 @@ static void agree_write(struct eng_agree *agree)
 
 /* ---- comparing ---------------------------------------------------------------------------------------------------- */
 
+/* A bucket is there, or is not, as the store has it in memory since its start: the members are told that, and never otherwise. */
+static bool agree_contradicts(const struct eng_agree *agree)
+{
+        const size_t at = 1 + sizeof(uint64_t);
+        const struct eng_name *name = &agree->name;
+        const struct eng_bucket *known;
+        struct eng_str bucket;
+
+        if (name->data[0] != FMT_SPACE_CONFIG || name->len <= at || name->data[at] != 'b')
+                return false;
+        bucket = (struct eng_str){(const char *)name->data + at + 1, name->len - at - 1};
+        return (eng_bucket_get(agree->txn.store, bucket, &known) == 0) != agree->keep;
+}
+
 static void agree_decide(struct eng_agree *agree)
 {
         struct eng_txn *txn = &agree->txn;
@@ -149,7 +163,7 @@ static void agree_decide(struct eng_agree *agree)
                 agree->change = agree->other | agree->absent | agree->damaged;
         else if ((all & ~(have | agree->absent)) == 0)
                 agree->change = have;
-        if (!txn->at->view.writable)
+        if (!txn->at->view.writable || agree_contradicts(agree))
                 agree->change = 0;
         if (agree->keep && agree->change != 0)
                 eng_reap_keep(txn->at, eng_value_head(agree->value->data)->id); /* else it is discarded when the others have lost it, too */

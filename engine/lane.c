@@ -16,6 +16,12 @@
 
 /* ---- tours ----------------------------------------------------------------------------------------------------------- */
 
+/* The configuration's group is this loop's; its names are compared by tours of all groups. */
+static bool tours_config(const struct eng_lane *lane, const struct eng_lane_tour *tour)
+{
+        return tour == &lane->all && lane->store->pg_loop[lane->store->pg_count] == lane->el->index;
+}
+
 /* Groups of this loop's that a tour is about: bits. */
 static void groups_of(const struct eng_lane *lane, const struct eng_lane_tour *tour, uint64_t *bits)
 {
@@ -23,7 +29,7 @@ static void groups_of(const struct eng_lane *lane, const struct eng_lane_tour *t
         unsigned pg;
 
         for (pg = 0; pg <= store->pg_count; pg++)
-                if (pg == store->pg_count || store->pg_loop[pg] != lane->el->index ||
+                if (store->pg_loop[pg] != lane->el->index || (pg == store->pg_count && !tours_config(lane, tour)) ||
                     (tour == &lane->some && !(lane->wanted[pg / 64] >> pg % 64 & 1)))
                         bits[pg / 64] &= ~(1ull << pg % 64);
 }
@@ -146,6 +152,9 @@ static void range_over(struct eng_lane *lane)
                 eng_lane_earlier(&tour->lacking, &(struct eng_name){.len = 1, .data = {FMT_SPACE_OBJECT}});
         }
         switch (tour->space) {
+        case FMT_SPACE_CONFIG:
+                begin_space(lane, tour, FMT_SPACE_PART);
+                break;
         case FMT_SPACE_PART:
                 begin_space(lane, tour, FMT_SPACE_OBJECT);
                 break;
@@ -199,7 +208,7 @@ static void choose_tour(struct eng_lane *lane)
         } else if (tour->at.len != 0) {
                 eng_walk_begin(lane->walk, &tour->at, tour->after, &tour->to);
         } else {
-                begin_space(lane, tour, FMT_SPACE_PART);
+                begin_space(lane, tour, tours_config(lane, tour) ? FMT_SPACE_CONFIG : FMT_SPACE_PART);
         }
         if (rv == 0)
                 return;

@@ -53,7 +53,7 @@ static void take_place(struct eng_lane *lane)
         struct eng_name place = {.len = 1, .data = {FMT_SPACE_OBJECT + 1}};
         unsigned i;
 
-        if (all->space == FMT_SPACE_PART)
+        if (all->space == FMT_SPACE_CONFIG || all->space == FMT_SPACE_PART)
                 return;
         if (all->space == FMT_SPACE_OBJECT)
                 place = lane->now == all ? lane->walk->at : all->at;
@@ -340,7 +340,7 @@ static bool row_differs(const struct eng_lane *lane)
         unsigned slot;
 
         newest(row, &head);
-        if (head.pg >= lane->store->pg_count || lane->store->pgs[head.pg].in_doubt || !lane->el->view.writable)
+        if (head.pg > lane->store->pg_count || lane->store->pgs[head.pg].in_doubt || !lane->el->view.writable)
                 return false;
         asked = eng_speakers(&lane->el->view, head.pg) & lane->walk->drives & ~lane->walk->failed;
         if ((asked & ~row->have) != 0)
