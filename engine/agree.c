@@ -127,6 +127,7 @@ static void agree_write(struct eng_agree *agree)
         op->append.pg = txn->pg;
         op->append.type = FMT_RECORD_COPY;
         op->append.seq = seq;
+        op->append.committed = txn->store->pgs[txn->pg].committed; /* else a start that finds the name's last record pending takes it for newer */
         op->append.time_ms = (uint64_t)lp_wall_ms();
         op->append.record_epoch = txn->at->view.epoch;
         eng_drive_submit(txn->store->members[slot].drive, op);

@@ -80,6 +80,7 @@ static void append_copy(struct eng_fix *fix)
         op->append.pg = txn->pg;
         op->append.type = FMT_RECORD_COPY;
         op->append.seq = seq;
+        op->append.committed = txn->store->pgs[txn->pg].committed; /* else a start that finds the name's last record pending takes it for newer */
         op->append.time_ms = (uint64_t)lp_wall_ms();
         op->append.record_epoch = txn->at->view.epoch;
         eng_drive_submit(txn->store->members[fix->slot].drive, op);

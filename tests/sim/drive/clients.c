@@ -57,6 +57,7 @@ static void commit_now(void *arg)
         act->op.commit.seq = group_stable(group);
         if (act->op.commit.seq > group->told)
                 group->told = act->op.commit.seq;
+        group->counted = act->op.commit.seq;
         for (i = 0; i < group->count; i++)
                 if (group->records[i]->state == RECORD_STABLE && group->records[i]->seq <= act->op.commit.seq)
                         record_counts(group->records[i]);
@@ -112,7 +113,7 @@ static void append(struct act *act)
         if (stable > group->told && sim_chance(SIM_CLIENTS, 3))
                 group->told += 1 + sim_below(SIM_CLIENTS, stable - group->told);
         act->rec->epoch = model_epoch();
-        fill_append(&act->op, act->rec, act->rec->type == FMT_RECORD_COPY ? 0 : group->told, act->rec->epoch);
+        fill_append(&act->op, act->rec, act->rec->type == FMT_RECORD_COPY ? group->counted : group->told, act->rec->epoch);
         act->after = appended;
         trace_record(act->rec);
         act_submit(act);

@@ -89,6 +89,7 @@ struct record {
 struct group {
         uint64_t given; /* highest number; none is given twice, that of a lost record neither */
         uint64_t told;  /* the drive may know that this is committed */
+        uint64_t counted; /* up to here records count, as clients see it; a copy says so */
         struct record **records;
         unsigned count, size;
 };

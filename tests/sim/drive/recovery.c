@@ -475,7 +475,7 @@ static bool copy_name(unsigned at)
         record_number(rec, false);
         record_encode(rec, UPLOADS);
         rec->state = RECORD_COUNTS; /* if we die before the answer, it is copied again */
-        fill_append(&act->op, rec, 0, rec->epoch);
+        fill_append(&act->op, rec, group_of(name->pg)->told, rec->epoch);
         if (!act_run(act, ENG_OP_APPEND))
                 return false;
         if (act->op.result != 0 && world.spoilt)
