@@ -37,7 +37,8 @@ struct eng_log_scrubbing {
         uint64_t from;             /* of bytes in the file, a multiple of FMT_BLOCK */
         uint32_t want, have;
         bool blocks, buffered;
-        bool lost;                 /* some of bytes cannot be read and is zeroes */
+        bool lost;                 /* some of bytes cannot be read and is zeroes ... */
+        uint8_t gone[WINDOW / FMT_BLOCK + 2]; /* ... of these blocks */
         uint64_t read;
         struct lp_io io;
         struct eng_watch watch;
@@ -275,7 +276,7 @@ static int take_record(struct eng_log_scrubbing *s, const struct fmt_record *rec
                 if (!s->blocks)
                         return 0;
         }
-        if (gap != 0 && rec->position > eng_round_up(gap, FMT_BLOCK))
+        if (gap != 0 && ((state->gap & NOT_ZERO) != 0 || rec->position > eng_round_up(gap, FMT_BLOCK)))
                 eng_rot_add_gap(s->l, state->segment, gap, rec->position, false);
         state->gap = 0;
         move_to(s, rec->position);
@@ -288,12 +289,28 @@ static int take_record(struct eng_log_scrubbing *s, const struct fmt_record *rec
         return 0;
 }
 
+static const uint8_t zeroes[FMT_RECORD_ALIGN];
+
 static bool is_zero(const struct eng_log_scrubbing *s, uint64_t position)
 {
-        static const uint8_t zeroes[FMT_RECORD_ALIGN];
         const uint8_t *bytes = bytes_at(s, position, FMT_RECORD_ALIGN);
 
         return !s->lost && (bytes == NULL || memcmp(bytes, zeroes, sizeof(zeroes)) == 0);
+}
+
+/* Behind the last record of a batch, which ends at a multiple of FMT_BLOCK: there is nothing. What is not zero was a record. */
+static bool is_padding(const struct eng_log_scrubbing *s, uint64_t position, uint64_t end)
+{
+        const uint8_t *bytes;
+
+        if (s->gone[(position - s->from) / FMT_BLOCK] != 0)
+                return false;
+        for (; position < end; position += FMT_RECORD_ALIGN) {
+                bytes = bytes_at(s, position, FMT_RECORD_ALIGN);
+                if (bytes != NULL && memcmp(bytes, zeroes, sizeof(zeroes)) != 0)
+                        return false;
+        }
+        return true;
 }
 
 /* No record begins here. */
@@ -328,7 +345,8 @@ static int look_through(struct eng_log_scrubbing *s, enum looked *next)
         while (rv == 0 && *next == LOOKED_ON && !s->op->scrub.damaged && state->position - s->from + FMT_RECORD_ALIGN <= s->have) {
                 uint64_t block = eng_round_up(state->position, FMT_BLOCK);
 
-                if (header_at(s, state->position, &rec) || (state->gap == 0 && header_at(s, block, &rec)))
+                if (header_at(s, state->position, &rec) ||
+                    (state->gap == 0 && is_padding(s, state->position, block) && header_at(s, block, &rec)))
                         rv = take_record(s, &rec, next);
                 else if (is_cut_off(s, block))
                         *next = LOOKED_MORE;
@@ -374,6 +392,7 @@ static void read_window(struct eng_log_scrubbing *s, bool blocks, uint64_t most)
         s->have = 0;
         s->blocks = blocks;
         s->lost = false;
+        memset(s->gone, 0, sizeof(s->gone));
         read_on(s);
 }
 
@@ -417,7 +436,10 @@ static bool took(struct eng_log_scrubbing *s, int res)
         uint32_t want = s->blocks ? FMT_BLOCK : s->want, got = res > 0 ? (uint32_t)res : 0;
 
         if (got < want) {
-                s->lost |= res < 0 || s->from + s->have + got < s->file->bytes;
+                if (res < 0 || s->from + s->have + got < s->file->bytes) {
+                        s->lost = true;
+                        memset(s->gone + (s->have + got) / FMT_BLOCK, 1, (s->have + want - 1) / FMT_BLOCK - (s->have + got) / FMT_BLOCK + 1);
+                }
                 memset(s->bytes + s->have + got, 0, want - got);
         }
         s->have += want;

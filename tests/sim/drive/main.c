@@ -31,6 +31,7 @@ static void report(uint64_t events)
                "kills, %llu indexes lost; %llu sectors went bad\n",
                N(w->lives), N(w->closed), N(w->dead_in_call), N(w->opened_dead), N(w->power_cuts), N(w->kills),
                N(w->rebuilt), N(w->spoilt));
+        printf("  %llu sectors of closed files rotten, %llu places told by name in %llu rounds of scrub\n", N(w->rotten), N(w->rot_found), N(w->rounds));
         printf("  %llu changes, %llu copies, %llu voids, %llu epochs, %llu discards, %llu lookups, %llu reads; %llu "
                "events\n",
                N(w->changes), N(w->copies), N(w->voids), N(w->epochs), N(w->discards), N(w->lookups), N(w->reads), N(events));

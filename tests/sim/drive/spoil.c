@@ -376,6 +376,7 @@ void spoil_drive(void)
         if (!recover())
                 sim_fail("the process has died");
         world.spoilt = true;
+        scrub_drive();
         while (rounds-- > 0 && one_round())
                 ;
         if (world.drive != NULL)

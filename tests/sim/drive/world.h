@@ -51,6 +51,7 @@ struct world_figures {
         uint64_t copied, freed, index_batches, log_batches, log_records; /* of the drive's own figures */
         uint64_t settled, lost, voided;                                  /* records */
         uint64_t spoilt;                                                 /* sectors of files */
+        uint64_t rotten, rot_found, rounds;                              /* sectors of files; by scrub; rounds of that */
 };
 extern struct world_figures world_figures;
 
@@ -112,5 +113,10 @@ void check_all_names(void);
 
 /* The drive, which is not open, is opened, settled and closed; then it is spoilt, and made good by its peers, some times. */
 void spoil_drive(void);
+
+/* ---- closed files that go bad, and a scrub that finds it (scrub.c) ------------------------------------------------ */
+
+/* The drive is open and settled, and is afterwards. */
+void scrub_drive(void);
 
 #endif
