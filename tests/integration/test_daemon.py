@@ -183,8 +183,8 @@ def test_drives_in_other_order_and_under_other_paths():
         daemon.stop()
         daemon.drives.reverse()
         moved = daemon.folder / "moved elsewhere"
-        daemon.drives[1].rename(moved)
-        daemon.drives[1] = moved
+        daemon.drives[3].rename(moved)  # slot 0's
+        daemon.drives[3] = moved
         daemon.start()
         holds(client_of(daemon), bodies)
         assert daemon.health_json()[1]["drives_in"] == 4

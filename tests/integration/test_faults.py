@@ -145,7 +145,7 @@ def test_parts_of_a_drive_deleted(rng, name):
     with Daemon(drives=4, ec="2+2", settings=SMALL).start() as daemon:
         bodies = stored(daemon, rng)
         daemon.stop()
-        path = daemon.drives[1] / name
+        path = daemon.drives[0] / name
         for file in [p for p in path.rglob("*") if p.is_file()]:
             file.unlink()
         daemon.format = False
@@ -157,7 +157,7 @@ def test_truncated_files(rng):
     with Daemon(drives=4, ec="2+2", settings=SMALL).start() as daemon:
         bodies = stored(daemon, rng)
         daemon.kill()
-        for path in (daemon.drives[2] / "data").rglob("*"):
+        for path in (daemon.drives[0] / "data").rglob("*"):
             if path.is_file():
                 with open(path, "r+b") as file:
                     file.truncate(path.stat().st_size // 2)

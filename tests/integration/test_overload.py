@@ -195,7 +195,7 @@ def test_clients_that_send_a_byte_a_second(size):
 
 def test_a_drive_that_is_a_hundred_times_slower():
     """Nothing piles up behind it beyond the bounds, and it is no reason to give the drive up."""
-    with store(drives=4, ec="2+2", test_faults="delay:ms=50,slot=1") as (daemon, s3):
+    with store(drives=4, ec="2+2", test_faults="delay:ms=50,slot=0") as (daemon, s3):
         raw = store_of(daemon).raw
         with concurrent.futures.ThreadPoolExecutor(60) as clients:
             status = dict(zip(range(240), clients.map(lambda i: put_once(raw, f"k{i}", body_of(i, 2 * MIB if i % 4 == 0 else 8 * KIB)), range(240))))

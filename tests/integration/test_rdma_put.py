@@ -518,8 +518,8 @@ def test_a_full_store():
         daemon.discard()
 
 
-@pytest.mark.parametrize("faults, stays", [("fail:op=write,slot=2,after=9", True), ("fail:op=write,slot=1,after=2;fail:op=write,slot=2,after=2", False),
-                                           ("fail:op=sync,slot=1", True)])
+@pytest.mark.parametrize("faults, stays", [("fail:op=write,slot=0,after=9", True), ("fail:op=write,slot=0,after=2;fail:op=write,slot=2,after=2", False),
+                                           ("fail:op=sync,slot=0", True)])
 def test_drives_that_fail_in_mid_transfer(faults, stays):
     daemon = rdma_daemon(drives=4, ec="2+2", settings={"test_faults": faults}).start()
     try:

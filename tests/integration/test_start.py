@@ -138,7 +138,7 @@ def test_too_few_without_those_that_take_long(daemon):
     """Two of four cannot go on alone: the start waits for the others, however long they take."""
     bodies = fill(daemon)
     daemon.stop()
-    daemon.settings["test_faults"] = "open:slot=1,ms=5000;open:slot=3,ms=5000"
+    daemon.settings["test_faults"] = "open:slot=0,ms=5000;open:slot=3,ms=5000"
     daemon.start()
     drives_in(daemon, 4)
     serves(daemon, bodies)
@@ -147,7 +147,7 @@ def test_too_few_without_those_that_take_long(daemon):
 def test_stopping_while_a_drive_is_being_opened(daemon):
     fill(daemon)
     daemon.stop()
-    daemon.settings["test_faults"] = "open:slot=1,ms=3600000"
+    daemon.settings["test_faults"] = "open:slot=0,ms=3600000"
     daemon.start()
     daemon.stop()
     assert re.search(r"a drive has not come back", daemon.output())

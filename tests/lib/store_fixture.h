@@ -28,6 +28,8 @@ struct sf {
 /* Makes folders; then open (format or not). ready: waits until health says ready (or, with want_ready false, not at all). */
 void sf_make(struct sf *sf, unsigned drives, unsigned loops);
 int sf_open(struct sf *sf, bool format);
+/* From now on only the folders of these slots are given to the store: bit 0 is slot 0. Between sf_close() and sf_open(). */
+void sf_give(struct sf *sf, uint64_t slots);
 bool sf_wait_ready(struct sf *sf, unsigned seconds);
 /* The seconds are those of a quick machine: it waits longer where it must (wait.h). */
 bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);

@@ -20,8 +20,17 @@
 #define OLD 1u
 #define NEW 2u
 #define SIZE 200000u
-#define GONE 7u     /* slots 0, 1, 2 */
-#define KEPT 0x18u  /* slots 3, 4 */
+
+/* Three of five drives are gone for good, and two are left. The first slot is among the ones or the others. */
+static const struct sides {
+        eng_mask gone, kept, told; /* told: the one of those kept that an epoch reaches when it fails on the other */
+        const char *waits, *all;   /* what is said of those that are gone */
+        const char *fault, *failed;
+} sides[] = {
+        {7, 0x18, 8, "slot 0 1 2", "0 1 2, all of them", "fail:op=append,slot=4", "slot 0 1 2 4"},
+        {0x1c, 3, 2, "slot 2 3 4", "2 3 4, all of them", "fail:op=append,slot=0", "slot 0 2 3 4"},
+};
+static const struct sides *of; /* this test's */
 
 static void move(struct sf *sf, eng_mask slots, bool away)
 {
@@ -74,17 +83,18 @@ static void make(struct sf *sf, unsigned drives, unsigned k, uint64_t *bucket)
         assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
 }
 
-/* A whole store with one object; the first three drives have gone on alone and hold its next version. Closed, with all drives there. */
-static void begin(struct sf *sf, uint64_t *bucket)
+/* A whole store with one object; the three to be given up have gone on alone and hold its next version. Closed, with all drives there. */
+static void begin(struct sf *sf, uint64_t *bucket, const struct sides *these)
 {
+        of = these;
         make(sf, 5, 1, bucket);
         assert_int_equal(sf_put(sf, 0, *bucket, "k", OLD, SIZE, true, NULL), 0);
         sf_close(sf);
-        move(sf, KEPT, true);
+        move(sf, of->kept, true);
         start(sf, 3);
         assert_int_equal(sf_put(sf, 0, *bucket, "k", NEW, SIZE, true, NULL), 0);
         sf_close(sf);
-        move(sf, KEPT, false);
+        move(sf, of->kept, false);
 }
 
 static int force(struct sf *sf, uint64_t slots, const char *words)
@@ -102,17 +112,17 @@ static int force(struct sf *sf, uint64_t slots, const char *words)
         return report.rv;
 }
 
-/* The first three are given up, but the epoch that says so reaches only one of the two that are left. Closed, with all drives there. */
+/* The three are given up, but the epoch that says so reaches only one of the two that are left. Closed, with all drives there. */
 static void force_half(struct sf *sf, uint64_t bucket)
 {
-        move(sf, GONE, true);
-        sf->options.faults = "fail:op=append,slot=4";
-        start_waiting(sf, "slot 0 1 2");
-        assert_int_equal(force(sf, GONE, "slot 0 1 2 4"), -EHOSTDOWN);
+        move(sf, of->gone, true);
+        sf->options.faults = of->fault;
+        start_waiting(sf, of->waits);
+        assert_int_equal(force(sf, of->gone, of->failed), -EHOSTDOWN);
         assert_int_equal(sf_get(sf, 0, bucket, "k", OLD, SIZE), -EHOSTDOWN);
         sf_close(sf);
         sf->options.faults = NULL;
-        move(sf, GONE, false);
+        move(sf, of->gone, false);
 }
 
 static void end(struct sf *sf)
@@ -149,43 +159,43 @@ static void test_goes_on(void **state)
         uint64_t bucket, number, epoch;
         struct sf sf;
 
-        begin(&sf, &bucket);
-        move(&sf, GONE, true);
-        start_waiting(&sf, "slot 0 1 2");
+        begin(&sf, &bucket, *state);
+        move(&sf, of->gone, true);
+        start_waiting(&sf, of->waits);
         eng_outlook_read(sf.store, &outlook);
-        assert_true(outlook.missed == GONE && outlook.open == KEPT && outlook.left == 2 && outlook.least == 1);
+        assert_true(outlook.missed == of->gone && outlook.open == of->kept && outlook.left == 2 && outlook.least == 1);
         assert_true(outlook.doubtful == outlook.groups && outlook.buckets_doubtful && outlook.writable);
         assert_true(outlook.lost == 0 && outlook.alone == 0 && outlook.unreadable == 0);
         epoch = outlook.epoch;
-        assert_int_equal(force(&sf, GONE & ~1u, "0 1 2, all of them"), -EINVAL);
-        assert_int_equal(force(&sf, GONE | 8, "slot 3"), -EINVAL);
-        assert_int_equal(force(&sf, GONE | 1ull << 63, "0 1 2, all of them"), -EINVAL);
-        assert_int_equal(force(&sf, 0, "0 1 2, all of them"), -EINVAL);
+        assert_int_equal(force(&sf, of->gone & ~eng_bit(2), of->all), -EINVAL);
+        assert_int_equal(force(&sf, of->gone | of->told, of->told == 8 ? "slot 3" : "slot 1"), -EINVAL);
+        assert_int_equal(force(&sf, of->gone | 1ull << 63, of->all), -EINVAL);
+        assert_int_equal(force(&sf, 0, of->all), -EINVAL);
         eng_outlook_read(sf.store, &outlook);
         assert_int_equal(outlook.epoch, epoch); /* nothing was done */
         assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), -EHOSTDOWN);
-        assert_int_equal(force(&sf, GONE, ""), 0);
+        assert_int_equal(force(&sf, of->gone, ""), 0);
         assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), 0);
         assert_int_equal(sf_put(&sf, 0, bucket, "j", NEW, SIZE, true, NULL), 0);
-        assert_int_equal(force(&sf, GONE, "waits for no drive"), -EINVAL);
-        assert_int_equal(eng_drive_attach(sf.store, 0, sf.path[0], false, &number), 0);
+        assert_int_equal(force(&sf, of->gone, "waits for no drive"), -EINVAL);
+        assert_int_equal(eng_drive_attach(sf.store, 2, sf.path[2], false, &number), 0);
         sf_close(&sf);
 
-        move(&sf, GONE, false);
+        move(&sf, of->gone, false);
         start(&sf, 2);
         assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), 0);
         assert_int_equal(sf_get(&sf, 1, bucket, "j", NEW, SIZE), 0);
         sf_close(&sf);
-        move(&sf, 8, true); /* of the two that went on, one alone can't be sure; those given up change nothing about it */
+        move(&sf, of->told, true); /* one of two alone can't be sure; those given up change nothing about it */
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, ready, NULL, 20));
         assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), 0);
         assert_int_equal(sf_put(&sf, 0, bucket, "j", OLD, SIZE, true, NULL), -EROFS);
-        assert_int_equal(force(&sf, 8, ""), 0); /* a second time */
+        assert_int_equal(force(&sf, of->told, ""), 0); /* a second time */
         assert_int_equal(sf_get(&sf, 0, bucket, "j", NEW, SIZE), 0);
         assert_int_equal(sf_put(&sf, 0, bucket, "j", OLD, SIZE, true, NULL), -EROFS);
         sf_close(&sf);
-        move(&sf, 8, false);
+        move(&sf, of->told, false);
         start(&sf, 1);
         end(&sf);
 }
@@ -196,7 +206,7 @@ static void test_cut_short(void **state)
         uint64_t bucket;
         struct sf sf;
 
-        begin(&sf, &bucket);
+        begin(&sf, &bucket, *state);
         force_half(&sf, bucket);
         start(&sf, 2);
         assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), 0);
@@ -210,14 +220,14 @@ static void test_contradicted(void **state)
         uint64_t bucket;
         struct sf sf;
 
-        begin(&sf, &bucket);
+        begin(&sf, &bucket, *state);
         force_half(&sf, bucket);
-        move(&sf, 8, true);
+        move(&sf, of->told, true);
         start(&sf, 4);
         assert_int_equal(sf_get(&sf, 0, bucket, "k", NEW, SIZE), 0);
         assert_int_equal(sf_put(&sf, 0, bucket, "j", NEW, SIZE, true, NULL), 0);
         sf_close(&sf);
-        move(&sf, 8, false);
+        move(&sf, of->told, false);
         start(&sf, 5);
         assert_int_equal(sf_get(&sf, 0, bucket, "k", NEW, SIZE), 0);
         assert_int_equal(sf_get(&sf, 0, bucket, "j", NEW, SIZE), 0);
@@ -293,12 +303,12 @@ static void test_reading_cut_short(void **state)
         assert_int_equal(sf_put(&sf, 0, bucket, "k", OLD, SIZE, true, NULL), 0);
         sf_close(&sf);
         move(&sf, 12, true);
-        sf.options.faults = "fail:op=append,slot=1";
+        sf.options.faults = "fail:op=append,slot=0";
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, has_in, &in, 20));
         assert_int_equal(force(&sf, 12, "another drive"), -EHOSTDOWN);
         eng_outlook_read(sf.store, &outlook);
-        assert_true(outlook.missed == 14 && outlook.left == 1 && outlook.refusal[0] != 0);
+        assert_true(outlook.missed == 13 && outlook.left == 1 && outlook.refusal[0] != 0);
         sf_close(&sf);
         sf.options.faults = NULL;
         move(&sf, 12, false);
@@ -307,13 +317,18 @@ static void test_reading_cut_short(void **state)
         end(&sf);
 }
 
+#define OF_SIDES(test, which) cmocka_unit_test_prestate(test, (void *)&sides[which])
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_which_epochs_can_form),
-                cmocka_unit_test(test_goes_on),
-                cmocka_unit_test(test_cut_short),
-                cmocka_unit_test(test_contradicted),
+                OF_SIDES(test_goes_on, 0),
+                OF_SIDES(test_goes_on, 1),
+                OF_SIDES(test_cut_short, 0),
+                OF_SIDES(test_cut_short, 1),
+                OF_SIDES(test_contradicted, 0),
+                OF_SIDES(test_contradicted, 1),
                 cmocka_unit_test(test_given_up_by_both),
                 cmocka_unit_test(test_from_reading),
                 cmocka_unit_test(test_reading_cut_short),

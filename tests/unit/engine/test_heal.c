@@ -24,9 +24,9 @@
 #include "tests/lib/store_objects.h"
 
 #define OBJECTS 48u
-#define SIZE (3u << 20)
-#define LARGE (64u << 20)
-#define VICTIM 1u
+#define SIZE    (3u << 20)
+#define LARGE   (64u << 20)
+#define VICTIM  0u
 
 static const char *key_of(unsigned i)
 {
@@ -82,13 +82,13 @@ static void test_repairs_while_it_looks(void **state)
         assert_true(sf_wait_ready(&sf, 20));
         assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
         sf_close(&sf);
-        sf.drives = 3;
+        sf_give(&sf, 0xe);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 20));
         put_objects(&sf, bucket);
         sf_close(&sf);
 
-        sf.drives = 4;
+        sf_give(&sf, 0xf);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, some_done, NULL, 60));
         eng_heal_read(sf.store, &report[0], &report[1]);
@@ -391,10 +391,11 @@ static void test_groups_without_end(void **state)
 }
 
 /*
- * A store of five drives, and objects that were written while only the first three were there: each names these, and none for its last shard. Groups of
+ * A store of five drives, and objects that were written while only three of them were there: each names these, and none for its last shard. Groups of
  * which these three have but one copy take none. Returns the last one's number.
  */
-static unsigned on_three_of_five(struct sf *sf, uint64_t *bucket, unsigned objects, size_t size, uint64_t heal_rate)
+static unsigned on_three_of_five(struct sf *sf, uint64_t *bucket, unsigned objects, size_t size, uint64_t heal_rate,
+                                 uint64_t there)
 {
         unsigned i;
         int rv;
@@ -404,7 +405,7 @@ static unsigned on_three_of_five(struct sf *sf, uint64_t *bucket, unsigned objec
         assert_true(sf_wait_ready(sf, 20));
         assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
         sf_close(sf);
-        sf->drives = 3;
+        sf_give(sf, there);
         assert_int_equal(sf_open(sf, false), 0);
         assert_true(sf_wait_ready(sf, 20));
         for (i = 0; objects > 0; i++) {
@@ -413,7 +414,7 @@ static unsigned on_three_of_five(struct sf *sf, uint64_t *bucket, unsigned objec
                 objects -= rv == 0;
         }
         sf_close(sf);
-        sf->drives = 5;
+        sf_give(sf, 0x1f);
         sf->options.heal_rate = heal_rate;
         assert_int_equal(sf_open(sf, false), 0);
         return i - 1;
@@ -462,11 +463,12 @@ static void test_repairs_are_cut_off(void **state)
         struct sf sf;
 
         assert_non_null(report);
-        last = on_three_of_five(&sf, &bucket, 1, LARGE, 16 << 10); /* minutes, longer than anything is waited for */
+        last = on_three_of_five(&sf, &bucket, 1, LARGE, 16 << 10,
+                                0x1c); /* minutes, longer than anything is waited for */
         assert_true(sf_wait_health(&sf, is_met, &sf, 60));
         eng_heal_read(sf.store, &report[0], &report[1]);
         walk = (struct walk_of){.sf = &sf, .started_ms = report[0].started_ms};
-        eng_drive_failed(sf.store, 4, sf.store->members[4].drive, "the test says so");
+        eng_drive_failed(sf.store, 0, sf.store->members[0].drive, "the test says so");
         assert_true(sf_wait_health(&sf, is_another, &walk, 60));
         sf_close(&sf);
         sf.options.heal_rate = 1 << 30;
@@ -492,18 +494,16 @@ static bool all_met_again(const struct eng_health *h, void *arg)
 static void test_some_is_not_all(void **state)
 {
         struct eng_health *health = malloc(sizeof(*health));
-        unsigned objects = 6, i;
+        unsigned objects = 6;
         uint64_t bucket;
         struct sf sf;
 
         assert_non_null(health);
-        on_three_of_five(&sf, &bucket, objects, SIZE, 64); /* nothing is repaired yet */
+        on_three_of_five(&sf, &bucket, objects, SIZE, 64, 7); /* nothing is repaired yet */
         assert_true(sf_wait_health(&sf, all_in, NULL, 60));
         sf_close(&sf);
         sf.options.heal_rate = 1 << 30;
-        sf.drives = 4;
-        for (i = 0; i < 4; i++)
-                sf.paths[i] = sf.path[i + 1];
+        sf_give(&sf, 0x1e);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, all_met_again, &objects, 60));
         eng_health_read(sf.store, health);
@@ -548,14 +548,14 @@ static void test_goes_on_after_a_restart(void **state)
         assert_true(sf_wait_ready(&sf, 20));
         assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
         sf_close(&sf);
-        sf.drives = 3;
+        sf_give(&sf, 0xe);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 20));
         for (unsigned i = 0; i < OBJECTS; i++)
                 assert_int_equal(sf_put(&sf, 0, bucket, key_of(i), i + 1, SIZE, true, NULL), 0);
         sf_close(&sf);
 
-        sf.drives = 4;
+        sf_give(&sf, 0xf);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, quarter_done, NULL, 60));
         sf_close(&sf);
@@ -629,7 +629,7 @@ static void test_a_wrong_place_hides_nothing(void **state)
         put_objects(&sf, bucket);
         sf_close(&sf);
         for (i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
-                sf.drives = 3;
+                sf_give(&sf, 0xe);
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_ready(&sf, 20));
                 for (lacks = i; lacks < OBJECTS; lacks += 7)
@@ -647,7 +647,7 @@ static void test_a_wrong_place_hides_nothing(void **state)
                 sem_destroy(&scribble->done);
                 sf_close(&sf);
 
-                sf.drives = 4;
+                sf_give(&sf, 0xf);
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_health(&sf, is_walked, &sf, 60));
                 eng_heal_read(sf.store, &report[0], &report[1]);

@@ -17,7 +17,9 @@
 #include "tests/lib/store_fixture.h"
 
 #define NAMES 600u
-#define BACK 2u /* the drive that goes and comes back */
+
+static const unsigned slots[] = {0, 2};
+static unsigned back; /* the drive that goes and comes back */
 
 struct expected {
         uint64_t seed[NAMES]; /* 0: no such object */
@@ -117,16 +119,16 @@ static void check_alone(struct sf *sf, uint64_t bucket, const struct expected *e
         for (other = 0; other < 4; other++) {
                 unsigned i;
 
-                if (other == BACK)
+                if (other == back)
                         continue;
                 for (i = 0; i < 4; i++)
-                        if (i != other && i != BACK)
+                        if (i != other && i != back)
                                 move(sf, i, true);
                 start(sf, can_read);
                 check(sf, bucket, e, large_too);
                 sf_close(sf);
                 for (i = 0; i < 4; i++)
-                        if (i != other && i != BACK)
+                        if (i != other && i != back)
                                 move(sf, i, false);
         }
 }
@@ -155,6 +157,7 @@ static void test_what_it_missed(void **state)
         struct sf sf;
         unsigned i;
 
+        back = *(unsigned *)*state;
         begin(&sf, &bucket, &e);
         assert_int_equal(sf_bucket(&sf, "goes", &other), 0);
         assert_int_equal(sf_upload(&sf, bucket, "up/kept", kept), 0);
@@ -163,7 +166,7 @@ static void test_what_it_missed(void **state)
         assert_int_equal(sf_part(&sf, 0, bucket, "up/ended", ended, 1, 78, 0, 5000, part), 0);
         sf_close(&sf);
 
-        move(&sf, BACK, true);
+        move(&sf, back, true);
         start(&sf, can_read);
         for (i = 0; i < NAMES; i++)
                 if (i % 3 == 0)
@@ -176,7 +179,7 @@ static void test_what_it_missed(void **state)
         assert_int_equal(sf_bucket(&sf, "comes", &other), 0);
         sf_close(&sf);
 
-        move(&sf, BACK, false);
+        move(&sf, back, false);
         start(&sf, can_read);
         for (i = 0; i < NAMES; i++) /* while it catches up */
                 if (i % 5 == 1)
@@ -209,14 +212,15 @@ static void test_interrupted(void **state)
         struct sf sf;
         unsigned i, round;
 
+        back = *(unsigned *)*state;
         begin(&sf, &bucket, &e);
         sf_close(&sf);
-        move(&sf, BACK, true);
+        move(&sf, back, true);
         start(&sf, can_read);
         for (i = 0; i < NAMES; i++)
                 set(&sf, bucket, &e, i, i % 3 == 0 ? 0 : 4000 + i);
         sf_close(&sf);
-        move(&sf, BACK, false);
+        move(&sf, back, false);
         for (round = 0; round < 6; round++) {
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_ready(&sf, 20));
@@ -224,7 +228,7 @@ static void test_interrupted(void **state)
                         set(&sf, bucket, &e, i, 5000 + round);
                 sf_close(&sf);
         }
-        snprintf(command, sizeof(command), "rm -rf %s/index", sf.path[BACK]);
+        snprintf(command, sizeof(command), "rm -rf %s/index", sf.path[back]);
         assert_int_equal(system(command), 0);
         start(&sf, all_in);
         check(&sf, bucket, &e, true);
@@ -268,12 +272,13 @@ static void test_shards_come_back(void **state)
         char key[32];
         bool existed;
 
+        back = *(unsigned *)*state;
         sf_make(&sf, 4, 2);
         assert_int_equal(sf_open(&sf, true), 0);
         assert_true(sf_wait_ready(&sf, 20));
         assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
         sf_close(&sf);
-        move(&sf, BACK, true);
+        move(&sf, back, true);
         start(&sf, can_read);
         for (i = 0; i < 24; i++) {
                 snprintf(key, sizeof(key), "large/%u", i);
@@ -288,7 +293,7 @@ static void test_shards_come_back(void **state)
         assert_int_equal(sf_complete(&sf, bucket, "parts", id, parts, 3), 0);
         sf_close(&sf);
 
-        move(&sf, BACK, false);
+        move(&sf, back, false);
         sf.options.heal_rate = 20 << 20;
         for (i = 0; i < 3; i++) { /* cut short */
                 start(&sf, i < 1 ? can_read : all_in);
@@ -319,12 +324,13 @@ static void test_shards_come_back(void **state)
         sf_remove(&sf);
 }
 
+#define OF_SLOT(test, which) cmocka_unit_test_prestate(test, (void *)&slots[which])
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_what_it_missed),
-                cmocka_unit_test(test_interrupted),
-                cmocka_unit_test(test_shards_come_back),
+                OF_SLOT(test_what_it_missed, 0), OF_SLOT(test_what_it_missed, 1),   OF_SLOT(test_interrupted, 0),
+                OF_SLOT(test_interrupted, 1),    OF_SLOT(test_shards_come_back, 0),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

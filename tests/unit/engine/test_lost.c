@@ -185,14 +185,14 @@ static void test_very_old_image(void **state)
 
         begin(&sf, 4, &bucket, seeds);
         sf_close(&sf);
-        image(&sf, 1, 0);
+        image(&sf, 0, 0);
         for (i = 0; i < 70; i++) {
                 start(&sf, can_read);
                 if (i == 35)
                         change(&sf, bucket, seeds, 1);
                 sf_close(&sf);
         }
-        put_back(&sf, 1, 0);
+        put_back(&sf, 0, 0);
         start(&sf, whole);
         check(&sf, bucket, seeds, 2);
         sf_close(&sf);
@@ -246,34 +246,40 @@ static void test_too_many(void **state)
 }
 
 /* A drive that was put back before it had caught up with the others, and one put back to a time before it was put in another's place, as it were. */
-static void test_joining(void **state)
+static void put_back_while_joining(unsigned slot)
 {
         uint64_t bucket, seeds[KEYS];
         struct sf sf;
 
         begin(&sf, 4, &bucket, seeds);
         sf_close(&sf);
-        shell("mv %s %s.away", sf.path[2], sf.path[2]);
+        shell("mv %s %s.away", sf.path[slot], sf.path[slot]);
         start(&sf, can_read);
         change(&sf, bucket, seeds, 1);
         sf_close(&sf);
-        shell("mv %s.away %s", sf.path[2], sf.path[2]);
-        image(&sf, 2, 0); /* stale */
+        shell("mv %s.away %s", sf.path[slot], sf.path[slot]);
+        image(&sf, slot, 0); /* stale */
         start(&sf, can_read);
-        image(&sf, 2, 1); /* catching up */
+        image(&sf, slot, 1); /* catching up */
         assert_true(sf_wait_health(&sf, whole, NULL, 60));
         change(&sf, bucket, seeds, 2);
         sf_close(&sf);
-        put_back(&sf, 2, 1);
+        put_back(&sf, slot, 1);
         start(&sf, whole);
         check(&sf, bucket, seeds, 3);
         change(&sf, bucket, seeds, 3);
         sf_close(&sf);
-        put_back(&sf, 2, 0);
+        put_back(&sf, slot, 0);
         start(&sf, whole);
         check(&sf, bucket, seeds, 4);
         sf_close(&sf);
         sf_remove(&sf);
+}
+
+static void test_joining(void **state)
+{
+        put_back_while_joining(0);
+        put_back_while_joining(2);
 }
 
 /* Changes that leave nothing to be repaired: objects without shards. */

@@ -123,13 +123,13 @@ static void lacking(struct sf *sf, uint64_t *bucket)
         assert_true(sf_wait_ready(sf, 20));
         assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
         sf_close(sf);
-        sf->drives = 3;
+        sf_give(sf, 0xe); /* the first is out */
         assert_int_equal(sf_open(sf, false), 0);
         assert_true(sf_wait_ready(sf, 20));
         for (i = 0; i < OBJECTS; i++)
                 assert_int_equal(sf_put(sf, i % 2, *bucket, key_of(i), i, SIZE, true, NULL), 0);
         sf_close(sf);
-        sf->drives = 4;
+        sf_give(sf, 0xf);
         assert_int_equal(sf_open(sf, false), 0);
         assert_true(sf_wait_health(sf, all_in, NULL, 60));
 }
@@ -159,15 +159,12 @@ static void test_side_by_side(void **state)
         assert_int_equal(failed, 0);
         nothing_is_missing(&sf);
         sf_close(&sf);
-        sf.drives = 2; /* what the repairs wrote is needed */
-        sf.paths[0] = sf.path[2];
-        sf.paths[1] = sf.path[3];
+        sf_give(&sf, 3); /* what the repairs wrote is needed */
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 20));
         for (i = 0; i < OBJECTS; i++)
                 assert_int_equal(sf_get(&sf, 0, bucket, key_of(i), i, SIZE), 0);
         sf_close(&sf);
-        sf.drives = 4;
         sf_remove(&sf);
 }
 

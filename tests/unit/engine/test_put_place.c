@@ -447,9 +447,10 @@ static void fail_drives(const char *faults, bool stays)
 
 static void test_drives_that_fail(void **state)
 {
-        fail_drives("fail:op=write,slot=2,after=3", true);
+        fail_drives("fail:op=write,slot=0,after=3", true);
+        fail_drives("fail:op=sync,slot=0,after=1", true);
         fail_drives("fail:op=sync,slot=2,after=1", true);
-        fail_drives("fail:op=write,slot=1,after=3;fail:op=write,slot=2,after=5", false);
+        fail_drives("fail:op=write,slot=0,after=3;fail:op=write,slot=2,after=5", false);
 }
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
@@ -582,7 +583,7 @@ static void test_many_uploads_at_once(void **state)
         char key[32];
         struct sf sf;
 
-        open_store(&sf, 4, 2, "fail:op=write,slot=2,after=30", &bucket);
+        open_store(&sf, 4, 2, "fail:op=write,slot=0,after=30", &bucket);
         for (i = 0; i < 24; i++) {
                 uploaders[i] = (struct uploader){.sf = &sf, .bucket = bucket, .number = i};
                 assert_int_equal(pthread_create(&threads[i], NULL, upload, &uploaders[i]), 0);

@@ -245,15 +245,15 @@ static void test_remove_lost(void **state)
 
         so_begin(&sf, 6, &bucket, &e);
         sf_close(&sf);
-        so_move(&sf, 3, true);
+        so_move(&sf, 0, true);
         start(&sf);
         so_change(&sf, bucket, &e, 1, 5);
-        assert_int_equal(remove_drive(&sf, 3), 0);
+        assert_int_equal(remove_drive(&sf, 0), 0);
         so_change(&sf, bucket, &e, 2, 7);
         rest(&sf);
         so_check(&sf, bucket, &e);
-        so_move(&sf, 3, false);
-        end(&sf, bucket, &e, 3);
+        so_move(&sf, 0, false);
+        end(&sf, bucket, &e, 0);
 }
 
 /* With one parity shard, a group of the lost drive has one member left while what it held goes elsewhere. */
@@ -266,9 +266,9 @@ static void test_remove_lost_with_one_parity(void **state)
         so_begin_coded(&sf, 4, 2, 1, &bucket, &e);
         so_change(&sf, bucket, &e, 1, 5);
         sf_close(&sf);
-        so_move(&sf, 1, true);
+        so_move(&sf, 0, true);
         start(&sf);
-        assert_int_equal(remove_drive(&sf, 1), 0);
+        assert_int_equal(remove_drive(&sf, 0), 0);
         rest(&sf);
         so_change(&sf, bucket, &e, 2, 7);
         so_check(&sf, bucket, &e);
@@ -276,7 +276,7 @@ static void test_remove_lost_with_one_parity(void **state)
         rest(&sf);
         so_check(&sf, bucket, &e);
         sf_close(&sf);
-        so_move(&sf, 1, false);
+        so_move(&sf, 0, false);
         sf_remove(&sf);
 }
 

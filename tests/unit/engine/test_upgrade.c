@@ -111,16 +111,16 @@ static void test_comes_back_later(void **state)
 
         so_begin(&sf, 4, &bucket, &e);
         sf_close(&sf);
-        set_back(&sf, 1);
-        so_move(&sf, 1, true);
+        set_back(&sf, 0);
+        so_move(&sf, 0, true);
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 60));
         so_change(&sf, bucket, &e, 1, 4);
-        so_move(&sf, 1, false);
+        so_move(&sf, 0, false);
         assert_true(sf_wait_health(&sf, so_whole, NULL, 120));
         so_check(&sf, bucket, &e);
         sf_close(&sf);
-        assert_int_equal(read_format(&sf, 1).layout, FMT_LAYOUT_VERSION);
+        assert_int_equal(read_format(&sf, 0).layout, FMT_LAYOUT_VERSION);
         sf_remove(&sf);
 }
 
