@@ -1,175 +1,57 @@
 /*
  * head.c - accepting the head of a request: is it one request and no other, what does it name, who sent it, what will its body be.
  *
- * Called by http.c in the library's first call, on the loop. Whatever could make another HTTP implementation see different requests in the same bytes
- * (smuggling) is refused and ends the connection.
+ * Called by http.c in the library's first call, on the loop. Whatever could make another HTTP implementation
+ * see different requests in the same bytes (framing.c) is refused and ends the connection.
  */
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "auth.h"
+#include "gateway_head.h"
 #include "ops.h"
 #include "session.h"
 
 /* ---- headers -------------------------------------------------------------------------------------------- */
 
-struct collected {
-        struct gw_loop *loop;
-        unsigned count;
-        bool too_many;
-};
-
-static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value,
-                               size_t value_len)
-{
-        struct collected *c = cls;
-
-        if (c->count == GW_HEADERS_MAX) {
-                c->too_many = true;
-                return MHD_NO;
-        }
-        c->loop->headers[c->count++] = (struct s3_header){{name, name_len}, {value != NULL ? value : "", value_len}};
-        return MHD_YES;
-}
-
 static enum s3_error take_headers(struct gw_request *req)
 {
-        struct collected c = {.loop = req->loop};
         struct s3_header *copy;
+        size_t count;
 
-        MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND, collect, &c);
-        if (c.too_many)
+        if (!gw_head_fields(req->mhd, req->loop->headers, GW_HEADERS_MAX, &count))
                 return S3_ERR_REQUEST_HEADERS_TOO_LARGE;
-        copy = gw_alloc(req, (c.count + 1) * sizeof(*copy));
+        copy = gw_alloc(req, (count + 1) * sizeof(*copy));
         if (copy == NULL)
                 return S3_ERR_SLOW_DOWN;
-        memcpy(copy, req->loop->headers, c.count * sizeof(*copy));
+        memcpy(copy, req->loop->headers, count * sizeof(*copy));
         req->headers = copy;
-        req->header_count = c.count;
+        req->header_count = (unsigned)count;
         return S3_OK;
-}
-
-static unsigned count_header(const struct gw_request *req, const char *name, struct s3_str *value)
-{
-        struct s3_str wanted = s3_str_of(name);
-        unsigned i, n = 0;
-
-        for (i = 0; i < req->header_count; i++)
-                if (s3_str_eq_nocase(req->headers[i].name, wanted)) {
-                        *value = s3_str_trim(req->headers[i].value);
-                        n++;
-                }
-        return n;
 }
 
 /* ---- one request and no other ------------------------------------------------------------------------------ */
 
-static enum s3_error check_length(struct gw_request *req, const char **message)
+static enum s3_error check_framing(struct gw_request *req, const char *version, const char **message)
 {
-        struct s3_str length = {NULL, 0}, coding = {NULL, 0};
-        unsigned lengths = count_header(req, "Content-Length", &length);
-        unsigned codings = count_header(req, "Transfer-Encoding", &coding);
+        struct gw_raw_head head = {.connection = req->mhd,
+                                   .target = req->raw_target,
+                                   .target_len = req->target.len,
+                                   .method = req->method.data,
+                                   .version = version,
+                                   .headers = req->headers,
+                                   .header_count = req->header_count};
+        struct gw_framing framing;
+        enum s3_error error = gw_head_check(&head, &framing, message);
 
-        if (lengths > 1 || codings > 1 || (lengths > 0 && codings > 0)) {
-                *message = "The length of the request body is ambiguous";
-                return S3_ERR_BAD_REQUEST;
-        }
-        if (codings == 1) {
-                if (!s3_str_eq_nocase(coding, S3_STR("chunked")) || req->http10) {
-                        *message = "Transfer-Encoding must be chunked";
-                        req->refused_header = "Transfer-Encoding";
-                        return S3_ERR_NOT_IMPLEMENTED;
-                }
-                req->chunked = true;
-                req->content_length = S3_LENGTH_UNKNOWN;
-        }
-        if (lengths == 1 && s3_parse_uint(length, INT64_MAX, &req->content_length) != 0) {
-                *message = "Content-Length must be a whole number of bytes";
-                return S3_ERR_BAD_REQUEST;
-        }
-        return S3_OK;
-}
-
-static bool name_is_token(struct s3_str name)
-{
-        size_t i;
-
-        for (i = 0; i < name.len; i++) {
-                unsigned char c = (unsigned char)name.data[i];
-
-                if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-')
-                        continue; /* as nearly all are */
-                if (c <= ' ' || c >= 0x7f || strchr("()<>@,;:\\\"/[]?={}", c) != NULL)
-                        return false;
-        }
-        return name.len > 0;
-}
-
-static bool value_is_text(struct s3_str value)
-{
-        size_t i;
-
-        for (i = 0; i < value.len; i++) {
-                unsigned char c = (unsigned char)value.data[i];
-
-                if ((c < ' ' && c != '\t') || c == 0x7f)
-                        return false;
-        }
-        return true;
-}
-
-/* The name is followed by its colon (a NUL by now) and blanks, then the value. */
-static bool value_follows(const struct s3_header *header)
-{
-        const char *at = header->name.data + header->name.len + 1;
-
-        if (header->value.data < at)
-                return false;
-        while (at < header->value.data && (*at == ' ' || *at == '\t'))
-                at++;
-        return at == header->value.data;
-}
-
-/*
- * The library takes a lone LF for a line's end, joins folded lines (to the wrong string), and ends texts at a NUL; another party on the way
- * may have read each of these otherwise. It parses in place, so all of them show as gaps: every line must end in exactly CR LF (two
- * NULs by now), and the next begin right behind.
- */
-static bool lines_are_whole(struct gw_request *req, const char *version)
-{
-        const union MHD_ConnectionInfo *info =
-                MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-        const char *at = req->raw_target + req->target.len + 1;
-        unsigned i;
-
-        if (version != at || info == NULL)
-                return false;
-        at = version + strlen(version) + 2;
-        for (i = 0; i < req->header_count; i++) {
-                const struct s3_header *header = &req->headers[i];
-
-                if (header->name.data != at || !value_follows(header))
-                        return false;
-                at = header->value.data + header->value.len + 2;
-        }
-        req->body_at = at + 2;
-        return req->body_at == req->method.data + info->header_size; /* the empty line */
-}
-
-static enum s3_error check_hygiene(struct gw_request *req, const char *version, const char **message)
-{
-        struct s3_str expect = {NULL, 0};
-        bool fine = lines_are_whole(req, version);
-
-        for (unsigned i = 0; fine && i < req->header_count; i++)
-                fine = name_is_token(req->headers[i].name) && value_is_text(req->headers[i].value);
-        if (!fine) {
-                *message = "The head of the request is not well-formed";
-                return S3_ERR_BAD_REQUEST;
-        }
-        if (count_header(req, "Expect", &expect) > 0)
-                req->expects_continue = !req->http10 && s3_str_eq_nocase(expect, S3_STR("100-continue"));
-        return check_length(req, message);
+        req->body_at = framing.body_at;
+        req->http10 = framing.http10;
+        req->chunked = framing.chunked;
+        req->expects_continue = framing.expects_continue;
+        req->content_length = framing.content_length;
+        if (error == S3_ERR_NOT_IMPLEMENTED)
+                req->refused_header = "Transfer-Encoding";
+        return error;
 }
 
 /* ---- what it names ------------------------------------------------------------------------------------------- */
@@ -263,7 +145,7 @@ static enum s3_error preflight(struct gw_request *req, const char **message)
                 n += comma != NULL;
                 names.data += n;
                 names.len -= n;
-                if (name_is_token(name))
+                if (gw_head_token(name))
                         continue;
                 *message = gw_printf(req, "Access-Control-Request-Headers \"%.*s\" contains invalid character.",
                                      (int)name.len, name.data);
@@ -397,10 +279,9 @@ void gw_head_accept(struct gw_request *req, const char *method, const char *vers
         gw_request_head(req, GW_STAGE_PARSE);
         req->method = s3_str_of(method);
         req->is_head = s3_str_eq(req->method, S3_STR("HEAD"));
-        req->http10 = strcmp(version, MHD_HTTP_VERSION_1_1) != 0;
         error = take_headers(req);
         if (error == S3_OK)
-                error = check_hygiene(req, version, &message);
+                error = check_framing(req, version, &message);
         if (error != S3_OK) {
                 req->closing = true;
                 gw_reply_error(req, error, message);

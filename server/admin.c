@@ -4,13 +4,14 @@
  * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while
  * loops are busy, and a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9). Strangers that trickle bytes into many
  * connections keep nobody out: a call is answered as soon as it is there, so the oldest connection makes room for the next.
- * An answer ends its connection. Heads are not looked at here as they were sent (the gateway does: gateway/head.c), so where a request ends a proxy in
- * front may see otherwise than the library; whatever comes behind one is never taken for another (smuggling).
+ * An answer ends its connection: whatever comes behind a request is never taken for another. A head that
+ * another HTTP implementation may read as other requests (smuggling) is refused (gateway_head.h).
  * Uses poll, not epoll: the library's internal epoll loop stalls at some numbers of ready connections.
  */
 #include "server/admin_private.h"
 
 #include "gateway.h"
+#include "gateway_head.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -35,6 +36,7 @@ static void *begin_request(void *arg, const char *target, struct MHD_Connection 
         if (request == NULL)
                 return NULL;
         request->admin = arg;
+        request->target_at = target;
         request->target = strdup(target);
         return request;
 }
@@ -52,20 +54,8 @@ static void end_request(void *arg, struct MHD_Connection *connection, void **con
         *context = NULL;
 }
 
-static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-        struct admin_request *request = arg;
-
-        if (request->header_count == ADMIN_HEADERS_MAX) {
-                request->too_many_headers = true;
-                return MHD_NO;
-        }
-        request->headers[request->header_count++] =
-                (struct s3_header){s3_str_of(name), s3_str_of(value != NULL ? value : "")};
-        return MHD_YES;
-}
-
-static enum MHD_Result send_answer(const struct admin_request *request, struct MHD_Connection *connection, struct admin_answer answer)
+static enum MHD_Result send_answer(const struct admin_request *request, struct MHD_Connection *connection,
+                                   struct admin_answer answer)
 {
         struct MHD_Response *response;
         enum MHD_Result rv;
@@ -84,13 +74,6 @@ static enum MHD_Result send_answer(const struct admin_request *request, struct M
         rv = MHD_queue_response(connection, answer.status, response);
         MHD_destroy_response(response);
         return rv;
-}
-
-static bool announces_too_much(struct MHD_Connection *connection)
-{
-        const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-
-        return length != NULL && strtoull(length, NULL, 10) > ADMIN_BODY_MAX;
 }
 
 /* MHD_NO closes the connection: libmicrohttpd can answer only after the body, and this one does not end. */
@@ -114,6 +97,46 @@ static struct admin_answer too_large(void)
         return srv_admin_error(413, "EntityTooLarge", "the body of this request is too large");
 }
 
+static enum MHD_Result refuse_head(const struct admin_request *request, struct MHD_Connection *connection,
+                                   enum s3_error error, const char *message)
+{
+        const struct s3_error_info *info = s3_error_info(error);
+
+        return send_answer(request, connection,
+                           srv_admin_error(info->status, info->code, message != NULL ? message : info->message));
+}
+
+/* The head is in. Answered: it, or the body that it announces, is refused. */
+static enum MHD_Result take_head(struct admin_request *request, struct MHD_Connection *connection, const char *method,
+                                 const char *version)
+{
+        struct gw_raw_head head = {.connection = connection,
+                                   .target = request->target_at,
+                                   .target_len = strlen(request->target),
+                                   .method = method,
+                                   .version = version,
+                                   .headers = request->headers};
+        struct s3_authority authority;
+        struct gw_framing framing;
+        const char *message = NULL;
+        enum s3_error error;
+
+        if (!gw_head_fields(connection, request->headers, ADMIN_HEADERS_MAX, &request->header_count))
+                return refuse_head(request, connection, S3_ERR_REQUEST_HEADERS_TOO_LARGE, NULL);
+        head.header_count = request->header_count;
+        error = gw_head_check(&head, &framing, &message);
+        if (error == S3_OK)
+                error = s3_target_split(s3_str_of(request->target), &request->parts);
+        if (error == S3_OK)
+                error = s3_authority_of_request(&request->parts, request->headers, request->header_count,
+                                                framing.http10, &authority, &message);
+        if (error != S3_OK)
+                return refuse_head(request, connection, error, message);
+        if (!framing.chunked && framing.content_length > ADMIN_BODY_MAX)
+                return send_answer(request, connection, too_large());
+        return MHD_YES;
+}
+
 static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *data, size_t *data_len, void **context)
 {
@@ -124,7 +147,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
                 return MHD_NO;
         if (!request->started) {
                 request->started = true;
-                return announces_too_much(connection) ? send_answer(request, connection, too_large()) : MHD_YES;
+                return take_head(request, connection, method, version);
         }
         if (*data_len > 0) {
                 rv = take_body(request, data, *data_len);
@@ -135,7 +158,6 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
                 return send_answer(request, connection, too_large());
         request->method = method;
         request->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        MHD_get_connection_values(connection, MHD_HEADER_KIND, take_header, request);
         return send_answer(request, connection, srv_admin_answer(request));
 }
 

@@ -382,8 +382,6 @@ struct admin_answer srv_admin_answer(struct admin_request *request)
         struct admin_answer answer;
         const char *code, *message;
 
-        if (s3_target_split(s3_str_of(request->target), &request->parts) != S3_OK)
-                return srv_admin_error(400, "BadRequest", "the request target is malformed");
         if (s3_str_starts(request->parts.path, S3_STR(ADMIN_PREFIX)) && !srv_admin_authorised(request, &code, &message))
                 return srv_admin_error(403, code, message);
         route = find_route(request->parts.path);

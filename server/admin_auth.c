@@ -198,8 +198,6 @@ bool srv_admin_authorised(struct admin_request *request, const char **code, cons
         struct s3_auth auth;
         bool known;
 
-        if (request->too_many_headers)
-                return refuse(S3_AUTH_TOO_LARGE, code, message);
         reason = s3_auth_parse(&signed_parts, &auth);
         if (reason != S3_AUTH_OK)
                 return refuse(reason, code, message);

@@ -73,12 +73,12 @@ struct srv_admin {
 /* One request as it was received. owner: the admin thread */
 struct admin_request {
         struct srv_admin *admin;
-        char *target; /* raw */
+        char *target;          /* raw */
+        const char *target_at; /* the library's text that it was copied from: only to be compared */
         const char *method;
         struct s3_target parts; /* slices of target */
         struct s3_header headers[ADMIN_HEADERS_MAX];
         size_t header_count;
-        bool too_many_headers;
         int fd; /* its connection's, to ask for the address it came to */
         bool started; /* the first call of MHD's handler has been */
         char *body;   /* ADMIN_BODY_MAX bytes once some came */

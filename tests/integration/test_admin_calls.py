@@ -63,6 +63,67 @@ def test_an_answer_ends_its_connection(site, first):
         assert connection.to_end() == b""
 
 
+LIVE = b"GET /health/live HTTP/1.1\r\n"
+DOUBTFUL_HEADS = {
+    "two hosts": LIVE + b"Host: x\r\nHost: y\r\n\r\n",
+    "the same host twice": LIVE + b"Host: x\r\nHost: x\r\n\r\n",
+    "no host": LIVE + b"\r\n",
+    "empty host": LIVE + b"Host:\r\n\r\n",
+    "user in host": LIVE + b"Host: me@x\r\n\r\n",
+    "path in host": LIVE + b"Host: x/y\r\n\r\n",
+    "another in the target": b"GET http://y/health/live HTTP/1.1\r\nHost: x\r\n\r\n",
+    "two lengths": b"POST /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 4\r\n\r\n",
+    "the same length twice": b"POST /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+    "list of lengths": b"POST /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 0, 0\r\n\r\n",
+    "signed length": b"POST /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: +0\r\n\r\n",
+    "length and coding": b"POST /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two codings": b"POST /health/live HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "another coding": b"POST /health/live HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "coding of HTTP/1.0": b"POST /health/live HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "folded": LIVE + b"Host: x\r\nX-A: one\r\n two\r\n\r\n",
+    "folded coding": LIVE + b"Host: x\r\nTransfer-Encoding:\r\n chunked\r\n\r\n",
+    "lone LFs": b"GET /health/live HTTP/1.1\nHost: x\n\n",
+    "a lone LF": LIVE + b"Host: x\nX-A: one\r\n\r\n",
+    "a lone CR": LIVE + b"Host: x\r\nX-A: one\rtwo\r\n\r\n",
+    "a NUL": LIVE + b"Host: x\r\nX-A: one\0\r\n\r\n",
+    "a NUL in a name": LIVE + b"Host: x\r\nX\0-A: one\r\n\r\n",
+    "a control": LIVE + b"Host: x\r\nX-A: one\x01two\r\n\r\n",
+    "blank before the colon": LIVE + b"Host: x\r\nContent-Length : 0\r\n\r\n",
+    "no colon": LIVE + b"Host: x\r\nnothing\r\n\r\n",
+    "no name": LIVE + b"Host: x\r\n: nothing\r\n\r\n",
+    "no token": LIVE + b"Host: x\r\nX-(: nothing\r\n\r\n",
+    "two blanks": b"GET /health/live  HTTP/1.1\r\nHost: x\r\n\r\n",
+    "too many fields": LIVE + b"Host: x\r\n" + b"X: y\r\n" * 64 + b"\r\n",
+    "a long field": LIVE + b"Host: x\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+    "a long target": b"GET /health/live?" + b"y" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", DOUBTFUL_HEADS)
+def test_doubtful_heads_are_refused(site, name):
+    """What another on the way may read as other requests. One answer, by us or the library, and the end of the connection."""
+    _, raw = site
+    with raw.connect() as connection:
+        try:
+            connection.send(DOUBTFUL_HEADS[name] + LIVE + b"Host: x\r\n\r\n")
+            rest = connection.to_end()
+        except OSError:  # it may close before it has heard everything
+            rest = b""
+    assert b" 200 " not in rest and (rest[:9] in (b"HTTP/1.1 ", b"HTTP/1.0 ") and rest[9:10] in b"45" or rest == b""), rest
+    assert raw.request("GET", INFO).status == 200
+
+
+@pytest.mark.parametrize("head", [LIVE + b"Host: x\r\n\r\n", LIVE + b"host:\t[::1]:9 \r\nX-A: \xc3\xa4\r\nX-A:\r\n\r\n",
+                                  b"GET http://x/health/live HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /health/live?a=b+%20 HTTP/1.0\r\n\r\n",
+                                  b"GET /health/live HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"])
+def test_odd_heads_are_taken(site, head):
+    _, raw = site
+    with raw.connect() as connection:
+        connection.send(head)
+        assert connection.answer().status == 200
+        assert connection.to_end() == b""
+
+
 def test_the_host(site):
     daemon, raw = site
     port = daemon.admin_port
