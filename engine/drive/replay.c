@@ -519,7 +519,7 @@ static int salvage_all(struct replay *r)
 /*
  * Files behind the last one that was begun were made ahead, or torn in their first write. In both cases nothing in them was ever
  * acknowledged, unless a later batch is there: then the header is damaged. One that is still as it was made is used; whatever a torn write
- * left in it would not be of the generation it gets.
+ * left in it would not be of the generation it gets. The only file there is was begun: a drive has one from its making on.
  */
 static int drop_unbegun(struct replay *r)
 {
@@ -528,14 +528,14 @@ static int drop_unbegun(struct replay *r)
         struct eng_log_rest rest = {.records = false};
         int rv;
 
-        while (r->count > 0 && !r->files[r->count - 1].begun) {
+        while (r->count > 1 && !r->files[r->count - 1].begun) {
                 file = &r->files[r->count - 1];
                 rv = look_into(r, file, &rest);
                 if (rv != 0 || rest.damage != 0)
                         return rv;
                 r->count--;
                 if (!rest.records && file->size == r->l->log_file_bytes &&
-                    is_zero(&file->header, sizeof(file->header)) && r->count > 0 &&
+                    is_zero(&file->header, sizeof(file->header)) &&
                     file->number == r->files[r->count - 1].number + 1) {
                         r->spare = file->number;
                         continue;

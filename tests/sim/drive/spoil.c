@@ -223,7 +223,7 @@ static void look_at_epoch(void)
 /* ---- what is found ------------------------------------------------------------------------------------------- */
 
 /* The drive says of itself that something is missing. */
-static bool admits(void)
+bool spoil_admits(void)
 {
         return lacks_epoch || eng_local_damage(world.drive) != NULL || eng_local_log_lost(world.drive) ||
                eng_local_index_damaged(world.drive) || world.failed;
@@ -248,7 +248,7 @@ static void look_at_name(unsigned at)
         } else if (rv != -ENOENT && rv != -EBADMSG && rv != -EIO) {
                 sim_fail("spoilt: LOOKUP of name %u: %s", at, strerror(-rv));
         }
-        if ((rv == 0 || rv == -ENOENT) && value != name->now && !admits())
+        if ((rv == 0 || rv == -ENOENT) && value != name->now && !spoil_admits())
                 sim_fail("spoilt: name %u is value %u and not %u, and nobody says that anything is wrong", at, value, name->now);
         eng_buf_unref(act->op.lookup.value);
         eng_buf_unref(act->op.lookup.bytes);

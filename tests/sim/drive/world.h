@@ -113,6 +113,7 @@ void check_all_names(void);
 
 /* The drive, which is not open, is opened, settled and closed; then it is spoilt, and made good by its peers, some times. */
 void spoil_drive(void);
+bool spoil_admits(void); /* the spoilt drive says of itself that something is missing */
 
 /* ---- closed files that go bad, and a scrub that finds it (scrub.c) ------------------------------------------------ */
 
