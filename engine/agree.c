@@ -24,6 +24,12 @@ bool eng_outvoted(eng_mask have, eng_mask absent)
         return __builtin_popcountll(absent) > __builtin_popcountll(have);
 }
 
+void eng_words_begin(struct eng_words *words, const struct eng_view *view, uint32_t pg)
+{
+        memset(words, 0, sizeof(*words));
+        words->members = eng_speakers(view, pg) & view->up;
+}
+
 void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32_t pg, int rv)
 {
         eng_mask slot = eng_bit(words->slot);
@@ -38,7 +44,7 @@ bool eng_words_absent(const struct eng_words *words, const struct eng_view *view
 {
         eng_mask speakers = eng_speakers(view, pg), absent = words->absent & speakers;
 
-        return eng_outvoted(speakers & view->up & ~absent, absent);
+        return eng_outvoted((words->members | (speakers & view->up)) & ~absent, absent);
 }
 
 int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words)

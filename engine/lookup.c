@@ -127,10 +127,12 @@ static void arrive(struct lp_msg *msg)
                 TAILQ_INSERT_TAIL(&lookup->at->lookups, lookup, link);
                 lookup->counted = true;
         }
-        if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt)
+        if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt) {
                 finish(lookup, -EHOSTDOWN);
-        else
-                try_next(lookup);
+                return;
+        }
+        eng_words_begin(&lookup->words, &lookup->at->view, lookup->pg);
+        try_next(lookup);
 }
 
 void eng_lookup_start(struct eng_lookup *lookup)
@@ -142,7 +144,6 @@ void eng_lookup_start(struct eng_lookup *lookup)
                 return;
         }
         lookup->at = eng_primary(lookup->store, lookup->pg);
-        memset(&lookup->words, 0, sizeof(lookup->words));
         lookup->msg.run = arrive;
         if (lookup->at == lookup->home)
                 arrive(&lookup->msg);

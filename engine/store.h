@@ -510,10 +510,13 @@ size_t eng_body_need(size_t name_len, size_t value_len, size_t inline_len);
 /* Members of its group that were asked for a name, and have not given it. owner: primary loop */
 struct eng_words {
         unsigned slot;                 /* asked last */
+        eng_mask members;              /* that spoke and were up when it began */
         eng_mask asked;
         eng_mask absent;               /* of those: it is not there */
         eng_mask damaged;              /* what is there cannot be read */
 };
+/* Nobody was asked yet. */
+void eng_words_begin(struct eng_words *words, const struct eng_view *view, uint32_t pg);
 /* The member asked last answers rv, an error. */
 void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32_t pg, int rv);
 /*
@@ -521,7 +524,10 @@ void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32
  * not there. In a tie it is, since nothing is deleted on one member's word (I6).
  */
 bool eng_outvoted(eng_mask have, eng_mask absent);
-/* Whether that is so by what has been said, whatever all others that speak and are up have. */
+/*
+ * Whether that is so by what has been said, whatever all others have that speak and are up, or did
+ * when it began: one that failed meanwhile may have had it.
+ */
 bool eng_words_absent(const struct eng_words *words, const struct eng_view *view, uint32_t pg);
 /* Whether more than one member says that it is absent. */
 static inline bool eng_words_sure(const struct eng_words *words)

@@ -301,7 +301,7 @@ static void lookup_next(struct eng_txn *txn)
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
 {
         txn->looked_up = looked_up;
-        memset(&txn->words, 0, sizeof(txn->words));
+        eng_words_begin(&txn->words, &txn->at->view, txn->pg);
         eng_buf_unref(txn->unread);
         txn->unread = NULL;
         txn->lookup.flags = flags;

@@ -72,6 +72,12 @@ MUTATIONS = {
         "op->flags = from == offset && wanted == len ? ENG_OP_WANT_CRC : 0;",
         "op->flags = ENG_OP_WANT_CRC;",
     ),
+    "one-word": (
+        "a name is not there when one member says so and no other has a readable copy",
+        "engine/agree.c",
+        "        return eng_outvoted((words->members | (speakers & view->up)) & ~absent, absent);",
+        "        return absent != 0 && (speakers & view->up & ~words->asked) == 0;",
+    ),
     "condition-ignored": (
         "If-None-Match is not looked at",
         "engine/txn.c",

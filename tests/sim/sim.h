@@ -18,7 +18,10 @@
 #define SIM_S  1000000000ull
 
 /* Each purpose draws from a stream of its own, so that a change of one does not shift all others. */
-enum sim_stream { SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_ROLLBACK, SIM_TROUBLE, SIM_SCRUB, SIM_PAGES, SIM_INLINE, SIM_STREAMS };
+enum sim_stream {
+        SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_ROLLBACK, SIM_TROUBLE,
+        SIM_SCRUB, SIM_PAGES, SIM_INLINE, SIM_FORGET, SIM_STREAMS
+};
 
 struct sim {
         uint64_t seed, now;

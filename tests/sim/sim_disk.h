@@ -82,6 +82,7 @@ struct sim_disk {
                 unsigned slow;    /* one op in so many takes long; 0: none */
                 unsigned refuse;  /* one read or lookup in so many meets a full queue */
                 unsigned damaged; /* one lookup in so many finds damaged bytes */
+                unsigned forgets; /* one in so many misses a name that is there, and does not notice */
                 unsigned rot;     /* one frame in so many is damaged some time after it was written */
         } faults;
         bool full; /* WRITEs are refused */
@@ -95,6 +96,7 @@ extern bool sim_loose_order;  /* ops of different groups may overtake each other
 struct sim_figures {
         uint64_t ops, appends, writes, reads, power_cuts, kills, failures, hangs, rotten, rot_found, lost_records, lost_frames;
         uint64_t images_restored, cuts; /* disks put back to an earlier image; logs that lost acknowledged records at their end */
+        uint64_t forgotten;      /* names that a lookup missed */
         uint64_t blocked, stuck; /* loops that did nothing for a while; openings that never came to an end */
 };
 extern struct sim_figures sim_figures;

@@ -18,6 +18,7 @@
 #include "engine/drive/identity.h"
 #include "engine/store.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_world.h"
 
 #define LANES      64u
 #define TICK       (1 * SIM_S)
@@ -425,6 +426,17 @@ static void tick(void *arg)
 
 /* ---- LOOKUP ---------------------------------------------------------------------------------------------------------------- */
 
+/* A bad page of its index hides the name, and nothing says so. Of the only member it is the truth. */
+static bool forgets(const struct sim_drive *d, const struct fmt_value *head)
+{
+        if (!sim_chance(SIM_FORGET, d->disk->faults.forgets) ||
+            !world_others_speak(d->drive.slot, head->pg))
+                return false;
+        sim_figures.forgotten++;
+        sim_trace("  drive %u: misses a name that is there", d->drive.slot);
+        return true;
+}
+
 static void op_lookup(struct sim_drive *d, struct eng_op *op)
 {
         const struct sim_name *entry;
@@ -437,6 +449,10 @@ static void op_lookup(struct sim_drive *d, struct eng_op *op)
         }
         entry = sim_names_find(&d->names, op->lookup.name, op->lookup.name_len);
         if (entry == NULL || entry->kind != SIM_PUT) {
+                answer(op, -ENOENT);
+                return;
+        }
+        if (forgets(d, (const struct fmt_value *)entry->value->data)) {
                 answer(op, -ENOENT);
                 return;
         }

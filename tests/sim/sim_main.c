@@ -15,10 +15,10 @@
 static void report(uint64_t events)
 {
         printf("  %llu lives: %llu power cuts, %llu kills; %llu faults: %llu drive failures, %llu hangs, %llu rotten "
-               "frames, %llu of them found by a scrub\n",
+               "frames, %llu of them found by a scrub; %llu names missed\n",
                N(world_figures.lives), N(sim_figures.power_cuts), N(sim_figures.kills), N(world_figures.faults),
                N(sim_figures.failures), N(sim_figures.hangs), N(sim_figures.rotten),
-               N(sim_figures.rot_found));
+               N(sim_figures.rot_found), N(sim_figures.forgotten));
         printf("  %llu disks put back to an image, %llu logs lost acknowledged records; %llu loops blocked, %llu openings never ended\n",
                N(sim_figures.images_restored), N(sim_figures.cuts), N(sim_figures.blocked), N(sim_figures.stuck));
         printf("  drives: %llu lost for good, %llu replaced, %llu returned, %llu added, %llu removed; %llu forced starts; %llu requests "

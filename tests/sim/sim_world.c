@@ -75,6 +75,17 @@ static void plan_keys(void)
                 snprintf(world.keys[i], sizeof(world.keys[i]), i % 3 == 0 ? "d/%u" : i % 3 == 1 ? "d/e/%u" : "k%u", i);
 }
 
+/* Beside the disk on which copies are found damaged one that misses names: together they are all there is of some. */
+static void plan_forgetful(unsigned drives)
+{
+        unsigned at = (unsigned)sim_below(SIM_FORGET, drives - 1);
+
+        at += at >= (unsigned)plan.rotten;
+        sim_disks[at].faults.forgets = 2 + (unsigned)sim_below(SIM_FORGET, 10);
+        if (sim_chance(SIM_FORGET, 2))
+                sim_disks[plan.rotten].faults.damaged = 2 + (unsigned)sim_below(SIM_FORGET, 8);
+}
+
 static void plan_history(void)
 {
         static const uint32_t groups[] = {1, 3, 16, 64, 256};
@@ -103,6 +114,8 @@ static void plan_history(void)
                 sim_disks[plan.rotten].faults.rot = 1 + (unsigned)plan_below(4);
                 sim_disks[plan.rotten].faults.damaged = 10 + (unsigned)plan_below(100);
         }
+        if (plan.rotten >= 0 && drives > 1 && sim_chance(SIM_FORGET, 2))
+                plan_forgetful(drives);
         world.loop_count = 1 + (unsigned)plan_below(LOOPS_MAX);
         plan.shared_hasher = plan_chance(2);
         world.client_count = 1 + (unsigned)plan_below(CLIENTS_MAX);
@@ -232,6 +245,14 @@ static int open_store(bool format)
                 operator_start();
         }
         return rv;
+}
+
+bool world_others_speak(unsigned slot, uint32_t pg)
+{
+        const struct eng_view *view = &eng_primary(world.store, pg)->view;
+        eng_mask speakers = view->ready ? eng_speakers(view, pg) & view->up : 0;
+
+        return (speakers & eng_bit(slot)) != 0 && (speakers & ~eng_bit(slot)) != 0;
 }
 
 /* ---- disks that lose what they acknowledged ---------------------------------------------------------------------- */
@@ -612,8 +633,10 @@ static void begin_last_life(bool lose_indexes, bool *open)
         choose_drives(false, true);
         world.gone = *open = false;
         world.last = true;
-        for (i = 0; i < sim_disk_count; i++)
+        for (i = 0; i < sim_disk_count; i++) {
                 sim_disks[i].lose_index = lose_indexes;
+                sim_disks[i].faults.forgets = 0;
+        }
         world_figures.lives++;
         world.ops_left = 0;
         if (open_store(false) != 0)

@@ -12,6 +12,9 @@ struct world_figures {
 };
 extern struct world_figures world_figures;
 
+/* Whether this drive is asked what is in the group, and others are: nobody can tell if it alone errs. */
+bool world_others_speak(unsigned slot, uint32_t pg);
+
 /* Runs the history of a seed from the beginning to the end; returns only if it holds. Its digest is in sim.digest. */
 void world_run(uint64_t seed, bool trace);
 

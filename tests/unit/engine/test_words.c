@@ -26,25 +26,28 @@
 static void test_who_outvotes_whom(void **state)
 {
         static const struct {
-                eng_mask before, in, up, absent;
+                eng_mask before, in, up, absent, members;
                 bool is_absent;
         } cases[] =
                 {
-                        {0x1, 0x1, 0x1, 0x0, false},
-                        {0x1, 0x1, 0x1, 0x1, true},
-                        {0x3, 0x3, 0x3, 0x1, false}, /* one of two */
-                        {0x3, 0x3, 0x3, 0x3, true},
-                        {0x3, 0x3, 0x1, 0x1, true}, /* the other is gone, as at a start for reading */
-                        {0x3, 0x1, 0x3, 0x1, true}, /* or does not speak any more */
-                        {0x7, 0x7, 0x7, 0x1, false},
-                        {0x7, 0x7, 0x7, 0x3, true},
-                        {0x7, 0x7, 0x3, 0x1, false},
-                        {0xf, 0xf, 0xf, 0x3, false},
-                        {0xf, 0xf, 0xf, 0x7, true},
-                        {0x1f, 0x1f, 0x1f, 0x7, true},
-                        {0x3, 0x3, 0x3, 0x5, false}, /* one was none of them */
-                        {0x3, 0x3, 0x2, 0x1, false}, /* it said so before it was gone */
-                        {0x0, 0x3, 0x3, 0x3, false},
+                        {0x1, 0x1, 0x1, 0x0, 0x0, false},
+                        {0x1, 0x1, 0x1, 0x1, 0x0, true},
+                        {0x3, 0x3, 0x3, 0x1, 0x0, false}, /* one of two */
+                        {0x3, 0x3, 0x3, 0x3, 0x0, true},
+                        {0x3, 0x3, 0x1, 0x1, 0x0, true}, /* the other is gone, as at a start for reading */
+                        {0x3, 0x1, 0x3, 0x1, 0x0, true}, /* or does not speak any more */
+                        {0x7, 0x7, 0x7, 0x1, 0x0, false},
+                        {0x7, 0x7, 0x7, 0x3, 0x0, true},
+                        {0x7, 0x7, 0x3, 0x1, 0x0, false},
+                        {0xf, 0xf, 0xf, 0x3, 0x0, false},
+                        {0xf, 0xf, 0xf, 0x7, 0x0, true},
+                        {0x1f, 0x1f, 0x1f, 0x7, 0x0, true},
+                        {0x3, 0x3, 0x3, 0x5, 0x0, false}, /* one was none of them */
+                        {0x3, 0x3, 0x2, 0x1, 0x0, false}, /* it said so before it was gone */
+                        {0x3, 0x3, 0x1, 0x1, 0x3, false}, /* the other failed while it was to be asked */
+                        {0x3, 0x1, 0x1, 0x1, 0x3, false},
+                        {0x7, 0x3, 0x3, 0x3, 0x7, true},
+                        {0x0, 0x3, 0x3, 0x3, 0x0, false},
                 };
         size_t i;
 
@@ -52,7 +55,7 @@ static void test_who_outvotes_whom(void **state)
                 struct eng_group group = {.before = cases[i].before, .after = cases[i].before};
                 struct eng_placement map = {.groups = &group};
                 struct eng_view view = {.map = &map, .in = cases[i].in, .up = cases[i].up};
-                struct eng_words words = {.absent = cases[i].absent};
+                struct eng_words words = {.absent = cases[i].absent, .members = cases[i].members};
 
                 if (eng_words_absent(&words, &view, 0) != cases[i].is_absent)
                         fail_msg("case %zu", i);
