@@ -38,6 +38,7 @@ static struct plan {
         bool inline_varies; /* each process has another limit for inline objects */
         unsigned ops_per_life;
         uint64_t scrub_interval_ms; /* 0: no scrub */
+        uint64_t heal_rate;
 } plan;
 
 static bool plan_chance(unsigned of)
@@ -88,6 +89,7 @@ static void plan_forgetful(unsigned drives)
 
 static void plan_history(void)
 {
+        static const uint64_t heal_rates[] = {0, 1 << 20, 64 << 20}; /* 0: by what drives hold */
         static const uint32_t groups[] = {1, 3, 16, 64, 256};
         unsigned drives = plan_chance(3) ? 4 : 1 + (unsigned)plan_below(6), i;
 
@@ -128,6 +130,7 @@ static void plan_history(void)
         plan.scrub_interval_ms = sim_chance(SIM_TROUBLE, 2) ? 0 : 100 + sim_below(SIM_TROUBLE, 20000);
         plan.scrubs = plan.scrub_interval_ms != 0 && sim_chance(SIM_SCRUB, 2);
         plan.inline_varies = sim_chance(SIM_INLINE, 2);
+        plan.heal_rate = heal_rates[sim_below(SIM_HEAL, sizeof(heal_rates) / sizeof(heal_rates[0]))];
         plan_keys();
         operator_begin(plan.faults && plan.rotten < 0);
         sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
@@ -219,7 +222,7 @@ static int open_store(bool format)
                                       .hash_loop_count = plan.shared_hasher,
                                       .inline_max = draw_inline_max(),
                                       .cache_bytes = 1 << 20,
-                                      .heal_rate = 1 << 30,
+                                      .heal_rate = plan.heal_rate,
                                       .heal_keep_ms = 1,
                                       .scrub_rate = plan.scrub_interval_ms == 0 ? 0 : 1 << 30,
                                       .scrub_interval_ms = plan.scrub_interval_ms,
@@ -305,6 +308,8 @@ static struct {
         const struct eng_store *store;
         eng_mask in, filling, homeless;
         uint64_t looked, changed, may_since;
+        int64_t walk;          /* when the one under way began */
+        uint64_t walk_since;   /* and since when nothing has kept it from its end */
 } upkeep;
 
 enum ending { END_POWER, END_KILL, END_CLEAN };
@@ -463,6 +468,12 @@ static void watch_upkeep(bool open)
         if (sim.now > upkeep.may_since + 60 * SIM_S &&
             store->heal.started_ms + 1 < lp_wall_ms() - (int64_t)((sim.now - upkeep.changed) / SIM_MS))
                 sim_fail("a minute after its drives have changed the store has not begun to look for what lacks shards");
+        if (!store->heal.running || store->heal.started_ms != upkeep.walk || upkeep.may_since > upkeep.walk_since || store->health.full) {
+                upkeep.walk = store->heal.started_ms;
+                upkeep.walk_since = sim.now;
+        }
+        if (sim.now > upkeep.walk_since + 60 * SIM_S)
+                sim_fail("the store has looked for what lacks shards for a minute, and has not come to the end of it");
 }
 
 static void live_for(uint64_t ns, bool *open)
