@@ -6,6 +6,7 @@
 Every flush in engine/, server/ and loop/ is found by its name (fsync, fdatasync, the functions that stand for one, RWF_DSYNC); NAMED below has
 other single lines on which an invariant of docs/design.md hangs. For each, a copy of the source in FOLDER (build/mutants) is changed, built, and
 given to the tests, stage after stage, until one fails. Results are kept in FOLDER/results.json, and what has one is not run again without --again.
+--stages takes only those stages ("quick": the unit tests that a row names); what none of them notices has no result yet.
 --out writes them as Markdown (docs/mutations.md is made so), with the rows of FILE that this folder has no result for, marked. What survives and is not
 in REDUNDANT, with its reason, makes the exit status 1; so does a mutation that cannot be built, which says nothing. A text that is not in its file
 exactly once is no mutation any more: the exit status is 2, and nothing is run.
@@ -87,7 +88,7 @@ NAMED = [
     ("a member that an epoch took in which it lacks counts", "engine/lost.c", "lose(find, i, ENG_LOST_JOIN);", "(void)0;", ("unit test_lost", SIM)),
     ("a drive whose log ends before what its index covers counts", "engine/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
     ("shards go on one member's word", "engine/reap.c", "return speakers != 0 && (speakers & ~reap->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
-    ("shards go while a lookup of before is under way", "engine/reap.c", "!lookups_under_way(el, pg, reap->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_store", SIM, "reads")),
+    ("shards go while a lookup of before is under way", "engine/reap.c", "!lookups_under_way(el, pg, reap->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_reap", SIM, "reads")),
     ("a name that differs is decided before all members have answered", "engine/agree.c", "else if ((all & ~(have | agree->absent)) == 0)", "else if (all != 0)", ("unit test_agree", SIM)),
     ("a name that one member lacks is taken from the others", "engine/agree.c", "agree->keep = !eng_outvoted(have, agree->absent);", "agree->keep = have != 0 && agree->absent == 0;", ("unit test_agree", SIM)),
     ("a name is not there on one member's word", "engine/agree.c", "return eng_outvoted((words->members | (speakers & view->up)) & ~absent, absent);", "return absent != 0 && view->up != 0;", ("unit test_words", SIM)),
@@ -105,6 +106,19 @@ NAMED = [
     ("a segment is written to where it was written before (I3)", "engine/drive/segment_open.c", "segment->sealed = true;", "segment->sealed = false; segment->end = SEGMENT_FIRST_FRAME;", ("unit test_invariants", SIMDRIVE)),
     ("a history that was given up is heard again", "engine/recover.c", "if (contradicted(store, m) || was_given_up(store, m))", "if (contradicted(store, m) || (was_given_up(store, m) && m == NULL))", ("unit test_force", SIM)),
     ("frames are moved without a flush before the index names them (I3)", "engine/drive/reclaim_segment.c", "        eng_sync_own(l, &rc->sync, synced);", "        rc->sync.result = 0;\n        eng_local_hold(l);\n        synced(&rc->sync);", ("unit test_reclaim_segment", SIMDRIVE)),
+    ("a drive that a walk could not read has no more names", "engine/walk.c", "walk->failed |= eng_bit(src->slot);", "(void)0;", ("unit test_walk",)),
+    ("one 'try again' ends a drive's part in a walk", "engine/walk.c", "&& ++src->tries < TRIES) {", "&& src == NULL) {", ("unit test_walk",)),
+    ("a drive that lacks a name has it, to a walk", "engine/walk.c", "                        least = e;\n                        row->have = 0;", "                        least = e;", ("unit test_walk",)),
+    ("a place where no frame is found is forgotten", "engine/drive/scrub_segment.c", "if (state->gap != 0 && state->gap < state->position)", "if (state->gap > state->position)", ("unit test_scrub_segment",)),
+    ("a shard in a gap counts as held", "engine/drive/rot.c", "return place->offset >= rot->offset && place->offset < rot->offset + rot->length;", "return false;", ("unit test_scrub_segment",)),
+    ("a file that is being read may be closed to make room (I7)", "engine/drive/fds.c", "                fd_leave_idle(fd);\n                fd->users++;", "                fd->users++;", ("unit test_fds",)),
+    ("files stay open without a bound", "engine/drive/fds.c", "while (l->fds.open > most && (fd = ", "while (l->fds.open > most && l->fds.most == 0 && (fd = ", ("unit test_fds",)),
+    ("a file is lost for want of a descriptor", "engine/drive/fds.c", "        if (eng_io_again(o->result))\n                return -EAGAIN;", "        if (o == NULL)\n                return -EAGAIN;", ("unit test_fds",)),
+    ("a loop touches pages of the index that are not in memory", "engine/drive/pages.c", "if (there == count)", "if (there <= count)", ("unit test_pages",)),
+    ("a page of the index that does not come is waited for", "engine/drive/pages.c", "eng_watch_begin(l, &r->watch);", "(void)r->watch;", ("unit test_pages",)),
+    ("where the kernel may not be asked for pages each is read at every look", "engine/drive/resident.c", "if (resident->blind && !resident->deaf)", "if (resident->blind && resident->deaf)", ("unit test_resident",)),
+    ("a page that was in memory a second ago is not asked for while an I/O hangs", "engine/drive/resident.c", "((strict ? window->read : window->pages)", "(window->pages", ("unit test_resident",)),
+    ("a store opened for reading answers with what it cannot know to count", "engine/settle.c", "return is_whole(s, pg) ? highest(s, pg) : known;", "return highest(s, pg);", ("unit test_settle", SIM)),
     ("a format cut short between drives stays so", "engine/store.c", "rv = finish_format(o, probes, error);", "(void)finish_format;", (POWER,)),
 ]
 
@@ -115,6 +129,11 @@ REDUNDANT = {
                                                                           "would follow a new record only if that were the lost one, to the bit",
     "engine/drive/file.c: log files go that the durable index does not cover": "is_dead() asks the same of each file once more",
 }
+
+
+def kind_of(stage):
+    """What --stages calls it."""
+    return "quick" if stage.startswith(f"{UNIT} ") else stage
 
 
 class Mutation:
@@ -282,7 +301,7 @@ def judge(bench, mutation, only):
     try:
         for stage in mutation.stages:
             kind = stage.split()[0]
-            if only and kind not in only:
+            if only and kind_of(stage) not in only:
                 continue
             passed, text = bench.make(*BUILT.get(kind, PROGRAMS))
             if not passed:
@@ -352,7 +371,7 @@ def main():
     kept = arguments.work / "results.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
     bench, only = Bench(source, arguments.seed), list(filter(None, arguments.stages.split(",")))
-    kinds = {stage.split()[0] for m in mutations for stage in m.stages if not only or stage.split()[0] in only}
+    kinds = {stage.split()[0] for m in mutations for stage in m.stages if not only or kind_of(stage) in only}
     for targets in sorted({BUILT.get(kind, PROGRAMS) for kind in kinds}):
         passed, text = bench.make(*targets)
         if not passed:
@@ -362,15 +381,19 @@ def main():
         if mutation.title in results and not arguments.again and results[mutation.title][0] != "build":
             continue
         started = time.monotonic()
-        stage, text = results[mutation.title] = judge(bench, mutation, only)
-        verdict = stage or ("redundant" if mutation.title in REDUNDANT else "SURVIVED")
+        stage, text = judge(bench, mutation, only)
+        partial = stage is None and only and any(kind_of(s) not in only for s in mutation.stages)
+        verdict = stage or ("not yet" if partial else "redundant" if mutation.title in REDUNDANT else "SURVIVED")
+        if not partial:
+            results[mutation.title] = [stage, text]
         print(f"{verdict:9} {time.monotonic() - started:4.0f} s  {mutation.title}  [{text}]", flush=True)
         kept.write_text(json.dumps(results, indent=1))
     if arguments.out:
         arguments.out.write_text(table(everything(source), results, rows_of(arguments.out)))
-    survived = [m.title for m in mutations if results[m.title][0] is None and m.title not in REDUNDANT]
-    unbuilt = [m.title for m in mutations if results[m.title][0] == "build"]
-    print(f"{len(mutations)} mutations, {len(survived)} survived without a reason, {len(unbuilt)} could not be built")
+    judged = [m.title for m in mutations if m.title in results]
+    survived = [title for title in judged if results[title][0] is None and title not in REDUNDANT]
+    unbuilt = [title for title in judged if results[title][0] == "build"]
+    print(f"{len(mutations)} mutations, {len(mutations) - len(judged)} without a result, {len(survived)} survived without a reason, {len(unbuilt)} could not be built")
     return 1 if survived or unbuilt else 0
 
 

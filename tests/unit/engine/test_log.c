@@ -373,6 +373,47 @@ static void test_full_in_the_middle(void **state)
         fx_destroy(&fx);
 }
 
+/*
+ * A write that ends short each time, with no word of a full file system, ends the drive's use (I8): none of its records is said to be durable (I1), not even
+ * those that the part which was written may hold.
+ */
+static void test_short_without_end(void **state)
+{
+        static struct fx_op ops[20];
+        static struct fx_body body;
+        struct rlimit limit, old;
+        char key[32];
+        unsigned i;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_put(&fx, "first", "1", 1), 0);
+        signal(SIGXFSZ, SIG_IGN);
+        getrlimit(RLIMIT_FSIZE, &old);
+        limit = old;
+        limit.rlim_cur = 300u << 10;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        for (i = 0; i < 20; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                make_body(&body, key, i, 30000);
+                fx_fill_append(&ops[i], &body, 2, i + 1, 0);
+        }
+        fx_start_group(&fx, ops, 20); /* the first, then a batch of the others, over the limit */
+        assert_int_equal(fx_wait(&ops[0]), 0);
+        for (i = 1; i < 20; i++)
+                assert_int_equal(fx_wait(&ops[i]), -EIO);
+        for (i = 0; i < 20; i++)
+                eng_buf_unref(ops[i].op.append.body);
+        setrlimit(RLIMIT_FSIZE, &old);
+        expect_dead(&fx, "writing log file");
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_commit(&fx, 1, 1), 0);
+        assert_true(fx_has(&fx, "first", "1", 1));
+        fx_destroy(&fx);
+}
+
 static void test_open_errors(void **state)
 {
         struct eng_drive *second;
@@ -460,6 +501,7 @@ int main(void)
                 cmocka_unit_test(test_tail_is_bounded),
                 cmocka_unit_test(test_folder_moved_away),
                 cmocka_unit_test(test_full_in_the_middle),
+                cmocka_unit_test(test_short_without_end),
                 cmocka_unit_test(test_open_errors),
                 cmocka_unit_test(test_damaged_index),
         };

@@ -59,9 +59,11 @@ static void open_again(struct fx *fx)
         assert_int_equal(fx_commit(fx, 1, fx->seq), 0);
 }
 
+struct comer;
 struct pretence {
         struct fx *fx;
         uint64_t after, ms;
+        struct comer *comer;
 };
 
 static void pretend_now(void *arg)
@@ -340,6 +342,62 @@ static void test_limit(void **state)
         fx_destroy(&fx);
 }
 
+/* Waits for a page that is gone again each time it was read. owner: loop 0 */
+struct comer {
+        struct eng_page_wait wait; /* first */
+        unsigned reads;
+        int rv;
+        atomic_bool over;
+};
+
+static void ask_for_it(struct eng_local *l, struct comer *comer)
+{
+        eng_resident_forget(&l->pages.resident);
+        l->pages.page = 2;
+        l->pages.count = 1;
+        eng_pages_wait(l, &comer->wait);
+}
+
+static void came(struct eng_local *l, struct eng_page_wait *wait, int rv)
+{
+        struct comer *comer = (struct comer *)wait;
+
+        if (rv == 0 && ++comer->reads <= 2 * ENG_PAGES_TRIES) {
+                ask_for_it(l, comer);
+                return;
+        }
+        comer->rv = rv;
+        atomic_store(&comer->over, true);
+}
+
+static void ask_now(void *arg)
+{
+        struct pretence *p = arg;
+        static struct comer comer;
+
+        memset(&comer, 0, sizeof(comer));
+        comer.wait.again = came;
+        p->comer = &comer;
+        ask_for_it(eng_local_of(p->fx->local), &comer);
+}
+
+/* Pages that are taken away as fast as they are read are not read without end (I9): others are asked. */
+static void test_come_and_go(void **state)
+{
+        struct pretence p;
+        struct fx fx;
+
+        make(&fx);
+        p.fx = &fx;
+        fx_call(&fx, 0, ask_now, &p);
+        WAIT_UNTIL(atomic_load(&p.comer->over));
+        assert_true(atomic_load(&p.comer->over));
+        assert_int_equal(p.comer->rv, -EAGAIN);
+        assert_int_equal(p.comer->reads, ENG_PAGES_TRIES);
+        check_all(&fx);
+        fx_destroy(&fx);
+}
+
 /* What SIGBUS says where a page is touched: the drive fails, and its index is built anew when it is opened again. */
 static void test_unreadable(void **state)
 {
@@ -513,6 +571,7 @@ int main(void)
                 cmocka_unit_test(test_close),             cmocka_unit_test(test_changes_meanwhile),
                 cmocka_unit_test(test_batches_meanwhile), cmocka_unit_test(test_condemned_meanwhile),
                 cmocka_unit_test(test_stopped_meanwhile),
+                cmocka_unit_test(test_come_and_go),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

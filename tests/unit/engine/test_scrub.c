@@ -58,15 +58,21 @@ static void get_all(struct sf *sf, uint64_t bucket)
 }
 
 /* Spoils a byte of a block here and there, in the files of a folder of a drive that is closed: headers and payload as they come. */
-static void spoil(const struct sf *sf, unsigned drive, const char *folder, unsigned every)
+static void spoil_from(const struct sf *sf, unsigned drive, const char *folder, unsigned first, unsigned every)
 {
         char command[512];
 
         snprintf(command, sizeof(command),
-                 "for f in %s/%s/*; do for i in $(seq 2 %u 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) conv=notrunc "
+                 "for f in %s/%s/*; do for i in $(seq %u %u 4000); do printf X | dd of=$f bs=1 seek=$((i * 4096 + 9)) "
+                 "conv=notrunc "
                  "status=none; done; done",
-                 sf->path[drive], folder, every);
+                 sf->path[drive], folder, first, every);
         assert_int_equal(system(command), 0);
+}
+
+static void spoil(const struct sf *sf, unsigned drive, const char *folder, unsigned every)
+{
+        spoil_from(sf, drive, folder, 2, every);
 }
 
 struct seen {
@@ -347,6 +353,73 @@ static void test_goes_on(void **state)
         sf_remove(&sf);
 }
 
+/* Whether what was found by now is repaired, or the end of a round had to be waited for. */
+static bool repaired_in_mid_round(struct sf *sf)
+{
+        struct seen seen;
+
+        do {
+                usleep(10000);
+                seen = look(sf);
+        } while (seen.rounds == 0 && (seen.damaged == 0 || seen.unrepaired > 0));
+        return seen.rounds == 0;
+}
+
+/* A round takes a day; what is damaged is repaired when it is found. Here one takes minutes. */
+static void test_repaired_at_once(void **state)
+{
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 1, &bucket);
+        sf_close(&sf);
+        spoil(&sf, 1, "data", 4000);
+        sf.options.scrub_rate = 100000;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        scrub_drives(&sf);
+        assert_true(repaired_in_mid_round(&sf));
+        get_all(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* What could not be repaired before a restart is repaired behind it: no round has to come to it again, which lies far behind where one begins. */
+static void test_repaired_after_a_restart(void **state)
+{
+        struct seen seen;
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 1, &bucket);
+        sf_close(&sf);
+        spoil_from(&sf, 1, "data", 1500, 53);
+        sf.options.faults = "again:op=write";
+        open_again(&sf);
+        seen = wait_rounds(&sf, 4);
+        assert_true(seen.damaged > 0 && seen.unrepaired > 0);
+        sf_close(&sf);
+
+        sf.options.faults = NULL;
+        sf.options.scrub_rate = 100000;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        scrub_drives(&sf);
+        do {
+                usleep(10000);
+                seen = look(&sf);
+        } while (seen.bytes == 0);
+        while (seen.unrepaired > 0 && seen.bytes < 4 * (4u << 20)) { /* of four drives */
+                usleep(10000);
+                seen = look(&sf);
+        }
+        assert_int_equal(seen.unrepaired, 0);
+        assert_int_equal(seen.damaged, 0); /* in this run */
+        get_all(&sf, bucket);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* A period that cannot be kept is said so; and off is off. */
 static void test_late_and_off(void **state)
 {
@@ -379,6 +452,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_first_drive), cmocka_unit_test(test_other_drive),
                 cmocka_unit_test(test_two_drives_and_logs), cmocka_unit_test(test_closed_logs), cmocka_unit_test(test_closed_logs_restart), cmocka_unit_test(test_goes_on),
+                cmocka_unit_test(test_repaired_at_once), cmocka_unit_test(test_repaired_after_a_restart),
                 cmocka_unit_test(test_late_and_off),
         };
 

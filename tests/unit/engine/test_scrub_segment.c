@@ -13,6 +13,7 @@
 #include "engine/drive/local.h"
 #include "tests/lib/fd_faults.h"
 #include "tests/lib/shard_fixture.h"
+#include "tests/lib/wait.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -515,9 +516,33 @@ static void test_lost_number(void **state)
         fx_destroy(&fx);
 }
 
+struct reaped {
+        struct eng_local *l;
+        bool all;
+};
+
+static void look_reaped(void *arg)
+{
+        struct reaped *reaped = arg;
+
+        reaped->all =
+                reaped->l->file.free_job.state == ENG_JOB_IDLE && eng_segments_each(reaped->l->segments, NULL) == NULL;
+}
+
+/* The drive has no segment any more, knows it, and so will its index. */
+static bool wait_reaped(struct fx *fx)
+{
+        struct reaped reaped = {.l = eng_local_of(fx->local)};
+
+        assert_true(sh_wait_files(fx, "data", ".seg", 0));
+        WAIT_UNTIL((fx_call(fx, 0, look_reaped, &reaped), reaped.all));
+        return reaped.all;
+}
+
 /* A segment that is gone, and one that got its number at a later start: what was wrong with the first says nothing of the other. */
 static void test_number_given_again(void **state)
 {
+        char path[256];
         struct fx fx;
         unsigned i;
 
@@ -530,11 +555,15 @@ static void test_number_given_again(void **state)
                 assert_int_equal(sh_discard(&fx, i), 0);
         fx_close(&fx);
         assert_int_equal(fx_open(&fx), 0);
-        assert_true(sh_wait_files(&fx, "data", ".seg", 0));
+        assert_true(wait_reaped(&fx));
+        fx_close(&fx);
+        assert_int_equal(fx_open(&fx), 0); /* only now it is known not to matter, and the index does not say so yet */
         fx_close(&fx);
         assert_int_equal(fx_open(&fx), 0);
         for (i = 10; i < 14; i++)
                 write_one(&fx, i, 0, 65536);
+        fx_first(&fx, "data", path, sizeof(path));
+        assert_non_null(strstr(path, "/0000000000000001.seg"));
         for (i = 10; i < 14; i++)
                 assert_true(held(&fx, i, 0));
         fx_destroy(&fx);

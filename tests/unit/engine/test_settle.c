@@ -167,13 +167,38 @@ static void test_nobody_gives_it(void **state)
         expect_settled(&sf, bucket, "corrupt:op=record,slot=0", true);
 }
 
+static bool reads_only(const struct eng_health *h, void *arg)
+{
+        return h->ready && !h->writable;
+}
+
+/*
+ * Two members lack them, and are away: whether the records count cannot be told, so their groups are not answered for, and the records stay as they are (I2).
+ * Were they made visible, the two would be taken for drives that lost them when they are back.
+ */
+static void test_reading_leaves_it_open(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        make(&sf, &bucket, 1u << 3 | 1u << 2);
+        sf.drives = 2;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, reads_only, NULL, 60));
+        for (i = 0; i < LATE; i++)
+                assert_int_equal(sf_get(&sf, i % 2, bucket, key_of("late", late[i]), i, 1000), -EHOSTDOWN);
+        sf_close(&sf);
+        sf.drives = 4;
+        expect_settled(&sf, bucket, NULL, false);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_all_is_copied),
-                cmocka_unit_test(test_try_again),
-                cmocka_unit_test(test_another_member_gives_it),
-                cmocka_unit_test(test_nobody_gives_it),
+                cmocka_unit_test(test_all_is_copied),           cmocka_unit_test(test_try_again),
+                cmocka_unit_test(test_another_member_gives_it), cmocka_unit_test(test_nobody_gives_it),
+                cmocka_unit_test(test_reading_leaves_it_open),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
