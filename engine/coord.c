@@ -475,6 +475,7 @@ void eng_health_refresh(struct eng_store *store)
         h->drive_count = store->drive_count;
         h->epoch = c->view.epoch;
         h->buckets = store->loops[0].bucket_count;
+        h->degraded_reads = atomic_load(&store->degraded_reads);
         h->repaired_reads = atomic_load(&store->repaired_reads);
         h->settled_records = atomic_load(&store->settled_records);
         pthread_mutex_lock(&store->health_lock);

@@ -398,6 +398,7 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
         get->wake = wake_cb;
         get->wake_arg = arg;
         get->crc = 0;
+        get->rebuilt = false;
         if (get->part_count == 0)
                 return 0;
         if (get->stripes == NULL)

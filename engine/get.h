@@ -63,6 +63,7 @@ struct eng_get {
         void (*wake)(void *arg);
         void *wake_arg;
         bool waiting, degrading;
+        bool rebuilt;                  /* something of the range was, and is counted */
         bool summing;                  /* crc is wanted */
         bool holding;                  /* spans stay until they are let go */
         bool closed;                   /* by the caller */

@@ -396,6 +396,10 @@ int eng_get_rebuild(struct eng_get *get, struct get_stripe *s)
         }
         if (made)
                 era_code_free(code);
+        if (rv == 0 && n != 0 && !get->rebuilt) {
+                get->rebuilt = true;
+                atomic_fetch_add(&get->store->degraded_reads, 1);
+        }
         for (i = 0; rv == 0 && i < n; i++) {
                 s->state_of[want[i]] = SHARD_GOOD;
                 repair(get, s, want[i]);

@@ -371,7 +371,7 @@ struct eng_store {
         atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
         atomic_bool full;              /* some drive is below its reserve */
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
-        atomic_uint_fast64_t repaired_reads, settled_records;
+        atomic_uint_fast64_t degraded_reads, repaired_reads, settled_records;
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock, like the next */

@@ -175,7 +175,9 @@ struct eng_health {
         unsigned ec_k, ec_m, drive_count, drives_in, drives_removed; /* drive_count: slots, those of removed drives included */
         uint64_t epoch;
         uint64_t buckets;
-        uint64_t cache_bytes, cache_hits, cache_misses, repaired_reads, settled_records;
+        uint64_t cache_bytes, cache_hits, cache_misses, settled_records;
+        uint64_t degraded_reads;   /* ranges read of which something was reconstructed: a shard was missing, damaged, or on a drive that is not asked */
+        uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
         bool healing;              /* objects are being looked at for missing shards, or given them back */
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */

@@ -392,6 +392,48 @@ static void test_drive_missing(void **state)
         miss_drive(2);
 }
 
+#define DEGRADED 60u /* objects of one stripe each: that none has a data unit on a given drive does not happen */
+
+static void get_each(struct sf *sf, uint64_t bucket)
+{
+        char key[32];
+
+        for (unsigned i = 0; i < DEGRADED; i++) {
+                snprintf(key, sizeof(key), "%u", i);
+                assert_int_equal(sf_get(sf, 0, bucket, key, i + 1, 200000), 0);
+        }
+}
+
+static bool some_degraded(const struct eng_health *h, void *arg)
+{
+        return h->degraded_reads > 0 && h->repaired_reads == 0;
+}
+
+/* Reads without a drive are counted, once each; with all drives in, none is. */
+static void test_degraded_reads_are_counted(void **state)
+{
+        char away[256], key[32];
+        struct sf sf;
+        uint64_t bucket;
+
+        begin(&sf, 4, 1, &bucket);
+        for (unsigned i = 0; i < DEGRADED; i++) {
+                snprintf(key, sizeof(key), "%u", i);
+                assert_int_equal(sf_put(&sf, 0, bucket, key, i + 1, 200000, true, NULL), 0);
+        }
+        get_each(&sf, bucket);
+        assert_int_equal(atomic_load(&sf.store->degraded_reads), 0);
+        sf_close(&sf);
+        snprintf(away, sizeof(away), "%s.away", sf.path[2]);
+        assert_int_equal(rename(sf.path[2], away), 0);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        get_each(&sf, bucket);
+        assert_in_range(atomic_load(&sf.store->degraded_reads), 1, DEGRADED);
+        assert_true(sf_wait_health(&sf, some_degraded, NULL, 20));
+        end(&sf);
+}
+
 static bool one_out(const struct eng_health *h, void *arg)
 {
         return h->ready && h->drives_in == h->drive_count - 1 && h->writable;
@@ -803,6 +845,7 @@ int main(void)
                 cmocka_unit_test(test_multipart), cmocka_unit_test(test_too_many_parts),
                 cmocka_unit_test(test_buckets),
                 cmocka_unit_test(test_drive_missing),
+                cmocka_unit_test(test_degraded_reads_are_counted),
                 cmocka_unit_test(test_drive_moved_away),
                 cmocka_unit_test(test_two_drives_gone),
                 cmocka_unit_test(test_index_deleted),
