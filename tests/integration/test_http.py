@@ -338,6 +338,60 @@ def test_chunked_without_aws_chunked(raw, s3, bucket):
         assert absent(s3, bucket, "k")
 
 
+@pytest.mark.parametrize("size", [1, 4097, 300_000])
+def test_chunks_of_one_byte(raw, s3, bucket, size):
+    """aws-chunked, as SDKs send what they do not know the length of, in the smallest chunks that HTTP has."""
+    data = bytes(i % 251 for i in range(size))
+    body = f"{size:x}\r\n".encode() + data + b"\r\n0\r\n\r\n"
+    head, _ = raw.build("PUT", f"/{bucket}/k", payload=UNSIGNED,
+                        headers={"content-encoding": "aws-chunked", "x-amz-decoded-content-length": str(size)})
+    head = head.replace(b"content-length: 0\r\n", b"transfer-encoding: chunked\r\n")
+    answer = raw.send("PUT", head, b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n")
+    assert answer.status == 200, answer
+    assert read(s3, bucket, "k") == data
+
+
+def test_pipelined_requests(raw, s3, bucket):
+    """Sent at once, answered in order, each to its own."""
+    keys = [f"k{i}" for i in range(20)]
+    with raw.connect() as connection:
+        connection.send(b"".join(b"".join(raw.build("PUT", f"/{bucket}/{key}", body=key.encode() * (i + 1))) for i, key in enumerate(keys)))
+        for key in keys:
+            assert connection.answer("PUT").status == 200, key
+        connection.send(b"".join(raw.build("GET", f"/{bucket}/{key}")[0] for key in [*keys, "none", keys[0]]))
+        answers = [connection.answer("GET") for _ in range(len(keys) + 2)]
+    assert [a.body for a in answers[:20]] == [key.encode() * (i + 1) for i, key in enumerate(keys)]
+    assert answers[20].status == 404 and answers[21].body == b"k0"
+
+
+def test_expect_and_no_body(raw, s3, bucket):
+    """Told to go on, the client sends nothing and goes away: nothing is stored, and others are served."""
+    head, _ = raw.build("PUT", f"/{bucket}/k", body=b"x" * 100_000, headers={"expect": "100-continue"})
+    with raw.connect() as connection:
+        connection.send(head)
+        assert connection.until(b"\r\n\r\n").startswith(b"HTTP/1.1 100 ")
+        still_serves(raw, bucket)
+    still_serves(raw, bucket)
+    assert absent(s3, bucket, "k")
+
+
+@pytest.mark.parametrize("mangle", [lambda h: h.replace(b"\r\nhost:", b"\nhost:"), lambda h: h[:-2] + b"\n",
+                                    lambda h: h.replace(b"\r\n", b"\n")], ids=["first line", "end", "all"])
+def test_a_lone_line_feed_byte_by_byte(raw, s3, bucket, mangle):
+    """However slowly it comes, a lone LF is no line's end."""
+    head, _ = raw.build("PUT", f"/{bucket}/k")
+    with raw.connect() as connection:
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            for byte in mangle(head):
+                connection.send(bytes([byte]))
+            assert connection.answer("PUT").status == 400
+        except (OSError, ConnectionClosed):  # it may close before it has heard everything
+            pass
+    assert absent(s3, bucket, "k")
+    still_serves(raw, bucket)
+
+
 @pytest.mark.parametrize("size", [100, 100_000, 3_000_000])
 @pytest.mark.parametrize("sent", [0, 0.5, 0.99])
 def test_body_cut_short(raw, s3, bucket, size, sent):
