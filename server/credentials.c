@@ -483,8 +483,11 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
         rv = srv_credentials_from_environment(out, error);
         if (rv != 0)
                 return rv < 0 ? rv : 0;
-        srv_fail(error, 0, "no root credentials: set %s and %s, or the setting root_credentials", SRV_ACCESS_KEY_ENV,
-                 SRV_SECRET_KEY_ENV);
+        if (*settings->root_credentials != '\0')
+                srv_fail(error, 0, "no root credentials: there is no file %.300s", settings->root_credentials);
+        else
+                srv_fail(error, 0, "no root credentials: set %s and %s, or the setting root_credentials", SRV_ACCESS_KEY_ENV,
+                         SRV_SECRET_KEY_ENV);
         rv = look(settings, &places, out, error);
         if (rv == 0 && places.sealed)
                 renew_places(settings, &places, out);

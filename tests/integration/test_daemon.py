@@ -412,6 +412,137 @@ def test_credentials_file_and_reload(tmp_path):
         make_client(daemon.endpoint, "AKSECONDKEY", "second-secret-of-some-length").list_buckets()
 
 
+def hup(daemon):
+    """What the daemon says while it reloads."""
+    before = len(daemon.output())
+    daemon.signal(signal.SIGHUP)
+    daemon.wait_until(lambda: "reloaded" in daemon.output()[before:], 30, "to reload")
+    return daemon.output()[before:]
+
+
+def enters(daemon, pair):
+    make_client(daemon.endpoint, *pair).list_buckets()
+
+
+OLD, NEW = ("AKFIRSTKEY", "first-secret-of-some-length"), ("AKSECONDKEY", "second-secret-of-some-length")
+PAIR = "access_key = {}\nsecret_key = {}\n"
+CREDENTIAL_FILES = {  # its text (None: no file), its mode, what is said; "": it is taken
+    "missing": (None, 0, "there is no file"),
+    "a folder": ("/", 0, ""),
+    "for all to read": (PAIR.format(*NEW), 0o644, ""),
+    "empty": ("", 0o600, "access key"),
+    "half": ("access_key = AKSECONDKEY\n", 0o600, "secret key"),
+    "twice": (PAIR.format(*NEW) + PAIR.format(*NEW), 0o600, "twice"),
+    "short secret": (PAIR.format(NEW[0], "seven77"), 0o600, "secret key"),
+    "long secret": (PAIR.format(NEW[0], "x" * 129), 0o600, "too long"),
+    "long access key": (PAIR.format("A" * 129, NEW[1]), 0o600, "too long"),
+    "another name": ("user = me\n", 0o600, "user"),
+    "no text": ("\0\1\2" * 2000, 0o600, ""),
+}
+
+
+@pytest.fixture(scope="module")
+def named_credentials(tmp_path_factory):
+    path = tmp_path_factory.mktemp("credentials") / "root"
+    path.write_text(PAIR.format(*OLD))
+    path.chmod(0o600)
+    with Daemon(credentials=False, settings={"root_credentials": str(path)}).start() as daemon:
+        yield daemon, path
+
+
+@pytest.mark.parametrize("name", CREDENTIAL_FILES)
+def test_credentials_that_cannot_be_taken_at_sighup(named_credentials, name):
+    """Those in force stay, and the log says why; a good file is taken by the next SIGHUP."""
+    daemon, path = named_credentials
+    text, mode, said = CREDENTIAL_FILES[name]
+    path.unlink(missing_ok=True)
+    if text == "/":
+        path.mkdir()
+    elif text is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    words = hup(daemon)
+    assert "credentials stay as they are" in words and str(path) in words and said in words, words
+    enters(daemon, OLD)
+    refused("InvalidAccessKeyId", 403, make_client(daemon.endpoint, *NEW).list_buckets)
+    if path.is_dir():
+        path.rmdir()
+    path.write_text(PAIR.format(*OLD))
+    path.chmod(0o600)
+    assert "stay" not in hup(daemon)
+    enters(daemon, OLD)
+
+
+def test_credentials_rotated_and_unchanged_at_sighup(named_credentials):
+    daemon, path = named_credentials
+    for pair, other in ((NEW, OLD), (NEW, OLD), (OLD, NEW), (OLD, NEW)):
+        path.write_text(PAIR.format(*pair))
+        path.chmod(0o600)
+        assert "stay" not in hup(daemon)
+        enters(daemon, pair)
+        refused("InvalidAccessKeyId", 403, make_client(daemon.endpoint, *other).list_buckets)
+
+
+def flip_last_digit(path):
+    text = path.read_text().rstrip("\n")
+    path.write_text(text[:-1] + ("1" if text[-1] == "0" else "0") + "\n")
+
+
+SEALED = {  # what is done to the copies on these drives, and whether another copy is used
+    "one missing": ((0,), lambda path: path.unlink(), True),
+    "one damaged": ((0,), flip_last_digit, True),
+    "one empty": ((0,), lambda path: path.write_text(""), True),
+    "one cut": ((0,), lambda path: path.write_text(path.read_text()[:-20]), True),
+    "one for all to read": ((0,), lambda path: path.chmod(0o644), False),
+    "all missing": ((0, 1), lambda path: path.unlink(), False),
+    "all damaged": ((0, 1), flip_last_digit, False),
+    "all empty": ((0, 1), lambda path: path.write_text(""), False),
+}
+
+
+@pytest.fixture(scope="module")
+def sealed_credentials():
+    with Daemon(drives=2, credentials=False).start() as daemon:
+        shown = credentials_of(daemon, daemon.drives[0])
+        yield daemon, (shown["access_key"], shown["secret_key"])
+
+
+@pytest.mark.parametrize("name", [*SEALED, "no key", "another key", "a broken key"])
+def test_sealed_credentials_at_sighup(sealed_credentials, name):
+    daemon, pair = sealed_credentials
+    files = [drive / "CREDENTIALS" for drive in daemon.drives] + [daemon.folder / "key"]
+    kept = [file.read_bytes() for file in files]
+    if name in SEALED:
+        slots, change, used = SEALED[name]
+        for slot in slots:
+            change(files[slot])
+    else:
+        used = False
+        files[2].write_text({"no key": "", "another key": f"key = {'5' * 64}\n", "a broken key": "key = 12\n"}[name])
+        if name == "no key":
+            files[2].unlink()
+    words = hup(daemon)
+    assert ("credentials stay as they are" in words) == (not used), words
+    enters(daemon, pair)
+    for file, data in zip(files, kept):
+        file.write_bytes(data)
+        file.chmod(0o600)
+    assert "stay" not in hup(daemon)
+    enters(daemon, pair)
+
+
+def test_credentials_of_the_environment_at_sighup():
+    """They are the daemon's until it ends, whatever drives hold."""
+    with Daemon(drives=2).start() as daemon:
+        path = daemon.drives[0] / "CREDENTIALS"
+        for text in ("", PAIR.format(*NEW)):
+            path.write_text(text)
+            path.chmod(0o600)
+            assert "stay" not in hup(daemon)
+            enters(daemon, (daemon.access_key, daemon.secret_key))
+            refused("InvalidAccessKeyId", 403, make_client(daemon.endpoint, *NEW).list_buckets)
+
+
 def test_half_given_credentials(tmp_path):
     drive = tmp_path / "d"
     drive.mkdir()
