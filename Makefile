@@ -200,7 +200,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs install help bench bench-full bench-rdma micro scale performance
+.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs install help bench bench-full bench-rdma micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, and a client for it, for tests
@@ -282,6 +282,9 @@ micro: bench-bin programs ## the engine by its own API, and ec/, without a netwo
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)
 	$(BENCH_RUN) --rounds 1 --only engine
+PAIRS ?= 7
+pairs: bench-bin programs ## two builds in PAIRS (7) pairs, processor time and throughput: BASE=PATH of the other build's millraced
+	python3 bench/pairs.py --base $(BASE) --program $(O)/millraced --load $(O)/bench/load --pairs $(PAIRS)
 FIGURES ?= $(BUILD_ROOT)/bench/bench.json
 performance: ## docs/performance.md and its plots from the figures of make bench; FIGURES=build/bench/full.json: of make bench-full
 	python3 bench/compare.py --render $(FIGURES) --out docs/performance.md
