@@ -28,6 +28,7 @@ struct complete_txn {
         struct eng_op scan;
         eng_mask scan_tried;
         unsigned scan_slot;            /* that was asked last */
+        struct eng_words words;        /* of members that lack a part that is named */
         struct eng_buf *value;         /* the object: made, or found made before */
         eng_put_done done;
         void *arg;
@@ -94,6 +95,37 @@ out:
         return rv;
 }
 
+static void scan_parts(struct complete_txn *c);
+
+/* From the first part on, with the parts taken so far forgotten. */
+static void begin_parts(struct complete_txn *c)
+{
+        struct eng_txn *txn = &c->txn;
+
+        eng_name_part(&c->from, txn->bucket, txn->key, txn->key_len, c->upload_id, 0);
+        c->to = c->from;
+        eng_name_successor(&c->to);
+        c->taken = 0;
+        c->size = 0;
+        c->encoded_len = 0;
+        c->scan_tried = 0;
+        scan_parts(c);
+}
+
+/* A member lacks a part that is named, or has another: it isn't there if most members say so. */
+static void part_lacks(struct complete_txn *c)
+{
+        struct eng_txn *txn = &c->txn;
+
+        c->words.slot = c->scan_slot;
+        c->words.asked |= eng_bit(c->scan_slot);
+        eng_words_take(&c->words, &txn->at->view, txn->pg, -ENOENT);
+        if (eng_words_absent(&c->words, &txn->at->view, txn->pg))
+                eng_txn_finish(txn, -EINVAL);
+        else
+                begin_parts(c);
+}
+
 static void finish_or_append(struct complete_txn *c, int rv)
 {
         if (rv == 0)
@@ -105,8 +137,6 @@ static void finish_or_append(struct complete_txn *c, int rv)
 }
 
 /* ---- walking the parts ---------------------------------------------------------------------------------------- */
-
-static void scan_parts(struct complete_txn *c);
 
 static int keep_part(struct complete_txn *c, const uint8_t *encoded, size_t len)
 {
@@ -185,14 +215,15 @@ static void parts_scanned(struct eng_op *op)
                 return;
         }
         eng_buf_unref(entries);
-        if (rv == 0 && c->taken != c->count)
-                rv = -EINVAL;
-        finish_or_append(c, rv);
+        if (rv == -EINVAL || (rv == 0 && c->taken != c->count))
+                part_lacks(c);
+        else
+                finish_or_append(c, rv);
 }
 
 static void scan_parts(struct complete_txn *c)
 {
-        int slot = eng_pg_reader(c->txn.at, c->txn.pg, c->scan_tried);
+        int slot = eng_pg_reader(c->txn.at, c->txn.pg, c->scan_tried | c->words.asked);
         struct eng_op *op = &c->scan;
 
         if (slot < 0) {
@@ -227,10 +258,8 @@ static void object_checked(struct eng_txn *txn, int rv)
                 eng_txn_finish(txn, rv);
                 return;
         }
-        eng_name_part(&c->from, txn->bucket, txn->key, txn->key_len, c->upload_id, 0);
-        c->to = c->from;
-        eng_name_successor(&c->to);
-        scan_parts(c);
+        eng_words_begin(&c->words, &txn->at->view, txn->pg);
+        begin_parts(c);
 }
 
 /* 0: the object was made of these very parts. */

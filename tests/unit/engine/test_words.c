@@ -235,6 +235,50 @@ static void test_one_of_three(void **state)
         sf_remove(&sf);
 }
 
+/*
+ * One member of three has lost a part, and upkeep can't mend that, since lookups of the others fail:
+ * what they list counts, and a part nobody has is refused.
+ */
+static void test_a_part_that_one_lost(void **state)
+{
+        struct eng_complete_part parts[2] = {{.number = 1}, {.number = 2}};
+        uint8_t id[ENG_ID_LEN];
+        char faults[160];
+        unsigned slot, i;
+        struct eng_name name;
+        uint64_t bucket;
+        struct sf sf;
+
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        assert_int_equal(sf_put(&sf, 0, bucket, KEY, 1, 500, true, NULL), 0);
+        for (slot = 0; slot < 4; slot++) {
+                assert_int_equal(sf_upload(&sf, bucket, KEY, id), 0);
+                assert_int_equal(sf_part(&sf, 0, bucket, KEY, id, 1, 7, 0, 5000, parts[0].id), 0);
+                sf_close(&sf);
+                eng_name_part(&name, bucket, KEY, strlen(KEY), id, 1);
+                faults[0] = 0;
+                for (i = 0; has_name(&sf, slot, &name) && i < 4; i++)
+                        if (i != slot)
+                                snprintf(faults + strlen(faults), sizeof(faults) - strlen(faults),
+                                         "%scorrupt:op=lookup,slot=%u", faults[0] == 0 ? "" : ";", i);
+                if (faults[0] != 0)
+                        lose(&sf, slot, &name);
+                sf.options.faults = faults[0] != 0 ? faults : NULL;
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_health(&sf, is_in, NULL, 30));
+                assert_int_equal(sf_complete(&sf, bucket, KEY, id, parts, 2), -EINVAL);
+                assert_int_equal(sf_complete(&sf, bucket, KEY, id, parts, 1), 0);
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 7, 5000), 0);
+                sf_close(&sf);
+                start(&sf, -1);
+        }
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* ---- a drive that catches up ---------------------------------------------------------------- */
 
 static bool is_left_alone(const struct eng_health *h, void *arg)
@@ -283,6 +327,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_who_outvotes_whom),      cmocka_unit_test(test_one_of_two),
                 cmocka_unit_test(test_overwritten_or_deleted), cmocka_unit_test(test_one_of_three),
+                cmocka_unit_test(test_a_part_that_one_lost),
                 cmocka_unit_test(test_a_drive_that_has_it),
         };
 
