@@ -32,7 +32,23 @@ static uint64_t scrub_below(uint64_t n)
 
 /* ---- what goes bad ------------------------------------------------------------------------------------------------ */
 
-/* Any of a folder's files; of the log only those that others follow. */
+/* The file has a header: it is not one made ahead. */
+static bool is_begun(const char *folder, const char *name)
+{
+        char path[DISK_PATH_MAX];
+        uint32_t magic = 0;
+        int fd;
+
+        snprintf(path, sizeof(path), "%.80s/%s/%.60s", world.path, folder, name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || pread(fd, &magic, sizeof(magic), 0) != (ssize_t)sizeof(magic))
+                magic = 0;
+        if (fd >= 0)
+                close(fd);
+        return magic != 0;
+}
+
+/* Any of a folder's files; of the log only those before the last that was begun: damage at the end of a log cannot be told from a torn write. */
 static bool rot_file(const char *folder, char path[DISK_PATH_MAX])
 {
         char name[64], newest[64] = "";
@@ -44,13 +60,13 @@ static bool rot_file(const char *folder, char path[DISK_PATH_MAX])
         snprintf(path, DISK_PATH_MAX, "%.80s/%s", world.path, folder);
         dir = opendir(path);
         while (log && dir != NULL && (entry = readdir(dir)) != NULL)
-                if (strcmp(entry->d_name, newest) > 0)
+                if (strcmp(entry->d_name, newest) > 0 && entry->d_name[0] != '.' && is_begun(folder, entry->d_name))
                         snprintf(newest, sizeof(newest), "%.60s", entry->d_name);
         if (dir != NULL)
                 rewinddir(dir);
         while (dir != NULL && (entry = readdir(dir)) != NULL) {
                 snprintf(name, sizeof(name), "%.60s", entry->d_name);
-                if (name[0] != '.' && strcmp(name, newest) != 0 && scrub_below(++seen) == 0)
+                if (name[0] != '.' && (!log || strcmp(name, newest) < 0) && scrub_below(++seen) == 0)
                         snprintf(path, DISK_PATH_MAX, "%.80s/%s/%.60s", world.path, folder, name);
         }
         if (dir != NULL)
