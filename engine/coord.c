@@ -14,6 +14,7 @@
 
 #define HEALTH_NS (250ull * 1000 * 1000)
 #define AGAIN_NS (50ull * 1000 * 1000)
+#define APPEND_TRIES 200u /* of the record of an epoch, by a drive that lacks memory or room in its queue */
 
 /* ---- epoch records ------------------------------------------------------------------------------------------- */
 
@@ -72,8 +73,9 @@ struct epoch_append {
         struct eng_store *store;
         struct eng_buf *body;
         void (*done)(struct eng_store *store, eng_mask failed);
-        unsigned left;
-        eng_mask failed;
+        uint64_t number;
+        unsigned left, tries;
+        eng_mask failed, refused; /* refused: -EAGAIN, so it is asked again */
         struct epoch_op {
                 struct eng_op op;
                 struct epoch_append *all;
@@ -81,18 +83,82 @@ struct epoch_append {
         } ops[];
 };
 
+static void epoch_append_free(struct epoch_append *all)
+{
+        eng_buf_unref(all->body);
+        free(all);
+}
+
+void eng_epoch_append_free(struct eng_store *store)
+{
+        if (store->coord->append_later != NULL)
+                epoch_append_free(store->coord->append_later);
+        store->coord->append_later = NULL;
+}
+
+static void epoch_append_later(struct epoch_append *all);
+
 static void epoch_appended(struct eng_op *op)
 {
         struct epoch_op *eo = (struct epoch_op *)((char *)op - offsetof(struct epoch_op, op));
         struct epoch_append *all = eo->all;
 
-        if (op->result != 0)
+        if (op->result == -EAGAIN && all->tries < APPEND_TRIES)
+                all->refused |= eng_bit(eo->slot);
+        else if (op->result != 0)
                 all->failed |= eng_bit(eo->slot);
         if (--all->left > 0)
                 return;
-        all->done(all->store, all->failed);
-        eng_buf_unref(all->body);
-        free(all);
+        if (all->failed == 0 && all->refused != 0 && all->store->coord->append_later == NULL) {
+                epoch_append_later(all);
+                return;
+        }
+        all->done(all->store, all->failed != 0 ? all->failed : all->refused);
+        epoch_append_free(all);
+}
+
+static void epoch_submit(struct epoch_append *all, struct epoch_op *eo, unsigned slot)
+{
+        eo->all = all;
+        eo->slot = slot;
+        memset(&eo->op, 0, sizeof(eo->op));
+        eo->op.kind = ENG_OP_APPEND;
+        eo->op.flags = ENG_OP_RESERVE;
+        eo->op.epoch = all->number;
+        eo->op.done = epoch_appended;
+        eo->op.append.body = all->body;
+        eo->op.append.body_crc = era_crc32c(0, all->body->data, all->body->len);
+        eo->op.append.pg = all->store->pg_count;
+        eo->op.append.type = FMT_RECORD_EPOCH;
+        eo->op.append.time_ms = (uint64_t)lp_wall_ms();
+        eo->op.append.record_epoch = all->number;
+        eng_drive_submit(all->store->members[slot].drive, &eo->op);
+}
+
+static void epoch_append_again(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, append_timer));
+        struct epoch_append *all = c->append_later;
+        eng_mask refused = all->refused;
+        unsigned i, at = 0;
+
+        c->append_later = NULL;
+        all->refused = 0;
+        all->tries++;
+        all->left = (unsigned)__builtin_popcountll(refused);
+        for (i = 0; i < c->store->drive_count; i++)
+                if (refused & eng_bit(i))
+                        epoch_submit(all, &all->ops[at++], i);
+}
+
+/* Lacking something for the moment is no failure: those that refused the record get it a little later. The loops stay paused. */
+static void epoch_append_later(struct epoch_append *all)
+{
+        struct eng_coord *c = all->store->coord;
+
+        c->append_later = all;
+        c->append_timer.expired = epoch_append_again;
+        lp_timer_start(all->store->loops[0].loop, &c->append_timer, AGAIN_NS);
 }
 
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
@@ -105,28 +171,12 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
                 return -ENOMEM;
         all->store = store;
         all->body = eng_buf_ref(body);
+        all->number = number;
         all->done = done;
         all->left = n;
-        for (i = 0; i < store->drive_count; i++) {
-                struct epoch_op *eo = &all->ops[at];
-
-                if (!(to & eng_bit(i)))
-                        continue;
-                at++;
-                eo->all = all;
-                eo->slot = i;
-                eo->op.kind = ENG_OP_APPEND;
-                eo->op.flags = ENG_OP_RESERVE;
-                eo->op.epoch = number;
-                eo->op.done = epoch_appended;
-                eo->op.append.body = body;
-                eo->op.append.body_crc = era_crc32c(0, body->data, body->len);
-                eo->op.append.pg = store->pg_count;
-                eo->op.append.type = FMT_RECORD_EPOCH;
-                eo->op.append.time_ms = (uint64_t)lp_wall_ms();
-                eo->op.append.record_epoch = number;
-                eng_drive_submit(store->members[i].drive, &eo->op);
-        }
+        for (i = 0; i < store->drive_count; i++)
+                if (to & eng_bit(i))
+                        epoch_submit(all, &all->ops[at++], i);
         return 0;
 }
 

@@ -138,11 +138,27 @@ static int candidate(const struct eng_store *store)
         return -1;
 }
 
+static void void_again(struct lp_timer *timer);
+
+/* The drive lacks something for the moment, which is no failure. False: for too long. */
+static bool void_later(struct eng_join *join)
+{
+        struct eng_coord *c = join->store->coord;
+
+        if (++join->attempts > ATTEMPTS)
+                return false;
+        c->join_timer.expired = void_again;
+        lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS);
+        return true;
+}
+
 static void voided(struct eng_op *op)
 {
         struct eng_join *join = (struct eng_join *)((char *)op - offsetof(struct eng_join, op));
 
         join->out--;
+        if (op->result == -EAGAIN && join->error == 0 && void_later(join))
+                return;
         if (op->result != 0) {
                 eng_drive_failed(join->store, join->slot, join->store->members[join->slot].drive, "it could not be told that it is stale");
                 leave_alone(join, "it could not be told that it is stale");
@@ -153,7 +169,32 @@ static void voided(struct eng_op *op)
                 return;
         }
         join->step = STEP_ENTER;
+        join->attempts = 0;
         eng_epoch_change(join->store);
+}
+
+static void send_void(struct eng_join *join)
+{
+        struct eng_store *store = join->store;
+
+        join->op = (struct eng_op){.kind = ENG_OP_APPEND, .flags = ENG_OP_RESERVE, .epoch = store->coord->view.epoch, .done = voided};
+        join->op.append.type = FMT_RECORD_VOID;
+        join->op.append.time_ms = (uint64_t)lp_wall_ms();
+        join->op.append.record_epoch = store->coord->view.epoch;
+        join->out++;
+        eng_drive_submit(store->members[join->slot].drive, &join->op);
+}
+
+static void void_again(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, join_timer));
+
+        if (c->join == NULL || c->join->step != STEP_VOID)
+                return;
+        if (c->join->error != 0)
+                end(c->join);
+        else
+                send_void(c->join);
 }
 
 static int make_room(struct eng_join *join)
@@ -215,15 +256,7 @@ void eng_join_consider(struct eng_store *store)
         }
         c->present |= eng_bit(join->slot);
         tell(join);
-        join->op.kind = ENG_OP_APPEND;
-        join->op.flags = ENG_OP_RESERVE;
-        join->op.epoch = c->view.epoch;
-        join->op.done = voided;
-        join->op.append.type = FMT_RECORD_VOID;
-        join->op.append.time_ms = (uint64_t)lp_wall_ms();
-        join->op.append.record_epoch = c->view.epoch;
-        join->out++;
-        eng_drive_submit(store->members[join->slot].drive, &join->op);
+        send_void(join);
 }
 
 /* ---- epochs --------------------------------------------------------------------------------------------------- */

@@ -20,12 +20,15 @@
 #include <string.h>
 
 /* owner: coordinator; ops: the drives while out */
+#define AGAIN_NS (100ull * 1000 * 1000)
+
 struct lost_find {
         struct eng_store *store;
         const struct eng_member *chosen;
         void (*done)(struct eng_store *store);
-        eng_mask present, failed;
+        eng_mask present, failed, refused; /* refused: -EAGAIN */
         unsigned out;
+        struct lp_timer timer; /* until all are asked again */
         struct lost_tail {
                 struct eng_op op;
                 struct lost_find *find;
@@ -261,16 +264,24 @@ static void judge(struct lost_find *find)
         find_end(find);
 }
 
+static void find_again(struct lp_timer *timer)
+{
+        find_end((struct lost_find *)((char *)timer - offsetof(struct lost_find, timer)));
+}
+
 static void tail_came(struct eng_op *op)
 {
         struct lost_tail *t = (struct lost_tail *)((char *)op - offsetof(struct lost_tail, op));
         struct lost_find *find = t->find;
         struct eng_store *store = find->store;
+        struct recovery *r = store->coord->recovery;
         unsigned i;
 
         if (op->result == 0) {
                 t->entries = op->tail.entries;
                 t->count = op->tail.count;
+        } else if (op->result == -EAGAIN && r->refusals < ENG_REFUSALS_MOST) {
+                find->refused |= eng_bit(t->slot);
         } else {
                 find->failed |= eng_bit(t->slot);
         }
@@ -279,10 +290,15 @@ static void tail_came(struct eng_op *op)
         for (i = 0; i < store->drive_count; i++)
                 if (find->failed & eng_bit(i))
                         eng_drive_failed(store, i, store->members[i].drive, "recovery could not read its log");
-        if (find->failed != 0)
+        if (find->failed != 0) {
                 find_end(find); /* once more, without them */
-        else
+        } else if (find->refused == 0) {
                 judge(find);
+        } else { /* they lack something for the moment, which is no failure */
+                r->refusals++;
+                find->timer.expired = find_again;
+                lp_timer_start(store->loops[0].loop, &find->timer, AGAIN_NS);
+        }
 }
 
 void eng_lost_find(struct eng_store *store, const struct eng_member *chosen, eng_mask present,
@@ -324,6 +340,7 @@ void eng_lost_free(struct eng_store *store)
 
         if (r == NULL || r->lost == NULL)
                 return;
+        lp_timer_stop(store->loops[0].loop, &r->lost->timer);
         for (i = 0; i < ENG_DRIVES_MAX; i++)
                 eng_buf_unref(r->lost->tails[i].entries);
         free(r->lost);

@@ -40,11 +40,14 @@ enum eng_lost {
         ENG_LOST_JOIN                  /* the epoch that was to make it a member, if that was ever in force */
 };
 
+#define ENG_REFUSALS_MOST 100u         /* then they have failed */
+
 struct recovery {
         unsigned opening_left;
         bool waited;                   /* long enough (drive_wait_ms): those that are here go on, if they can */
         bool chosen;                   /* they have: what is opened later is none of recovery's business, as long as it comes to an end */
         struct lp_timer wait_timer;
+        unsigned refusals;             /* attempts that drives ended which lacked something for the moment (-EAGAIN) */
         struct opening opening[ENG_DRIVES_MAX];
         uint8_t begun[FMT_ID];         /* id of the epoch that is being made durable */
         uint8_t judged[FMT_ID];        /* the chosen epoch for which it is known who lost writes */

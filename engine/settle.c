@@ -28,6 +28,7 @@ struct settle {
         void (*again)(struct eng_store *store);
         unsigned out;
         eng_mask failed;
+        bool refused;                  /* by a drive that lacks something for the moment */
         struct tail_of {
                 struct eng_op op;
                 struct settle *settle;
@@ -108,6 +109,35 @@ static bool try_again(struct settle *s, int result, void (*then)(struct settle *
         return true;
 }
 
+/* Of an operation that all members are given. */
+static void note_result(struct settle *s, unsigned slot, int result)
+{
+        struct recovery *r = s->store->coord->recovery;
+
+        if ((result == -EAGAIN || result == -ENOMEM) && r->refusals < ENG_REFUSALS_MOST)
+                s->refused = true;
+        else if (result != 0)
+                s->failed |= eng_bit(slot);
+}
+
+/* All of them have answered. False: recovery begins again, without those that failed, or after a while. */
+static bool may_go_on(struct settle *s)
+{
+        struct recovery *r = s->store->coord->recovery;
+
+        if (s->failed == 0 && !s->refused)
+                return true;
+        if (s->failed != 0) {
+                give_up(s);
+                return false;
+        }
+        r->refusals++;
+        s->then = give_up;
+        s->timer.expired = rested;
+        lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
+        return false;
+}
+
 /* ---- the end: buckets, view, open ----------------------------------------------------------------------------------- */
 
 static void view_taken(struct eng_store *store, void *arg)
@@ -124,6 +154,7 @@ static void config_loaded(struct eng_store *store, int rv)
                 return;
         }
         eng_settle_free(store);
+        ((struct recovery *)store->coord->recovery)->refusals = 0;
         store->coord->view.ready = true;
         eng_view_spread(store, view_taken);
 }
@@ -135,14 +166,9 @@ static void committed(struct eng_op *op)
         struct commit_op *co = (struct commit_op *)((char *)op - offsetof(struct commit_op, op));
         struct settle *s = co->settle;
 
-        if (op->result != 0)
-                s->failed |= eng_bit(co->slot);
-        if (--s->out > 0)
+        note_result(s, co->slot, op->result);
+        if (--s->out > 0 || !may_go_on(s))
                 return;
-        if (s->failed != 0) {
-                give_up(s);
-                return;
-        }
         s->store->coord->phase = ENG_PHASE_CONFIG;
         eng_config_load(s->store, config_loaded);
 }
@@ -469,13 +495,8 @@ static void tail_read(struct eng_op *op)
         struct settle *s = t->settle;
 
         t->entries = op->result == 0 ? op->tail.entries : NULL;
-        if (op->result != 0 || index_tail(s, t, op->tail.count) != 0)
-                s->failed |= eng_bit(t->slot);
-        if (--s->out > 0)
-                return;
-        if (s->failed != 0)
-                give_up(s);
-        else
+        note_result(s, t->slot, op->result != 0 ? op->result : index_tail(s, t, op->tail.count));
+        if (--s->out == 0 && may_go_on(s))
                 next_copy(s);
 }
 

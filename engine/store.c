@@ -423,6 +423,7 @@ static void free_store(struct eng_store *store)
                 free_loop(&store->loops[i]);
         if (store->coord != NULL) {
                 eng_drop_free(store);
+                eng_epoch_append_free(store);
                 eng_heal_free_late(store);
                 free(store->coord->config);
                 free_maps(store->coord);

@@ -293,6 +293,8 @@ struct eng_coord {
         bool read_only;                /* too few drives for an epoch at the start: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
         struct lp_timer epoch_timer;   /* there was no memory to make it */
+        struct epoch_append *append_later; /* waits for append_timer: a drive refused its record for the moment; NULL: none */
+        struct lp_timer append_timer;
         struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
         struct {
                 eng_mask adding, leaving, gone;
@@ -769,9 +771,11 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base);
 /* Coordinator: makes an epoch of what lives now, with what join.c wants (eng_join_wants). */
 void eng_epoch_change(struct eng_store *store);
-/* Appends an epoch record on all drives of the mask; done(arg, failed) with the drives that did not take it. -ENOMEM. */
+/* Appends an epoch record on all drives of the mask, for some seconds on those that answer -EAGAIN; done(arg, failed) with the drives that did not take it. -ENOMEM. */
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
                      void (*done)(struct eng_store *store, eng_mask failed));
+/* The store is closed: what waits to be asked for again is not. */
+void eng_epoch_append_free(struct eng_store *store);
 /* Coordinator: gives every loop coord->view; done when all have taken it. */
 void eng_view_spread(struct eng_store *store, void (*done)(struct eng_store *store, void *arg));
 /* Recovery is over: serve. */

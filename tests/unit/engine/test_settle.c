@@ -148,6 +148,21 @@ static void test_try_again(void **state)
         expect_settled(&sf, bucket, "again:op=record,every=2", false);
 }
 
+/* A drive that lacks memory, or room in its queue, has not failed: the tails that recovery reads, the records of epochs, and that of a drive that joins. */
+static void test_refused_for_the_moment(void **state)
+{
+        static const char *const faults[] = {"again:op=tail,slot=1,every=2", "again:op=append,slot=0,every=2", "again:op=append,slot=3,every=2",
+                                             "again:op=append,every=3;again:op=tail,every=3"};
+        uint64_t bucket;
+        unsigned i;
+        struct sf sf;
+
+        for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+                make(&sf, &bucket, 1u << 3);
+                expect_settled(&sf, bucket, faults[i], false);
+        }
+}
+
 static void test_another_member_gives_it(void **state)
 {
         uint64_t bucket;
@@ -199,6 +214,7 @@ int main(void)
                 cmocka_unit_test(test_all_is_copied),           cmocka_unit_test(test_try_again),
                 cmocka_unit_test(test_another_member_gives_it), cmocka_unit_test(test_nobody_gives_it),
                 cmocka_unit_test(test_reading_leaves_it_open),
+                cmocka_unit_test(test_refused_for_the_moment),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
