@@ -467,13 +467,13 @@ bool eng_heal_make(struct eng_store *store)
 }
 
 /*
- * Where nobody has set the rate, drives that are being filled or emptied are done within a day, whatever their size. What they hold is taken from the
- * size of their segments: it is known as soon as a drive is open, and leaves out what others have on its file system.
+ * What drives hold is taken from the size of their segments and log files: it is known as soon as a drive is open, and leaves out what others have on
+ * its file system.
  */
-static void choose_rate(struct eng_heal *heal)
+void eng_heal_choose_rate(struct eng_store *store)
 {
-        const struct eng_store *store = heal->store;
-        eng_mask changing = heal->drives.filling | store->coord->shape.leaving;
+        const struct eng_coord *c = store->coord;
+        eng_mask in = c->view.in & c->view.up, changing = (c->filling & in) | c->shape.leaving | c->view.joining;
         struct eng_drive_info info;
         uint64_t held = 0;
         unsigned i;
@@ -481,13 +481,13 @@ static void choose_rate(struct eng_heal *heal)
         if (store->options.heal_rate != 0)
                 return;
         for (i = 0; i < store->drive_count; i++) {
-                if (!(heal->drives.in & eng_bit(i)) || store->members[i].local == NULL)
+                if (!(in & eng_bit(i)) || store->members[i].local == NULL)
                         continue;
                 eng_local_info(store->members[i].local, &info);
-                if (info.data_bytes > held)
-                        held = info.data_bytes;
+                if (info.data_bytes + info.log_bytes > held)
+                        held = info.data_bytes + info.log_bytes;
         }
-        atomic_store(&heal->store->pacer.rate, eng_pacer_rate(held, (unsigned)__builtin_popcountll(changing)));
+        atomic_store(&store->pacer.rate, eng_pacer_rate(held, (unsigned)__builtin_popcountll(changing)));
 }
 
 static void heal_begin(struct eng_heal *heal)
@@ -504,7 +504,7 @@ static void heal_begin(struct eng_heal *heal)
         heal->drives = drives_now(store);
         heal->epoch = c->view.epoch;
         heal->began = lp_now(store->loops[0].loop);
-        choose_rate(heal);
+        eng_heal_choose_rate(store);
         heal->order.filling = heal->drives.filling;
         heal->order.homeless = heal->drives.homeless;
         if (!known)

@@ -4,38 +4,37 @@
  *
  *   VOID      what the drive holds and never counted is void from now on
  *   ENTER     an epoch makes it joining: from then on every change is written to it too, and waited for
- *   COMPARE   all names it should hold are compared with those of a current member, whatever it missed and for
- *             however long; each that differs is made equal with its key locked (fix.c). A change that comes
- *             meanwhile reaches both, so one pass is enough
+ *   COMPARE   all names it should hold are walked beside those of current members (walk.c), one for each group, whatever it missed and for
+ *             however long, under the store's one pacer; each that differs is made equal with its key locked (fix.c). A change
+ *             that comes meanwhile reaches both, so one pass is enough
  *   LEAVE     an epoch makes it a member
  *
- * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew.
+ * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew; what fails in one run is tried again where it failed.
  *
  * A member to which groups come because another leaves (reshape.c) is written to already: it gains them by the COMPARE step alone.
  */
-#include "engine/store.h"
+#include "engine/pacer.h"
+#include "engine/walk.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 512u                      /* names compared at a time */
+#define PAGE 512u                      /* names that a drive is asked for at a time */
+#define ROWS 256u                      /* compared before others of the loop get their turn */
 #define FIXES 16u                      /* names being copied at the same time */
 #define ATTEMPTS 100u                  /* without any progress; then the drive is left as it is until the store opens again */
 #define RETRY_NS (100ull * 1000 * 1000)
 
 enum join_step { STEP_VOID, STEP_ENTER, STEP_COMPARE, STEP_LEAVE };
+enum fix_state { FIX_FREE, FIX_OUT, FIX_AGAIN };
 
-/* One of the two scans that are compared. owner: coordinator; op: the drive while out */
-struct side {
+/* A name that differs. AGAIN: it could not be copied, and waits for the retry timer. */
+struct join_fix {
+        struct eng_fix fix;            /* first */
         struct eng_join *join;
-        struct eng_op op;
-        struct eng_buf *entries;
-        const uint8_t *next;           /* entry to be looked at, or NULL */
-        unsigned left;
-        bool more;
-        const struct eng_scan_entry *last;
+        enum fix_state state;
 };
 
 /* owner: coordinator */
@@ -45,28 +44,26 @@ struct eng_join {
         bool gains;                    /* a member that gets groups of a drive that leaves */
         enum join_step step;
         unsigned attempts;
+        unsigned out;                  /* VOID and fixes under way */
+        bool cancelled;                /* it ends when nothing is under way any more */
         struct eng_op op;              /* VOID */
         /* COMPARE */
-        unsigned source;               /* a member that speaks for the groups of pgs */
-        eng_mask damaged;              /* members whose names could not be read: others are asked first */
-        bool last_resort;              /* none of the others speaks for the groups that are left */
-        uint64_t *todo, *pgs;          /* groups not begun; those of the source */
-        struct eng_name from;
-        bool after;
-        unsigned out;                  /* VOID, scans and fixes under way */
-        int error;
-        bool page_read;                /* both scans are back and were not compared yet */
-        bool pausing;                  /* a fix met a queue that is full: the others are awaited, then it goes on a little later */
-        struct side source_side, own_side;
-        struct eng_fix *fixes;         /* FIXES */
-        struct eng_name *differ;       /* names of this page that differ */
-        unsigned differ_count, differ_next;
+        struct eng_walk *walk;
+        struct eng_walk_row row;
+        bool walking;                  /* drives are asked; else the walk goes on from its place when the retry timer expires */
+        bool has_row;                  /* row differs, and no fix was free for it yet */
+        bool stepping, paced, retrying; /* in compare_step(); timers run */
+        eng_mask avoid;                /* members whose names could not be read: others are asked where there are */
+        struct join_fix *fixes;        /* FIXES */
+        struct eng_pacer_share share;  /* however much there is to be repaired meanwhile */
+        struct lp_timer pace, retry;
         uint64_t compared, copied;
 };
 
-static void compare_on(struct eng_join *join);
-static void restart_compare(struct eng_join *join);
-static void fix_some(struct eng_join *join);
+static void begin_compare(struct eng_join *join);
+static void compare_step(struct eng_join *join);
+static void compare_paced(struct lp_timer *timer);
+static void compare_again(struct lp_timer *timer);
 
 /* ---- beginning and ending ------------------------------------------------------------------------------- */
 
@@ -83,12 +80,10 @@ static void tell(struct eng_join *join)
 
 static void free_join(struct eng_join *join)
 {
-        eng_buf_unref(join->source_side.entries);
-        eng_buf_unref(join->own_side.entries);
-        free(join->todo);
-        free(join->pgs);
+        lp_timer_stop(join->store->loops[0].loop, &join->pace);
+        lp_timer_stop(join->store->loops[0].loop, &join->retry);
+        eng_walk_free(join->walk);
         free(join->fixes);
-        free(join->differ);
         free(join);
 }
 
@@ -104,7 +99,6 @@ static void end(struct eng_join *join)
 {
         struct eng_store *store = join->store;
 
-        lp_timer_stop(store->loops[0].loop, &store->coord->join_timer);
         if (store->members[join->slot].state == ENG_DRIVE_JOINING)
                 eng_member_state(store, join->slot, ENG_DRIVE_STALE, "was out while the store went on without it");
         eng_join_free(store);
@@ -157,14 +151,14 @@ static void voided(struct eng_op *op)
         struct eng_join *join = (struct eng_join *)((char *)op - offsetof(struct eng_join, op));
 
         join->out--;
-        if (op->result == -EAGAIN && join->error == 0 && void_later(join))
+        if (op->result == -EAGAIN && !join->cancelled && void_later(join))
                 return;
         if (op->result != 0) {
                 eng_drive_failed(join->store, join->slot, join->store->members[join->slot].drive, "it could not be told that it is stale");
                 leave_alone(join, "it could not be told that it is stale");
                 return;
         }
-        if (join->error != 0) { /* the store can't be written to any more */
+        if (join->cancelled) { /* the store can't be written to any more */
                 end(join);
                 return;
         }
@@ -191,19 +185,34 @@ static void void_again(struct lp_timer *timer)
 
         if (c->join == NULL || c->join->step != STEP_VOID)
                 return;
-        if (c->join->error != 0)
+        if (c->join->cancelled)
                 end(c->join);
         else
                 send_void(c->join);
 }
 
-static int make_room(struct eng_join *join)
+static void compare_ready(void *arg)
 {
-        join->todo = calloc(join->store->pg_words, sizeof(uint64_t));
-        join->pgs = calloc(join->store->pg_words, sizeof(uint64_t));
+        compare_step(arg);
+}
+
+static struct eng_join *new_join(struct eng_store *store, unsigned slot, bool gains)
+{
+        struct eng_join *join = calloc(1, sizeof(*join));
+
+        if (join == NULL)
+                return NULL;
+        join->store = store;
+        join->slot = slot;
+        join->gains = gains;
+        join->pace.expired = compare_paced;
+        join->retry.expired = compare_again;
+        join->walk = eng_walk_new(&store->loops[0], PAGE, compare_ready, join);
         join->fixes = calloc(FIXES, sizeof(*join->fixes));
-        join->differ = calloc(2 * PAGE, sizeof(*join->differ));
-        return join->todo == NULL || join->pgs == NULL || join->fixes == NULL || join->differ == NULL ? -ENOMEM : 0;
+        if (join->walk != NULL && join->fixes != NULL)
+                return join;
+        free_join(join);
+        return NULL;
 }
 
 static void consider_again(struct lp_timer *timer)
@@ -235,23 +244,15 @@ void eng_join_consider(struct eng_store *store)
                 slot = eng_reshape_gainer(store);
         if (slot < 0)
                 return;
-        join = calloc(1, sizeof(*join));
+        join = new_join(store, (unsigned)slot, gains);
         if (join == NULL) {
-                consider_later(store);
-                return;
-        }
-        join->store = store;
-        join->slot = (unsigned)slot;
-        join->gains = gains;
-        if (make_room(join) != 0) {
-                free_join(join);
                 consider_later(store);
                 return;
         }
         c->join = join;
         if (gains) {
                 join->step = STEP_COMPARE;
-                restart_compare(join);
+                begin_compare(join);
                 return;
         }
         c->present |= eng_bit(join->slot);
@@ -269,29 +270,10 @@ void eng_join_wants(const struct eng_store *store, eng_mask *joining, eng_mask *
         *promoted = join != NULL && join->step == STEP_LEAVE ? eng_bit(join->slot) : 0;
 }
 
-/* Sets bits of the groups, CONFIG included, that the drive is to have and may not have yet. */
-static void groups_wanted(const struct eng_join *join, uint64_t *bits)
+/* Nothing of it is under way. */
+static bool is_idle(const struct eng_join *join)
 {
-        const struct eng_view *view = &join->store->coord->view;
-        unsigned pg;
-
-        for (pg = 0; pg <= join->store->pg_count; pg++)
-                if ((eng_writers(view, pg) & eng_bit(join->slot)) && !(join->gains && (eng_speakers(view, pg) & eng_bit(join->slot))))
-                        bits[pg / 64] |= 1ull << (pg % 64);
-}
-
-static void restart_compare(struct eng_join *join)
-{
-        memset(join->todo, 0, join->store->pg_words * sizeof(uint64_t));
-        memset(join->pgs, 0, join->store->pg_words * sizeof(uint64_t));
-        groups_wanted(join, join->todo);
-        join->source = 0;
-        join->last_resort = false;
-        join->from.len = 0;
-        join->error = 0;
-        join->page_read = join->pausing = false;
-        join->differ_count = join->differ_next = 0;
-        compare_on(join);
+        return join->out == 0 && join->walk->out == 0;
 }
 
 void eng_join_epoch(struct eng_store *store)
@@ -308,216 +290,174 @@ void eng_join_epoch(struct eng_store *store)
                 end(join);
         } else if (join->step == STEP_ENTER && (c->view.joining & eng_bit(join->slot))) {
                 join->step = STEP_COMPARE;
-                restart_compare(join);
+                begin_compare(join);
         } else if (!(c->present & eng_bit(join->slot)) || !c->view.writable) {
-                if (join->out == 0)
+                join->cancelled = true;
+                if (is_idle(join))
                         end(join);
-                else
-                        join->error = -ECANCELED; /* when the last of them is back */
         } else if (join->step == STEP_ENTER || join->step == STEP_LEAVE) {
                 eng_epoch_change(store); /* that one was about another drive */
         }
 }
 
-/* ---- the comparison ------------------------------------------------------------------------------------------- */
+/* ---- what differs --------------------------------------------------------------------------------------------- */
 
-static void retry(struct lp_timer *timer)
+static void retry_later(struct eng_join *join)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, join_timer));
-
-        if (c->join != NULL && c->join->step == STEP_COMPARE)
-                restart_compare(c->join);
+        if (!join->retrying)
+                lp_timer_start(join->store->loops[0].loop, &join->retry, RETRY_NS);
+        join->retrying = true;
 }
 
-/* Counts an attempt. A member that gains groups is never left alone for want of progress: it serves what it has. */
-static bool may_try_again(struct eng_join *join)
+static void fixed(struct eng_fix *fix)
 {
-        return ++join->attempts <= ATTEMPTS || join->gains;
-}
+        struct join_fix *f = (struct join_fix *)fix;
+        struct eng_join *join = f->join;
 
-/* Something could not be read or copied and nothing is under way any more. */
-static void stumble(struct eng_join *join)
-{
-        struct eng_coord *c = join->store->coord;
-
-        if (!(c->present & eng_bit(join->slot)) || !c->view.writable) {
-                end(join);
-                return;
+        join->out--;
+        if (fix->txn.result == 0) {
+                f->state = FIX_FREE;
+                join->attempts = 0;
+                join->copied += fix->copied;
+        } else {
+                f->state = FIX_AGAIN;
+                retry_later(join);
         }
-        c->join_timer.expired = retry;
-        if (may_try_again(join))
-                lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS);
-        else
-                leave_alone(join, "it could not be brought up to date: what others hold could not be read or copied");
+        compare_step(join);
 }
 
-static void arrived(struct eng_op *op)
+static void start_fix(struct eng_join *join, struct join_fix *f)
 {
-        struct side *side = (struct side *)((char *)op - offsetof(struct side, op));
-        struct eng_join *join = side->join;
-
-        side->entries = op->scan.entries;
-        if (op->result != 0)
-                join->error = op->result;
-        if (op->result == -EBADMSG && side == &join->source_side)
-                join->damaged |= eng_bit(join->source);
-        side->left = op->result != 0 ? 0 : op->scan.count;
-        side->next = side->left == 0 ? NULL : side->entries->data;
-        side->more = side->left != 0 && op->scan.more;
-        if (--join->out > 0)
-                return;
-        join->page_read = true;
-        if (join->error != 0)
-                stumble(join);
-        else
-                fix_some(join);
-}
-
-static void scan(struct eng_join *join, struct side *side, unsigned slot)
-{
-        static const uint8_t behind_all[1] = {FMT_SPACE_PART + 1};
-        struct eng_op *op = &side->op;
-
-        eng_buf_unref(side->entries);
-        side->entries = NULL;
-        side->join = join;
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_SCAN;
-        op->flags = ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS;
-        op->epoch = join->store->coord->view.epoch;
-        op->done = arrived;
-        op->scan.from = join->from.data;
-        op->scan.from_len = join->from.len;
-        op->scan.after = join->after;
-        op->scan.to = behind_all;
-        op->scan.to_len = 1;
-        op->scan.max = PAGE;
-        op->scan.pgs = join->pgs;
-        op->scan.pg_words = join->store->pg_words;
+        f->join = join;
+        f->fix.slot = join->slot;
+        f->fix.done = fixed;
+        f->state = FIX_OUT;
         join->out++;
-        eng_drive_submit(join->store->members[slot].drive, op);
-}
-
-static const struct eng_scan_entry *entry_of(const struct side *side)
-{
-        return (const struct eng_scan_entry *)side->next;
-}
-
-static void step(struct side *side)
-{
-        side->last = entry_of(side);
-        side->next += side->last->size;
-        if (--side->left == 0)
-                side->next = NULL;
-}
-
-static bool same_value(const struct eng_scan_entry *a, const struct eng_scan_entry *b)
-{
-        const uint8_t *x = (const uint8_t *)(a + 1) + a->name_len, *y = (const uint8_t *)(b + 1) + b->name_len;
-
-        return eng_fix_same(x, a->value_len, y, b->value_len);
-}
-
-static void set_name(struct eng_name *name, const struct eng_scan_entry *e)
-{
-        name->len = e->name_len;
-        memcpy(name->data, e + 1, e->name_len);
-}
-
-/* Lists the names that differ, as far as both sides have been read; from is left behind the last one looked at. False: nothing is left behind it. */
-static bool compare_page(struct eng_join *join)
-{
-        struct side *a = &join->source_side, *b = &join->own_side;
-
-        join->differ_count = join->differ_next = 0;
-        for (;;) {
-                const struct eng_scan_entry *e;
-                int c;
-
-                if ((a->next == NULL && a->more) || (b->next == NULL && b->more))
-                        return true;
-                if (a->next == NULL && b->next == NULL)
-                        return false;
-                if (a->next == NULL || b->next == NULL)
-                        c = a->next == NULL ? 1 : -1;
-                else
-                        c = eng_scan_compare(entry_of(a), entry_of(b));
-                e = c <= 0 ? entry_of(a) : entry_of(b);
-                if (c != 0 || !same_value(entry_of(a), entry_of(b)))
-                        set_name(&join->differ[join->differ_count++], e);
-                set_name(&join->from, e);
-                join->after = true;
-                join->compared++;
-                if (c <= 0)
-                        step(a);
-                if (c >= 0)
-                        step(b);
+        if (eng_fix_start(join->store, &f->fix) != 0) { /* a name nobody could have written: it stays where it is */
+                f->state = FIX_FREE;
+                join->out--;
         }
 }
 
-/* The next member from `source` on that speaks for groups not compared yet, of those whose names could be read or, as a last resort, not. */
-static bool take_source(struct eng_join *join)
+static struct join_fix *fix_in(const struct eng_join *join, enum fix_state state)
 {
-        struct eng_store *store = join->store;
-        eng_mask fit = store->coord->view.in & store->coord->view.up & ~eng_bit(join->slot);
-        uint64_t any;
-        unsigned w;
+        unsigned i;
 
-        fit &= join->last_resort ? join->damaged : ~join->damaged;
-        for (; join->source < store->drive_count; join->source++) {
-                if (!(fit & eng_bit(join->source)))
-                        continue;
-                memset(join->pgs, 0, store->pg_words * sizeof(uint64_t));
-                eng_groups_spoken_for(&store->coord->view, store->pg_count, join->source, join->pgs);
-                for (w = 0, any = 0; w < store->pg_words; w++) {
-                        join->pgs[w] &= join->todo[w];
-                        join->todo[w] &= ~join->pgs[w];
-                        any |= join->pgs[w];
-                }
-                if (any != 0)
-                        return true;
-        }
-        return false;
+        for (i = 0; i < FIXES; i++)
+                if (join->fixes[i].state == state)
+                        return &join->fixes[i];
+        return NULL;
 }
 
-/* False: there is none. */
-static bool next_source(struct eng_join *join)
+/* Bytes that the walk's last name takes to copy. */
+static uint64_t cost_of(const struct eng_walk_row *row)
 {
-        bool found = take_source(join);
+        const struct eng_scan_entry *e = row->of[__builtin_ctzll(row->have)];
+        struct fmt_value head;
 
-        if (!found && !join->last_resort && join->damaged != 0) {
-                join->last_resort = true;
-                join->source = 0;
-                found = take_source(join);
-        }
-        join->from.len = 0;
-        join->after = false;
-        return found;
+        memcpy(&head, eng_walk_value(e), sizeof(head));
+        return e->value_len + (head.parts == 0 ? head.size : 0);
 }
 
-/*
- * Groups of which no other current member answers cannot be compared. One that has no current member at all was lost with drives that were given up: it
- * begins again, empty, on a drive that was put in their place.
- */
-static bool all_compared(const struct eng_join *join)
+/* False: as many are under way, or wait, as may be. */
+static bool copy_row(struct eng_join *join)
 {
-        const struct eng_store *store = join->store;
-        const struct eng_coord *c = store->coord;
-        unsigned pg;
+        struct join_fix *f = fix_in(join, FIX_FREE);
 
-        for (pg = 0; pg <= store->pg_count; pg++)
-                if ((join->todo[pg / 64] & 1ull << (pg % 64)) &&
-                    (eng_speakers(&c->view, pg) != 0 || !(c->filling & ~c->lost_writes & eng_bit(join->slot))))
-                        return false;
+        if (f == NULL)
+                return false;
+        eng_pacer_share_spend(&join->store->pacer, &join->share, lp_now(join->store->loops[0].loop), cost_of(&join->row));
+        f->fix.name = join->walk->at;
+        start_fix(join, f);
         return true;
 }
 
-static void finish(struct eng_join *join)
+/* ---- the comparison ------------------------------------------------------------------------------------------- */
+
+/* That the drive is to have, and may not have yet. */
+static bool is_wanted(const struct eng_join *join, unsigned pg)
 {
-        if (!all_compared(join)) {
-                stumble(join);
+        const struct eng_view *view = &join->store->coord->view;
+
+        return (eng_writers(view, pg) & eng_bit(join->slot)) && !(join->gains && (eng_speakers(view, pg) & eng_bit(join->slot)));
+}
+
+/* The member that is asked for a group; -1: none answers. If names of all could not be read, not of the one that failed last. */
+static int source_of(const struct eng_join *join, unsigned pg)
+{
+        const struct eng_view *view = &join->store->coord->view;
+        eng_mask fit = eng_speakers(view, pg) & view->up & ~eng_bit(join->slot);
+
+        if (fit & ~join->avoid)
+                fit &= ~join->avoid;
+        else if (fit & ~join->walk->failed)
+                fit &= ~join->walk->failed;
+        if (fit & join->walk->drives)
+                fit &= join->walk->drives; /* as few drives as need be */
+        return fit == 0 ? -1 : __builtin_ctzll(fit);
+}
+
+/* It was lost with drives that were given up, and begins again, empty, on a drive that was put in their place. */
+static bool begins_empty(const struct eng_join *join, unsigned pg)
+{
+        const struct eng_coord *c = join->store->coord;
+
+        return eng_speakers(&c->view, pg) == 0 && (c->filling & ~c->lost_writes & eng_bit(join->slot)) != 0;
+}
+
+static bool ask_for(struct eng_join *join, unsigned slot, unsigned pg)
+{
+        struct eng_walk *walk = join->walk;
+        uint64_t *pgs = walk->drives & eng_bit(slot) ? walk->source[slot]->pgs : eng_walk_groups(walk, slot);
+
+        if (pgs == NULL)
+                return false;
+        pgs[pg / 64] |= 1ull << pg % 64;
+        return true;
+}
+
+/* Each group, CONFIG included, is read from the drive and from one current member. False: of some none answers, or there is no memory. */
+static bool take_drives(struct eng_join *join)
+{
+        unsigned pg;
+
+        eng_walk_forget(join->walk);
+        for (pg = 0; pg <= join->store->pg_count; pg++) {
+                int source;
+
+                if (!is_wanted(join, pg) || begins_empty(join, pg))
+                        continue;
+                source = source_of(join, pg);
+                if (source < 0 || !ask_for(join, join->slot, pg) || !ask_for(join, (unsigned)source, pg))
+                        return false;
+        }
+        return true;
+}
+
+/*
+ * From the first name on, or behind the last that was compared: a change of any before that has reached the drive by itself since, whichever member is asked for
+ * the rest.
+ */
+static void begin_compare(struct eng_join *join)
+{
+        static const struct eng_name behind_all = {.len = 1, .data = {FMT_SPACE_PART + 1}};
+        struct eng_walk *walk = join->walk;
+        const struct eng_name from = walk->at;
+
+        tell(join);
+        join->walking = take_drives(join);
+        if (!join->walking) {
+                retry_later(join);
                 return;
         }
+        eng_heal_choose_rate(join->store);
+        eng_walk_begin(walk, &from, walk->after, &behind_all);
+        compare_step(join);
+}
+
+/* Everything is on the drive. */
+static void compared_all(struct eng_join *join)
+{
         if (join->gains) {
                 eng_reshape_gained(join->store, join->slot);
                 end(join);
@@ -527,109 +467,118 @@ static void finish(struct eng_join *join)
         eng_epoch_change(join->store);
 }
 
-/* A page has been dealt with, or a source: on with the next. */
-static void compare_on(struct eng_join *join)
+/* True: not now; compare_paced() comes. */
+static bool must_wait(struct eng_join *join, unsigned *rows)
 {
-        if (join->from.len == 0 && !next_source(join)) {
-                finish(join);
-                return;
-        }
-        tell(join);
-        scan(join, &join->source_side, join->source);
-        scan(join, &join->own_side, join->slot);
-}
+        struct eng_loop *el = &join->store->loops[0];
+        uint64_t wait;
 
-/* ---- what differs --------------------------------------------------------------------------------------------------- */
-
-static void resume(struct lp_timer *timer)
-{
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, join_timer));
-
-        if (c->join == NULL || c->join->step != STEP_COMPARE)
-                return;
-        c->join->pausing = false;
-        fix_some(c->join);
-}
-
-static void pause_a_little(struct eng_join *join)
-{
-        struct eng_coord *c = join->store->coord;
-
-        c->join_timer.expired = resume;
-        lp_timer_start(join->store->loops[0].loop, &c->join_timer, RETRY_NS);
-}
-
-static bool passing(int rv)
-{
-        return rv == -EAGAIN || rv == -ENOMEM || rv == -ESTALE;
-}
-
-static void fixed(struct eng_fix *fix)
-{
-        struct eng_join *join = fix->arg;
-
-        join->out--;
-        fix->arg = NULL;
-        if (passing(fix->txn.result) && may_try_again(join)) {
-                join->differ[--join->differ_next] = fix->name;
-                join->pausing = true;
-        } else if (fix->txn.result != 0) {
-                join->error = fix->txn.result;
-        } else {
-                join->attempts = 0;
-        }
-        join->copied += fix->copied;
-        if (join->error == 0)
-                fix_some(join);
-        else if (join->out == 0)
-                stumble(join);
-}
-
-static bool fix_next(struct eng_join *join)
-{
-        unsigned i;
-
-        for (i = 0; i < FIXES && join->fixes[i].arg != NULL; i++)
-                ;
-        if (i == FIXES)
+        eng_pacer_look(&join->store->pacer, el);
+        wait = eng_pacer_share_wait(&join->share, lp_now(el->loop));
+        if (wait == 0 && ++*rows < ROWS)
                 return false;
-        join->fixes[i].slot = join->slot;
-        join->fixes[i].name = join->differ[join->differ_next++];
-        join->fixes[i].done = fixed;
-        join->fixes[i].arg = join;
-        join->out++;
-        if (eng_fix_start(join->store, &join->fixes[i]) != 0) { /* a name nobody could have written: it stays where it is */
-                join->fixes[i].arg = NULL;
-                join->out--;
-        }
+        tell(join);
+        eng_pacer_look_everywhere(join->store);
+        lp_timer_start(el->loop, &join->pace, wait);
+        join->paced = true;
         return true;
 }
 
-/* Copies what the page found to differ; looks at the next page when that is done. */
-static void fix_some(struct eng_join *join)
+/* Names of some drive could not be read: what was begun goes on, and the walk a little later. */
+static void names_unread(struct eng_join *join)
 {
-        for (;;) {
-                if (join->pausing) {
-                        if (join->out == 0)
-                                pause_a_little(join);
-                        return;
-                }
-                while (join->differ_next < join->differ_count)
-                        if (!fix_next(join))
-                                return;
-                if (join->out > 0)
-                        return;
-                if (!join->page_read) {
-                        compare_on(join);
-                        return;
-                }
-                join->page_read = false;
-                if (!compare_page(join)) {
-                        join->from.len = 0; /* the source has no more */
-                        join->source++;
-                }
-                eng_buf_unref(join->source_side.entries);
-                eng_buf_unref(join->own_side.entries);
-                join->source_side.entries = join->own_side.entries = NULL;
+        join->avoid |= join->walk->failed & ~eng_bit(join->slot);
+        join->walking = false;
+        retry_later(join);
+}
+
+/* 1: the next name that differs; 0: there is none left; -EAGAIN: it comes again. */
+static int next_row(struct eng_join *join, unsigned *rows)
+{
+        struct eng_walk_row *row = &join->row;
+        int rv;
+
+        while (!must_wait(join, rows)) {
+                rv = eng_walk_next(join->walk, row);
+                if (rv != 1)
+                        return rv;
+                eng_pacer_share_spend(&join->store->pacer, &join->share, lp_now(join->store->loops[0].loop), ENG_PACER_NAME);
+                join->compared++;
+                join->attempts = 0;
+                if (__builtin_popcountll(row->have) != 2 || eng_walk_differs(row, row->have))
+                        return 1;
         }
+        return -EAGAIN;
+}
+
+/* True: all names have been compared, and what differed was copied. */
+static bool compare_rows(struct eng_join *join)
+{
+        unsigned rows = 0;
+
+        while (!join->cancelled && join->walking && !join->paced && join->walk->out == 0) {
+                int rv;
+
+                if (join->walk->failed != 0) {
+                        names_unread(join);
+                        return false;
+                }
+                rv = join->has_row ? 1 : next_row(join, &rows);
+                if (rv == 0)
+                        return join->out == 0 && fix_in(join, FIX_AGAIN) == NULL;
+                join->has_row = rv == 1;
+                if (rv != 1 || !copy_row(join))
+                        return false;
+                join->has_row = false;
+        }
+        return false;
+}
+
+/* Goes on, if something can be done. Harmless at any time; join may be gone afterwards. */
+static void compare_step(struct eng_join *join)
+{
+        bool over;
+
+        if (join->store->coord->stopping || join->stepping || join->step != STEP_COMPARE)
+                return;
+        join->stepping = true;
+        over = compare_rows(join);
+        join->stepping = false;
+        if (over)
+                compared_all(join);
+        else if (join->cancelled && is_idle(join))
+                end(join);
+}
+
+static void compare_paced(struct lp_timer *timer)
+{
+        struct eng_join *join = (struct eng_join *)((char *)timer - offsetof(struct eng_join, pace));
+
+        join->paced = false;
+        compare_step(join);
+}
+
+/* What could not be read or copied is tried again. A member that gains groups is never left alone for want of progress: it serves what it has. */
+static void compare_again(struct lp_timer *timer)
+{
+        struct eng_join *join = (struct eng_join *)((char *)timer - offsetof(struct eng_join, retry));
+        const struct eng_coord *c = join->store->coord;
+        unsigned i;
+
+        join->retrying = false;
+        if (!(c->present & eng_bit(join->slot)) || !c->view.writable)
+                join->cancelled = true;
+        if (!join->cancelled && is_idle(join) && !join->paced && ++join->attempts > ATTEMPTS && !join->gains) {
+                leave_alone(join, "it could not be brought up to date: what others hold could not be read or copied");
+                return;
+        }
+        join->stepping = true;
+        for (i = 0; i < FIXES && !join->cancelled; i++)
+                if (join->fixes[i].state == FIX_AGAIN)
+                        start_fix(join, &join->fixes[i]);
+        join->stepping = false;
+        if (!join->cancelled && !join->walking)
+                begin_compare(join);
+        else
+                compare_step(join);
 }

@@ -333,29 +333,12 @@ static void lane_agreed(struct eng_agree *agree)
 /* Members that should have it say otherwise, or not the same. */
 static bool row_differs(const struct eng_lane *lane)
 {
-        const struct eng_walk_row *row = &lane->row;
-        const struct eng_scan_entry *first = NULL;
         struct fmt_value head;
-        eng_mask asked;
-        unsigned slot;
 
-        newest(row, &head);
+        newest(&lane->row, &head);
         if (head.pg > lane->store->pg_count || lane->store->pgs[head.pg].in_doubt || !lane->el->view.writable)
                 return false;
-        asked = eng_speakers(&lane->el->view, head.pg) & lane->walk->drives & ~lane->walk->failed;
-        if ((asked & ~row->have) != 0)
-                return true;
-        for (slot = 0; slot < ENG_DRIVES_MAX; slot++) {
-                const struct eng_scan_entry *e = row->of[slot];
-
-                if (!(row->have & asked & eng_bit(slot)))
-                        continue;
-                if (first == NULL)
-                        first = e;
-                else if (!eng_fix_same(eng_walk_value(first), first->value_len, eng_walk_value(e), e->value_len))
-                        return true;
-        }
-        return false;
+        return eng_walk_differs(&lane->row, eng_speakers(&lane->el->view, head.pg) & lane->walk->drives & ~lane->walk->failed);
 }
 
 /* False: as many are under way as may be. */

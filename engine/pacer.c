@@ -37,9 +37,21 @@ void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes)
 
 uint64_t eng_pacer_wait(const struct eng_pacer *pacer, uint64_t now)
 {
-        uint64_t due = atomic_load(&pacer->due);
+        return eng_pacer_share_wait(&(struct eng_pacer_share){.due = atomic_load(&pacer->due)}, now);
+}
 
-        return due > now + SLACK_NS ? due - now : 0;
+void eng_pacer_share_spend(const struct eng_pacer *pacer, struct eng_pacer_share *share, uint64_t now, uint64_t bytes)
+{
+        uint64_t rate = rate_now(pacer, now);
+
+        if (share->most != 0 && rate > share->most)
+                rate = share->most;
+        share->due = (share->due < now ? now : share->due) + bytes * SECOND_NS / rate;
+}
+
+uint64_t eng_pacer_share_wait(const struct eng_pacer_share *share, uint64_t now)
+{
+        return share->due > now + SLACK_NS ? share->due - now : 0;
 }
 
 void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el)
@@ -51,4 +63,15 @@ void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el)
         if (lp_reserve_contended(el->loop, LP_SHARE_PUT)) /* repairs read by the share of GETs, and wait there themselves */
                 atomic_store(&pacer->pressed, now);
         el->clients_seen = seen;
+}
+
+static bool look_here(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        eng_pacer_look(&el->store->pacer, el);
+        return true;
+}
+
+void eng_pacer_look_everywhere(struct eng_store *store)
+{
+        (void)eng_cast(store, look_here, NULL, NULL); /* without memory: next time */
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct eng_loop;
+struct eng_store;
 
 #define ENG_PACER_IDLE 8u
 #define ENG_PACER_NAME 512u            /* bytes that a name stands for which is looked at on all its members */
@@ -33,7 +34,19 @@ uint64_t eng_pacer_rate_now(const struct eng_pacer *pacer, uint64_t now);
 void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes);
 /* Nanoseconds after which more may be begun; 0: now. */
 uint64_t eng_pacer_wait(const struct eng_pacer *pacer, uint64_t now);
+/*
+ * What goes on beside the repairs at the same rate, and neither waits for them nor holds them up: a large repair begins at once and is paid for
+ * afterwards, and names would wait behind many of those. owner: one loop
+ */
+struct eng_pacer_share {
+        uint64_t most;                 /* bytes/s; 0: what the pacer gives */
+        uint64_t due;                  /* as above */
+};
+void eng_pacer_share_spend(const struct eng_pacer *pacer, struct eng_pacer_share *share, uint64_t now, uint64_t bytes);
+uint64_t eng_pacer_share_wait(const struct eng_pacer_share *share, uint64_t now);
 /* Looks at who is at work on this loop; on it. What the store does for itself does not count. */
 void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el);
+/* All loops look, for store->pacer, soon: for who works on one loop alone. Coordinator. */
+void eng_pacer_look_everywhere(struct eng_store *store);
 
 #endif

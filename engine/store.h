@@ -898,6 +898,8 @@ struct eng_buf *eng_get_value(const struct eng_get *get);
 bool eng_heal_make(struct eng_store *store);
 /* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */
 void eng_heal_consider(struct eng_store *store);
+/* Coordinator: where nobody has set the rate of the upkeep, drives that are being filled, emptied or caught up with are done within a day, whatever their size. */
+void eng_heal_choose_rate(struct eng_store *store);
 /* store->heal has changed: health follows. With health_lock held. */
 void eng_heal_publish(struct eng_store *store);
 void eng_heal_free(struct eng_store *store);

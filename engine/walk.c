@@ -180,6 +180,26 @@ int eng_walk_next(struct eng_walk *walk, struct eng_walk_row *row)
         return 1;
 }
 
+bool eng_walk_differs(const struct eng_walk_row *row, eng_mask asked)
+{
+        const struct eng_scan_entry *first = NULL;
+        unsigned slot;
+
+        if ((asked & ~row->have) != 0)
+                return true;
+        for (slot = 0; slot < ENG_DRIVES_MAX; slot++) {
+                const struct eng_scan_entry *e = row->of[slot];
+
+                if (!(asked & eng_bit(slot)))
+                        continue;
+                if (first == NULL)
+                        first = e;
+                else if (!eng_fix_same(eng_walk_value(first), first->value_len, eng_walk_value(e), e->value_len))
+                        return true;
+        }
+        return false;
+}
+
 void eng_walk_free(struct eng_walk *walk)
 {
         unsigned slot;

@@ -53,6 +53,8 @@ void eng_walk_forget(struct eng_walk *walk);
 void eng_walk_begin(struct eng_walk *walk, const struct eng_name *from, bool after, const struct eng_name *to);
 /* 1: row is the next name; 0: that was the last; -EAGAIN: drives are being asked. */
 int eng_walk_next(struct eng_walk *walk, struct eng_walk_row *row);
+/* Some of these drives lack the name, or have it differently. */
+bool eng_walk_differs(const struct eng_walk_row *row, eng_mask asked);
 /* Nothing is under way, or all drives are closed. */
 void eng_walk_free(struct eng_walk *walk);
 

@@ -45,7 +45,7 @@ MUTATIONS = {
     "joins-early": (
         "a drive that catches up is a member before its names were compared",
         "engine/join.c",
-        "(c->view.joining & eng_bit(join->slot))) {\n                join->step = STEP_COMPARE;\n                restart_compare(join);",
+        "(c->view.joining & eng_bit(join->slot))) {\n                join->step = STEP_COMPARE;\n                begin_compare(join);",
         "(c->view.joining & eng_bit(join->slot))) {\n                join->step = STEP_LEAVE;\n                eng_epoch_change(store);",
     ),
     "stale-counts": (

@@ -237,6 +237,93 @@ static void test_interrupted(void **state)
         sf_remove(&sf);
 }
 
+/* The store is there, without the drive, which has missed something. */
+static void miss(struct sf *sf, uint64_t *bucket, struct expected *e)
+{
+        unsigned i;
+
+        begin(sf, bucket, e);
+        sf_close(sf);
+        move(sf, BACK, true);
+        start(sf, can_read);
+        for (i = 0; i < NAMES; i++)
+                if (i % 3 == 0)
+                        set(sf, *bucket, e, i, i % 2 == 0 && i % 4 == 0 ? 0 : 6000 + i);
+        sf_close(sf);
+        move(sf, BACK, false);
+}
+
+/* Members have been compared since it is one. */
+static bool is_walked(const struct eng_health *h, void *arg)
+{
+        return all_in(h, arg) && !h->healing;
+}
+
+/* Names of a member that cannot be read are read from others, what is refused for a while is asked for again, and nothing is left out for either. */
+static void test_what_fails_on_the_way(void **state)
+{
+        static const char *const faults[] = {
+                "corrupt:op=scan,slot=0",
+                "again:op=scan,every=2",
+        };
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        struct expected e;
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i, f;
+
+        assert_non_null(report);
+        for (f = 0; f < sizeof(faults) / sizeof(faults[0]); f++) {
+                miss(&sf, &bucket, &e);
+                sf.options.faults = faults[f];
+                start(&sf, can_read);
+                for (i = 0; i < NAMES; i++) /* while it catches up */
+                        if (i % 5 == 1)
+                                set(&sf, bucket, &e, i, i % 2 == 0 ? 0 : 7000 + i);
+                assert_true(sf_wait_health(&sf, is_walked, NULL, 60));
+                eng_heal_read(sf.store, &report[0], &report[1]);
+                assert_int_equal(report[0].differing_names, 0);
+                sf_close(&sf);
+                sf.options.faults = NULL;
+                check_alone(&sf, bucket, &e, false);
+                sf_remove(&sf);
+        }
+        free(report);
+}
+
+static bool is_compared(const struct eng_health *h, void *arg)
+{
+        return h->drives[BACK].state == ENG_DRIVE_JOINING && strstr(h->drives[BACK].reason, "catching up: ") != NULL &&
+               strstr(h->drives[BACK].reason, " 0 names compared") == NULL;
+}
+
+/* What is compared and copied is paid for: beside clients it goes no faster than it may. */
+static void test_is_paced(void **state)
+{
+        struct eng_health *health = malloc(sizeof(*health));
+        struct expected e;
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        assert_non_null(health);
+        miss(&sf, &bucket, &e);
+        sf.options.heal_rate = 4 << 10; /* all names take it half a minute, without clients */
+        start(&sf, is_compared);
+        for (i = 0; i < NAMES; i += 10)
+                set(&sf, bucket, &e, i, 8000 + i);
+        eng_health_read(sf.store, health);
+        assert_true(is_compared(health, NULL));
+        sf_close(&sf);
+        sf.options.heal_rate = 1 << 30;
+        start(&sf, all_in);
+        check(&sf, bucket, &e, true);
+        sf_close(&sf);
+        check_alone(&sf, bucket, &e, false);
+        sf_remove(&sf);
+        free(health);
+}
+
 static size_t large_size(unsigned i)
 {
         static const size_t sizes[] = {131073, 300000, (1 << 20) + 1, (2 << 20) + 4095, 5 << 20, (9 << 20) + 777};
@@ -331,6 +418,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 OF_SLOT(test_what_it_missed, 0), OF_SLOT(test_what_it_missed, 1),   OF_SLOT(test_interrupted, 0),
                 OF_SLOT(test_interrupted, 1),    OF_SLOT(test_shards_come_back, 0),
+                OF_SLOT(test_what_fails_on_the_way, 2), OF_SLOT(test_is_paced, 2),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

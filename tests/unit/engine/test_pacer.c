@@ -37,6 +37,24 @@ static void test_beside_clients(void **state)
         assert_int_equal(eng_pacer_wait(&pacer, NOW), SECOND);
 }
 
+/* A share goes at the rate of the rest, slower for clients as they do, and no faster than it may; neither of the two waits for the other. */
+static void test_shares(void **state)
+{
+        struct eng_pacer pacer = {.rate = RATE};
+        struct eng_pacer_share own = {.most = 0}, bounded = {.most = RATE};
+
+        eng_pacer_spend(&pacer, NOW, 100 * RATE);
+        assert_int_equal(eng_pacer_share_wait(&own, NOW), 0);
+        eng_pacer_share_spend(&pacer, &own, NOW, RATE * ENG_PACER_IDLE);
+        assert_int_equal(eng_pacer_share_wait(&own, NOW), SECOND);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), 100 * SECOND / ENG_PACER_IDLE);
+        eng_pacer_share_spend(&pacer, &bounded, NOW, RATE * ENG_PACER_IDLE);
+        assert_int_equal(eng_pacer_share_wait(&bounded, NOW), SECOND * ENG_PACER_IDLE);
+        pacer.busy = pacer.pressed = NOW + 2 * SECOND;
+        eng_pacer_share_spend(&pacer, &own, NOW + 2 * SECOND, RATE / 4 + 1);
+        assert_int_equal(eng_pacer_share_wait(&own, NOW + 2 * SECOND), SECOND);
+}
+
 /* All who spend count, and the time in which nobody did is not made up for. */
 static void test_is_one_for_all(void **state)
 {
@@ -115,7 +133,8 @@ static void test_who_is_seen(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_without_clients), cmocka_unit_test(test_beside_clients), cmocka_unit_test(test_is_one_for_all),
+                cmocka_unit_test(test_without_clients), cmocka_unit_test(test_beside_clients),
+                cmocka_unit_test(test_shares), cmocka_unit_test(test_is_one_for_all),
                 cmocka_unit_test(test_ends),            cmocka_unit_test(test_a_large_drive_in_a_day), cmocka_unit_test(test_who_is_seen),
         };
 
