@@ -42,7 +42,7 @@ uint64_t eng_pacer_wait(const struct eng_pacer *pacer, uint64_t now)
 
 void eng_pacer_share_spend(const struct eng_pacer *pacer, struct eng_pacer_share *share, uint64_t now, uint64_t bytes)
 {
-        uint64_t rate = rate_now(pacer, now);
+        uint64_t rate = eng_pacer_rate_now(pacer, now);
 
         if (share->most != 0 && rate > share->most)
                 rate = share->most;
