@@ -153,7 +153,9 @@ void fx_close(struct fx *fx)
 
 void fx_snapshot(const struct fx *fx, const char *name)
 {
-        run_command("rm -rf '%s/%s' && cp -a --sparse=always '%s' '%s/%s'", fx->root, name, fx->path, fx->root, name);
+        /* a file made ahead may be given its name meanwhile: then once more */
+        run_command("for i in 1 2 3 4 5 6 7 8; do rm -rf '%s/%s' && cp -a --sparse=always '%s' '%s/%s' 2>/dev/null && exit 0; done; exit 1", fx->root, name, fx->path,
+                    fx->root, name);
 }
 
 void fx_restore(struct fx *fx, const char *name)
