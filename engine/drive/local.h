@@ -60,6 +60,7 @@
 #define ENG_DEAD_REPLAYED_MAX   65536u               /* superseded values remembered from a replay */
 #define ENG_READ_ERROR_BUDGET   32u                  /* places that cannot be read: as many in one window make a drive unreliable */
 #define ENG_READ_ERROR_WINDOW_NS (3600 * 1000000000ull)
+#define ENG_READ_LATE_COST      8u                   /* of these for each read that is late: somebody has waited for it for io_limit_ns */
 
 struct eng_local;
 
@@ -526,6 +527,7 @@ bool eng_local_full(struct eng_local *l, unsigned flags);
 
 /* A read of a frame (file: its segment) or a record (its log file | ENG_UNREADABLE_LOG) failed. Owner loop. */
 void eng_local_read_error(struct eng_local *l, uint64_t file, uint64_t position);
+void eng_local_read_late(struct eng_local *l, uint64_t file, uint64_t position); /* it may never end */
 
 /* ---- append.c -------------------------------------------------------------------------------------- */
 

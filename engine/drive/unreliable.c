@@ -23,7 +23,8 @@ static bool is_known(const struct eng_unreadable *u, uint64_t file, uint64_t pos
         return false;
 }
 
-void eng_local_read_error(struct eng_local *l, uint64_t file, uint64_t position)
+/* times: so much of the budget. */
+static void spend(struct eng_local *l, uint64_t file, uint64_t position, unsigned times)
 {
         struct eng_unreadable *u = &l->unreadable;
         uint64_t now = lp_now(l->drive.owner) + 1;
@@ -31,12 +32,24 @@ void eng_local_read_error(struct eng_local *l, uint64_t file, uint64_t position)
         eng_count(&l->figures.read_errors, 1);
         if (is_known(u, file, position))
                 return;
-        u->seen[u->next].file = file;
-        u->seen[u->next].position = position;
-        u->seen[u->next].at = now;
-        u->next = (u->next + 1) % ENG_READ_ERROR_BUDGET; /* the oldest of them now */
+        for (; times > 0; times--) {
+                u->seen[u->next].file = file;
+                u->seen[u->next].position = position;
+                u->seen[u->next].at = now;
+                u->next = (u->next + 1) % ENG_READ_ERROR_BUDGET; /* the oldest of them now */
+        }
         if (u->seen[u->next].at != 0 && now - u->seen[u->next].at <= ENG_READ_ERROR_WINDOW_NS)
                 atomic_store_explicit(&l->unreliable, true, memory_order_relaxed);
+}
+
+void eng_local_read_error(struct eng_local *l, uint64_t file, uint64_t position)
+{
+        spend(l, file, position, 1);
+}
+
+void eng_local_read_late(struct eng_local *l, uint64_t file, uint64_t position)
+{
+        spend(l, file, position, ENG_READ_LATE_COST);
 }
 
 bool eng_io_full(int res)

@@ -132,7 +132,7 @@ static bool watch_hangs(const struct eng_local *l, const struct eng_watch *watch
 /* The place counts as unreadable now: this I/O may never end. */
 static void watch_give_up(struct eng_local *l, struct eng_watch *watch)
 {
-        eng_local_read_error(l, watch->file, watch->position);
+        eng_local_read_late(l, watch->file, watch->position);
         eng_flight_give_up(watch->waits);
         watch->waits = NULL;
         watch->late = true;
