@@ -331,7 +331,7 @@ static eng_mask rows_of(const struct sf *sf, uint64_t bucket, const char *key, s
         return have;
 }
 
-#define PROVEN 8u /* as many keys, of which one shares a loop with another */
+#define PROVEN 24u /* as many keys, of which one shares a loop with another */
 
 /* All members but one say that a value is dead, each in turn being that one: nothing goes. What all members say is dead is gone by then. */
 static void test_all_members_but_one(void **state)
