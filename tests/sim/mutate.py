@@ -90,12 +90,6 @@ MUTATIONS = {
         "        return eng_epoch_can_write(next, drives, k, m) && 2 * __builtin_popcountll(next) > __builtin_popcountll(prev);",
         "        return __builtin_popcountll(next) >= (int)(m == 0 ? k : k + 1) && drives > 0;",
     ),
-    "copies-kill": (
-        "what a copy deletes is taken for dead (the drive's side of it: simulated)",
-        "tests/sim/sim_names.c",
-        "if (a->rec->type != FMT_RECORD_COPY && eng_value_has_shards(",
-        "if (eng_value_has_shards(",
-    ),
     "leaves-early": (
         "a drive that is removed goes before its shards are elsewhere",
         "engine/reshape.c",
@@ -180,23 +174,11 @@ MUTATIONS = {
         "rv = fdatasync(fd) == 0 ? 0 : -errno;",
         "rv = 0;",
     ),
-    "frames-not-flushed": (
-        "frames that a killed process wrote are not flushed",
-        "engine/drive/segment_open.c",
-        "if (fdatasync(segment->fd.read_fd) != 0)",
-        "if (segment->fd.read_fd < 0)",
-    ),
     "gap-is-damage": (
         "files that were freed behind the index's position are missed",
         "engine/drive/replay.c",
         "if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
         "if (r->looking || (r->l->covered.file == 0 && next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
-    ),
-    "moved-before-sync": (
-        "the index names moved frames that are not flushed",
-        "engine/drive/reclaim_segment.c",
-        "        eng_sync_own(l, &rc->sync, synced);",
-        "        rc->sync.result = 0;\n        eng_local_hold(l);\n        synced(&rc->sync);",
     ),
 }
 

@@ -1,5 +1,6 @@
 """The project's own scripts: a check that can't fail is none."""
 import importlib.util
+import re
 import shutil
 import stat
 import subprocess
@@ -189,6 +190,20 @@ def check(folder, pytest_says):
 def test_check_counts(tmp_path, says, status, last, flaky):
     got = check(tmp_path, says)
     assert (*got[:2], "FLAKY" in got[2]) == (status, last, flaky), got[2]
+
+
+def test_mutations_that_invariants_name(tmp_path):
+    """docs/invariants.md names mutations that there are, some for each invariant."""
+    titles = run("mutate.py", "--list", "--work", tmp_path)[1]
+    simulated = subprocess.run([sys.executable, ROOT / "tests/sim/mutate.py", "--list"], capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    rows = [line.split(" | ") for line in (ROOT / "docs/invariants.md").read_text().splitlines() if line.startswith("| **I")]
+    assert len(rows) == 9
+    for row in rows:
+        quoted = [name.strip(". ") for name in re.findall(r'"([^"]+)"', row[2])]
+        coded = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", row[2])
+        assert quoted, row[0]
+        assert [name for name in quoted if name not in titles] == [], row[0]
+        assert [name for name in coded if name not in simulated] == [], row[0]
 
 
 # ---- Makefile -----------------------------------------------------------------------------------------------

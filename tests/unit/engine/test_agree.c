@@ -448,6 +448,33 @@ static void test_damage_here_and_nothing_there(void **state)
         }
 }
 
+/* The walk of upkeep alone finds a name that one member lacks: no verification helps it. */
+static void test_upkeep_finds_it(void **state)
+{
+        struct eng_heal_report *heal = malloc(2 * sizeof(*heal)); /* now, last */
+        static struct row row;
+        unsigned slot = 0;
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(heal);
+        begin(&sf, &bucket);
+        assert_int_equal(sf_put(&sf, 0, bucket, "lost", 1, 500, true, NULL), 0);
+        sf_close(&sf);
+        while (!slot_has(&sf, slot, bucket, "lost", &row))
+                slot++;
+        row.len = 0;
+        put_row(&sf, slot, &row);
+        start(&sf);
+        WAIT_UNTIL((eng_heal_read(sf.store, &heal[0], &heal[1]), heal[0].repaired_names > 0));
+        assert_int_equal(heal[0].differing_names, 1);
+        assert_int_equal(heal[0].repaired_names, 1);
+        sf_close(&sf);
+        assert_true(slot_has(&sf, slot, bucket, "lost", &row));
+        sf_remove(&sf);
+        free(heal);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -456,6 +483,7 @@ int main(void)
                 cmocka_unit_test(test_damage_here_and_nothing_there),
                 cmocka_unit_test(test_names_that_differ),
                 cmocka_unit_test(test_an_upload_that_came_back),
+                cmocka_unit_test(test_upkeep_finds_it),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@
 #include "engine/upkeep.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/store_objects.h"
+#include "tests/lib/wait.h"
 
 #define OBJECTS 48u
 #define SIZE    (3u << 20)
@@ -654,6 +655,38 @@ static void test_a_wrong_place_hides_nothing(void **state)
         free(report);
 }
 
+/* A walk in which the names of groups could not be read on any member has not looked at all objects: no drive is full again by it. */
+static void test_names_cannot_be_read(void **state)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_non_null(report);
+        sf_make(&sf, 4, 2);
+        sf.options.heal_rate = 1 << 30;
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        put_objects(&sf, bucket);
+        sf_close(&sf);
+        sf.options.faults = "corrupt:op=scan,after=1"; /* buckets are read at the start */
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        WAIT_UNTIL((eng_heal_read(sf.store, &report[0], &report[1]), report[0].ended_ms != 0));
+        assert_true(report[0].ended_ms != 0);
+        assert_false(report[0].surveyed);
+        assert_true(report[0].failed_objects > 0);
+        sf_close(&sf);
+        sf.options.faults = NULL;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        nothing_is_missing(&sf);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(report);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -666,6 +699,7 @@ int main(void)
                 cmocka_unit_test(test_some_is_not_all),
                 cmocka_unit_test(test_goes_on_after_a_restart),
                 cmocka_unit_test(test_a_wrong_place_hides_nothing),
+                cmocka_unit_test(test_names_cannot_be_read),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

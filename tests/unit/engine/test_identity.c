@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/drive.h"
@@ -253,6 +254,41 @@ static void test_bad_epoch(void **state)
         assert_int_equal(format(place), 0);
 }
 
+static unsigned renamed_flushes;
+
+/* The test's own: counts flushes of a folder in which FORMAT has got its name. */
+int fsync(int fd)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && faccessat(fd, "FORMAT", F_OK, 0) == 0 &&
+            faccessat(fd, "FORMAT.new", F_OK, 0) != 0)
+                renamed_flushes++;
+        return (int)syscall(SYS_fsync, fd);
+}
+
+/* What is written as layout 2 from here on must not be found with the FORMAT of layout 1 after a power cut: its new name is flushed. */
+static void test_upgrade_is_flushed(void **state)
+{
+        const struct place *place = *state;
+        struct eng_identity identity = make_identity(), found;
+        enum eng_folder_state what;
+        struct eng_error error;
+        int dir_fd;
+
+        assert_int_equal(format(place), 0);
+        dir_fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(dir_fd >= 0);
+        identity.layout = 1;
+        renamed_flushes = 0;
+        assert_int_equal(eng_folder_upgrade(dir_fd, place->path, &identity, &error), 0);
+        assert_true(renamed_flushes > 0);
+        assert_int_equal(eng_folder_probe(place->path, &what, &found, &error), 0);
+        assert_int_equal(what, ENG_FOLDER_DRIVE);
+        assert_int_equal(found.layout, FMT_LAYOUT_VERSION);
+        close(dir_fd);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -264,6 +300,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_damaged_format, make_place, drop_place),
                 cmocka_unit_test_setup_teardown(test_lock, make_place, drop_place),
                 cmocka_unit_test_setup_teardown(test_bad_epoch, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_upgrade_is_flushed, make_place, drop_place),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
