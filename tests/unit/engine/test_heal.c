@@ -69,6 +69,25 @@ static bool some_done(const struct eng_health *h, void *arg)
         return h->mended_objects > 0;
 }
 
+static bool at_rest(const struct eng_health *h, void *arg)
+{
+        return so_whole(h, arg) && !h->sweeping;
+}
+
+/* A walk has come to its end in this run, and left nothing. */
+static bool is_walked(const struct eng_health *h, void *arg)
+{
+        struct eng_heal_report *report = malloc(2 * sizeof(*report));
+        struct sf *sf = arg;
+        bool walked;
+
+        assert_non_null(report);
+        eng_heal_read(sf->store, &report[0], &report[1]);
+        walked = report[0].surveyed && !report[0].running && report[0].looked_at == OBJECTS; /* else it was cut off, and another begins */
+        free(report);
+        return walked && h->drives_in == 4 && at_rest(h, NULL);
+}
+
 /* Objects that lack shards are given them while others have not been looked at. A walk that a restart cuts off is begun anew, and leaves nothing. */
 static void test_repairs_while_it_looks(void **state)
 {
@@ -102,8 +121,7 @@ static void test_repairs_while_it_looks(void **state)
         sf.options.heal_rate = 1 << 30;
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
-        eng_heal_read(sf.store, &report[0], &report[1]);
-        assert_true(report[0].surveyed && !report[0].running);
+        assert_true(sf_wait_health(&sf, is_walked, &sf, 60));
         nothing_is_missing(&sf);
         check_objects(&sf, bucket);
         sf_close(&sf);
@@ -167,11 +185,6 @@ static void ask_ids(struct lp_msg *msg)
 static bool is_found(const struct eng_health *h, void *arg)
 {
         return h->mended_objects >= ((struct loss *)arg)->lost;
-}
-
-static bool at_rest(const struct eng_health *h, void *arg)
-{
-        return so_whole(h, arg) && !h->sweeping;
 }
 
 static bool nothing_left(const struct eng_health *h, void *arg)
@@ -513,20 +526,6 @@ static void test_some_is_not_all(void **state)
         sf_close(&sf);
         sf_remove(&sf);
         free(health);
-}
-
-/* A walk has come to its end in this run, and left nothing. */
-static bool is_walked(const struct eng_health *h, void *arg)
-{
-        struct eng_heal_report *report = malloc(2 * sizeof(*report));
-        struct sf *sf = arg;
-        bool walked;
-
-        assert_non_null(report);
-        eng_heal_read(sf->store, &report[0], &report[1]);
-        walked = report[0].surveyed && !report[0].running && report[0].looked_at == OBJECTS; /* else it was cut off, and another begins */
-        free(report);
-        return walked && h->drives_in == 4 && at_rest(h, NULL);
 }
 
 /* A quarter of all objects have been given their shards. */
