@@ -135,20 +135,28 @@ static void epoch_submit(struct epoch_append *all, struct epoch_op *eo, unsigned
         eng_drive_submit(all->store->members[slot].drive, &eo->op);
 }
 
+/* all may be gone afterwards. */
+static void epoch_submit_to(struct epoch_append *all, eng_mask to)
+{
+        const struct eng_store *store = all->store;
+        unsigned i, at = 0;
+
+        all->left = (unsigned)__builtin_popcountll(to);
+        for (i = 0; i < store->drive_count; i++)
+                if (to & eng_bit(i))
+                        epoch_submit(all, &all->ops[at++], i);
+}
+
 static void epoch_append_again(struct lp_timer *timer)
 {
         struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, append_timer));
         struct epoch_append *all = c->append_later;
         eng_mask refused = all->refused;
-        unsigned i, at = 0;
 
         c->append_later = NULL;
         all->refused = 0;
         all->tries++;
-        all->left = (unsigned)__builtin_popcountll(refused);
-        for (i = 0; i < c->store->drive_count; i++)
-                if (refused & eng_bit(i))
-                        epoch_submit(all, &all->ops[at++], i);
+        epoch_submit_to(all, refused);
 }
 
 /* Lacking something for the moment is no failure: those that refused the record get it a little later. The loops stay paused. */
@@ -164,8 +172,7 @@ static void epoch_append_later(struct epoch_append *all)
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
                      void (*done)(struct eng_store *store, eng_mask failed))
 {
-        unsigned n = (unsigned)__builtin_popcountll(to), i, at = 0;
-        struct epoch_append *all = calloc(1, sizeof(*all) + n * sizeof(all->ops[0]));
+        struct epoch_append *all = calloc(1, sizeof(*all) + (size_t)__builtin_popcountll(to) * sizeof(all->ops[0]));
 
         if (all == NULL)
                 return -ENOMEM;
@@ -173,10 +180,7 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
         all->body = eng_buf_ref(body);
         all->number = number;
         all->done = done;
-        all->left = n;
-        for (i = 0; i < store->drive_count; i++)
-                if (to & eng_bit(i))
-                        epoch_submit(all, &all->ops[at++], i);
+        epoch_submit_to(all, to);
         return 0;
 }
 

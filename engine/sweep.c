@@ -168,6 +168,15 @@ static void rest(struct eng_sweep *sweep, uint64_t ns, void (*then)(struct eng_s
         lp_timer_start(sweep->store->loops[0].loop, &sweep->timer, ns);
 }
 
+/* A drive could not answer yet: `then` asks it again, a little later. */
+static bool is_turned_away(struct eng_sweep *sweep, const struct eng_op *op, void (*then)(struct eng_sweep *sweep))
+{
+        if (op->result != -EAGAIN || void_now(sweep) || ++sweep->tries >= INDEX_TRIES)
+                return false;
+        rest(sweep, AGAIN_NS, then);
+        return true;
+}
+
 /* When the store's upkeep may go on. */
 static void rest_for_pace(struct eng_sweep *sweep, void (*then)(struct eng_sweep *sweep))
 {
@@ -373,10 +382,8 @@ static void owned(struct eng_op *op)
         struct eng_sweep *sweep = of_op(op);
         uint32_t i;
 
-        if (op->result == -EAGAIN && !void_now(sweep) && ++sweep->tries < INDEX_TRIES) {
-                rest(sweep, AGAIN_NS, ask_next);
+        if (is_turned_away(sweep, op, ask_next))
                 return;
-        }
         if (op->result != 0 || void_now(sweep)) {
                 if (op->result == 0)
                         eng_buf_unref(op->owned.bits);
@@ -469,10 +476,8 @@ static void ids_read(struct eng_op *op)
         const struct eng_held_id *held = op->result != 0 || op->ids.ids == NULL ? NULL : (const void *)op->ids.ids->data;
         uint32_t i;
 
-        if (op->result == -EAGAIN && !void_now(sweep) && ++sweep->tries < INDEX_TRIES) {
-                rest(sweep, AGAIN_NS, read_ids);
+        if (is_turned_away(sweep, op, read_ids))
                 return;
-        }
         if (op->result != 0 || void_now(sweep)) {
                 if (op->result == 0)
                         eng_buf_unref(op->ids.ids);
@@ -521,10 +526,8 @@ static void marked(struct eng_op *op)
 {
         struct eng_sweep *sweep = of_op(op);
 
-        if (op->result == -EAGAIN && !void_now(sweep) && ++sweep->tries < INDEX_TRIES) {
-                rest(sweep, AGAIN_NS, ask_mark);
+        if (is_turned_away(sweep, op, ask_mark))
                 return;
-        }
         if (op->result != 0 || void_now(sweep)) {
                 end(sweep, false);
                 return;
