@@ -49,7 +49,7 @@ NAMED = [
      "struct eng_op **group = l->writes.flushing > 0 ? &l->writes.sync_running : &l->writes.sync_waiting;\n        op->next = *group;\n        *group = op;",
      (POWER, UNIT, FAULTS)),
     ("a PUT sends its record before its shards are durable", "engine/put.c", "put->striped && put->touched != 0)", "put->striped && put == NULL)", (POWER,)),
-    ("mending names shards that are not durable", "engine/mend.c", "if (!(mend->touched & eng_bit(i)))\n                        continue;\n                memset(mo",
+    ("mending names shards that are not durable", "engine/mend_write.c", "if (!(mend->touched & eng_bit(i)))\n                        continue;\n                memset(mo",
      "if (mend != NULL)\n                        continue;\n                memset(mo", (POWER,)),
     ("a record counts when one member has it", "engine/txn.c", "txn->waiting &= ~eng_bit(fo->slot);\n                progress", "txn->waiting = 0;\n                progress",
      (POWER, UNIT, FAULTS)),
