@@ -156,6 +156,7 @@ $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WI
 CALL_FAULTS_WRAP := $(foreach f,open openat fdopendir fstat fstatat stat statx fstatfs fstatvfs pread readdir pwrite write writev ftruncate fallocate \
 	posix_fallocate fsync fdatasync unlinkat renameat renameat2 mkdirat mmap pthread_create lp_read lp_write lp_fdatasync,-Wl,--wrap=$(f))
 $(O)/unit/engine/test_every_call: LINK += $(CALL_FAULTS_WRAP)
+$(O)/unit/engine/test_recover: LINK += -Wl,--wrap=malloc
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(call link)

@@ -10,6 +10,7 @@
  * if the others were missing. One that is opened later is handed over as one that comes while the store serves (attach.c); while recovery cannot go on
  * without it, it makes recovery choose again. One whose opening never returns is left behind, also when the store is closed.
  */
+#include "engine/drive/identity.h"
 #include "engine/recover.h"
 
 #include <errno.h>
@@ -79,13 +80,21 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
         };
         struct eng_drive *drive = NULL;
         size_t cap = FMT_EPOCH_MAX(ENG_DRIVES_MAX);
-        int rv = eng_local_open(&local, &drive, error);
+        int rv;
 
+        m->local = NULL;
+        m->epoch = malloc(cap); /* first: what is not open yet is tried again, what is open would be of no use until the store closes */
+        if (m->epoch == NULL)
+                return eng_error_set(error, -ENOMEM, "%s: no memory to open it", m->path);
+        rv = eng_local_open(&local, &drive, error);
         m->local = drive;
+        if (rv != 0) {
+                free(m->epoch);
+                m->epoch = NULL;
+        }
         if (rv == 0) {
                 m->log_lost = eng_local_log_lost(drive);
-                m->epoch = malloc(cap);
-                rv = m->epoch == NULL ? -ENOMEM : eng_local_epoch(drive, m->epoch, cap, &m->epoch_len, &m->history);
+                rv = eng_local_epoch(drive, m->epoch, cap, &m->epoch_len, &m->history);
                 if (rv != 0)
                         snprintf(error->text, sizeof(error->text), "%s: no epoch could be read", m->path);
         }
