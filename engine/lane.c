@@ -235,18 +235,38 @@ static void lane_paced(struct lp_timer *timer)
         eng_lane_step(lane);
 }
 
+static void pay_for_rows(struct eng_lane *lane)
+{
+        struct eng_pacer *pacer = &lane->store->pacer;
+        struct lp_loop *loop = lane->el->loop;
+        uint64_t wait;
+
+        eng_pacer_look(pacer, lane->el);
+        lane->paid_rows = eng_pacer_batch(pacer, lp_now(loop), ENG_PACER_NAME, ROWS);
+        wait = eng_pacer_take(pacer, &lane->paid, lp_now(loop), (uint64_t)lane->paid_rows * ENG_PACER_NAME);
+        lane->waiting = wait > 0;
+        if (lane->waiting)
+                lp_timer_start(loop, &lane->timer, wait);
+}
+
+/* The repairs that it waits behind are cut off: the next walk takes a turn of its own. */
+static void leave_pacer(struct eng_lane *lane)
+{
+        if (!lane->waiting)
+                return;
+        lp_timer_stop(lane->el->loop, &lane->timer);
+        eng_pacer_give_back(&lane->store->pacer, &lane->paid);
+        lane->paid_rows = 0;
+        lane->waiting = false;
+}
+
 /* True: not now; eng_lane_step() comes again. */
 static bool must_wait(struct eng_lane *lane, unsigned *rows)
 {
         struct lp_loop *loop = lane->el->loop;
-        uint64_t wait;
 
-        eng_pacer_look(&lane->store->pacer, lane->el);
-        wait = eng_pacer_wait(&lane->store->pacer, lp_now(loop));
-        if (wait > 0) {
-                lp_timer_start(loop, &lane->timer, wait);
-                lane->waiting = true;
-        }
+        if (lane->paid_rows == 0)
+                pay_for_rows(lane);
         if (lane->waiting || ++*rows < ROWS)
                 return lane->waiting;
         lane->posted = true;
@@ -299,7 +319,7 @@ static bool take_row(struct eng_lane *lane, unsigned *rows)
                         range_over(lane);
                         return true;
                 }
-                eng_pacer_spend(&lane->store->pacer, lp_now(lane->el->loop), ENG_PACER_NAME);
+                lane->paid_rows--;
                 lane->all_rows -= lane->now == &lane->all && lane->all_rows > 0;
                 lane->has_row = true;
                 lane->compared = false;
@@ -371,6 +391,7 @@ void eng_lane_stop(struct eng_lane *lane)
         for (i = 0; i < ENG_LANE_MENDS; i++)
                 if (lane->mends[i].mend != NULL && lane->mends[i].all)
                         eng_mend_cancel(lane->mends[i].mend);
+        leave_pacer(lane);
         lane->stepping = false;
         eng_lane_step(lane);
 }

@@ -72,7 +72,9 @@ struct eng_lane {
         bool may;                      /* the first walk has begun: there is a view */
         bool begun;                    /* the walk over all groups; its end has not been told */
         bool stop;                     /* the coordinator waits for that */
-        bool stepping, waiting, posted; /* in lane_step(); for the pacer; for its turn */
+        bool stepping, waiting, posted; /* in lane_step(); for the pacer; for its turn among the loop's messages */
+        struct eng_pacer_turn paid;    /* the last turn that the pacer gave ... */
+        unsigned paid_rows;            /* ... and names of it that have not been taken */
         bool skips;                    /* what is to be told as skipped */
         bool blind;                    /* names of some group could not be read: what is counted is not all */
         int64_t below, stays;          /* objects of this walk that lack shards, and those of them that will when it is over */

@@ -51,6 +51,9 @@ static void mend_clear(struct eng_mend *mend)
                 TAILQ_REMOVE(&mend->el->mends, mend, link);
         mend->listed = false;
         lp_timer_stop(mend->el->loop, &mend->timer);
+        if (mend->has_turn)
+                eng_pacer_give_back(&mend->store->pacer, &mend->turn);
+        mend->has_turn = mend->awaits_turn = false;
         if (mend->queued)
                 lp_reserve_cancel(mend->el->loop, &mend->reserve);
         mend->queued = false;

@@ -65,7 +65,8 @@ struct eng_mend {
         struct lp_timer timer;
         struct lp_reserve reserve;
         bool queued, granted, stripe_begun; /* queued: in line for slots */
-        bool paid;                     /* of the stripe under way: something was written */
+        struct eng_pacer_turn turn;    /* of the next stripe */
+        bool has_turn, awaits_turn;    /* it has been taken; the timer runs until it begins */
         void *unit, *parity[ERA_MAX_M];
         uint32_t stripe, unit_len, fill;
         unsigned unit_no, in_flight;

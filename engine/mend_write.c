@@ -85,9 +85,7 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
         op->write.slot = slot;
         op->write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
         mend->touched |= eng_bit(target);
-        mend->paid = true;
         mend->written += mend->unit_len;
-        eng_pacer_spend(&mend->store->pacer, lp_now(mend->el->loop), mend->unit_len);
         mend->in_flight++;
         eng_drive_submit(mend->store->members[target].drive, op);
 }
@@ -100,7 +98,7 @@ static void begin_stripe(struct eng_mend *mend)
         mend->stripe_left = eng_stripe_bytes(&part->head, mend->stripe);
         mend->unit_no = 0;
         mend->fill = 0;
-        mend->paid = false;
+        mend->has_turn = false;
 }
 
 static void end_unit(struct eng_mend *mend)
@@ -121,8 +119,6 @@ static void end_unit(struct eng_mend *mend)
                 return;
         for (i = 0; i < part->head.m; i++)
                 write_shard(mend, mend->parity[i], part->head.k + i);
-        if (!mend->paid) /* it was read all the same */
-                eng_pacer_spend(&mend->store->pacer, lp_now(mend->el->loop), mend->unit_len);
         mend->stripe++;
         mend->stripe_begun = false;
 }
@@ -233,20 +229,40 @@ static int next_plan(struct eng_mend *mend)
 
 static void mend_paced(struct lp_timer *timer)
 {
-        mend_go_on(MEND_OF(timer, timer));
+        struct eng_mend *mend = MEND_OF(timer, timer);
+
+        mend->awaits_turn = false;
+        mend_go_on(mend);
 }
 
-/* True if the store's upkeep is ahead of its rate: it will be called again. */
+/* Bytes that the next stripe is paid for with: what will be written; if that is nothing, it is read all the same. */
+static uint64_t stripe_cost(const struct eng_mend *mend)
+{
+        const struct eng_part *part = &mend->plan->part;
+        unsigned shard, n = 0;
+
+        for (shard = 0; shard < eng_mend_shards_of(part); shard++)
+                n += eng_mend_is_stored(part, mend->stripe, shard) && target_of(mend, shard) != ENG_NO_DRIVE;
+        return (uint64_t)(n == 0 ? 1 : n) * eng_part_unit(&part->head, mend->stripe);
+}
+
+/* True until its turn among all of the store's upkeep has come: it will be called again. */
 static bool wait_for_rate(struct eng_mend *mend)
 {
+        struct eng_pacer *pacer = &mend->store->pacer;
+        struct lp_loop *loop = mend->el->loop;
         uint64_t wait;
 
-        eng_pacer_look(&mend->store->pacer, mend->el); /* who waits for repairs looks at nothing else meanwhile */
-        wait = eng_pacer_wait(&mend->store->pacer, lp_now(mend->el->loop));
+        if (mend->has_turn)
+                return mend->awaits_turn;
+        eng_pacer_look(pacer, mend->el); /* who waits for repairs looks at nothing else meanwhile */
+        wait = eng_pacer_take(pacer, &mend->turn, lp_now(loop), stripe_cost(mend));
+        mend->has_turn = true;
+        mend->awaits_turn = wait > 0;
         mend->timer.expired = mend_paced;
-        if (wait > 0)
-                lp_timer_start(mend->el->loop, &mend->timer, wait);
-        return wait > 0;
+        if (mend->awaits_turn)
+                lp_timer_start(loop, &mend->timer, wait);
+        return mend->awaits_turn;
 }
 
 /* 0: a span is at hand; 1: the part is through; else -EAGAIN or the error. */

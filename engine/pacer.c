@@ -25,7 +25,12 @@ uint64_t eng_pacer_rate(uint64_t held, unsigned drives)
         return rate < ENG_HEAL_RATE ? ENG_HEAL_RATE : rate;
 }
 
-void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes)
+static uint64_t wait_until(uint64_t due, uint64_t now)
+{
+        return due > now + SLACK_NS ? due - now : 0;
+}
+
+uint64_t eng_pacer_take(struct eng_pacer *pacer, struct eng_pacer_turn *turn, uint64_t now, uint64_t bytes)
 {
         uint64_t cost = bytes * SECOND_NS / eng_pacer_rate_now(pacer, now);
         uint64_t due = atomic_load(&pacer->due), next;
@@ -33,11 +38,37 @@ void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes)
         do
                 next = (due < now ? now : due) + cost;
         while (!atomic_compare_exchange_weak(&pacer->due, &due, next));
+        turn->cost = cost;
+        return wait_until(due, now);
+}
+
+void eng_pacer_give_back(struct eng_pacer *pacer, struct eng_pacer_turn *turn)
+{
+        uint64_t due = atomic_load(&pacer->due), next;
+
+        do
+                next = due > turn->cost ? due - turn->cost : 0;
+        while (!atomic_compare_exchange_weak(&pacer->due, &due, next));
+        turn->cost = 0;
+}
+
+unsigned eng_pacer_batch(const struct eng_pacer *pacer, uint64_t now, uint64_t bytes, unsigned most)
+{
+        uint64_t n = eng_pacer_rate_now(pacer, now) / (SECOND_NS / SLACK_NS) / bytes;
+
+        return n == 0 ? 1 : n < most ? (unsigned)n : most;
+}
+
+void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes)
+{
+        struct eng_pacer_turn turn;
+
+        (void)eng_pacer_take(pacer, &turn, now, bytes);
 }
 
 uint64_t eng_pacer_wait(const struct eng_pacer *pacer, uint64_t now)
 {
-        return eng_pacer_share_wait(&(struct eng_pacer_share){.due = atomic_load(&pacer->due)}, now);
+        return wait_until(atomic_load(&pacer->due), now);
 }
 
 void eng_pacer_share_spend(const struct eng_pacer *pacer, struct eng_pacer_share *share, uint64_t now, uint64_t bytes)
@@ -51,7 +82,7 @@ void eng_pacer_share_spend(const struct eng_pacer *pacer, struct eng_pacer_share
 
 uint64_t eng_pacer_share_wait(const struct eng_pacer_share *share, uint64_t now)
 {
-        return share->due > now + SLACK_NS ? share->due - now : 0;
+        return wait_until(share->due, now);
 }
 
 void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el)

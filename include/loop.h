@@ -178,7 +178,8 @@ struct lp_reserve {
  * 0: granted at once. -EAGAIN: waits in line, granted() will be called. -EBUSY: the line is full (1,024 per share), nothing was queued.
  * -EINVAL: count can never be granted.
  * First come first served; but when the first has waited for LP_LINE_STANDING_NS, more is asked for than there is: from then on the last to come
- * is served first, so that some are served well instead of all badly, and those who can't be get to know it.
+ * is served first, so that some are served well instead of all badly, and those who can't be get to know it. Not so for LP_SHARE_INTERNAL: no client
+ * gives up waiting there, and what was begun first is to end first.
  */
 int lp_reserve(struct lp_loop *loop, struct lp_reserve *r);
 /* Leaves the line; harmless when not waiting. */

@@ -149,11 +149,11 @@ static bool has_waited(const struct lp_loop *loop, const struct lp_reserve *r, u
         return lp_now(loop) - r->since >= ns;
 }
 
-/* The one to be served next, or NULL. */
+/* The one to be served next, or NULL. The store's own work gives up nothing by waiting: its oldest must not starve. */
 static struct lp_reserve *first_choice(const struct lp_loop *loop, const struct lp_share_line *line)
 {
-        if (line->first == NULL)
-                return NULL;
+        if (line->first == NULL || line == &loop->arena.shares[LP_SHARE_INTERNAL])
+                return line->first;
         return has_waited(loop, line->first, LP_LINE_STANDING_NS) ? line->last : line->first;
 }
 

@@ -103,6 +103,93 @@ static void test_a_large_drive_in_a_day(void **state)
         assert_int_equal(eng_pacer_rate(bytes, 2), 2 * eng_pacer_rate(bytes, 1));
 }
 
+/* ---- turns ----------------------------------------------------------------------------------------------------------- */
+
+#define WAITERS 24u
+
+struct waiter {
+        struct eng_pacer_turn turn;
+        uint64_t begins;              
+        unsigned overtaken;            /* by those who came after it and begin before */
+};
+
+static void come(struct eng_pacer *pacer, struct waiter *w, uint64_t now, uint64_t bytes)
+{
+        w->begins = now + eng_pacer_take(pacer, &w->turn, now, bytes);
+        w->overtaken = 0;
+}
+
+static unsigned first_of(const struct waiter *w)
+{
+        unsigned i, first = 0;
+
+        for (i = 1; i < WAITERS; i++)
+                if (w[i].begins < w[first].begins)
+                        first = i;
+        return first;
+}
+
+/*
+ * Many repairs, of which each comes back for its next stripe at once: nobody who waits is passed by more of those who came later than begin in the time by
+ * which work may be ahead of its rate.
+ */
+static void test_first_come_first_served(void **state)
+{
+        struct eng_pacer pacer = {.rate = RATE, .busy = 1000000 * SECOND};
+        struct waiter w[WAITERS] = {{.begins = 0}};
+        uint64_t now = NOW, came[WAITERS], bytes = 0;
+        unsigned i, step, at;
+
+        for (i = 0; i < WAITERS; i++) {
+                came[i] = i;
+                come(&pacer, &w[i], now, RATE / 100); /* 10 ms */
+        }
+        for (step = WAITERS; step < 5000; step++) {
+                at = first_of(w);
+                now = w[at].begins > now ? w[at].begins : now;
+                for (i = 0; i < WAITERS; i++) {
+                        w[i].overtaken += came[i] < came[at];
+                        assert_true(w[i].overtaken <= 1);
+                }
+                bytes += RATE / 100;
+                came[at] = step;
+                come(&pacer, &w[at], now, RATE / 100 * (1 + at % 3));
+                bytes += RATE / 100 * (at % 3);
+        }
+        assert_in_range(bytes, (now - NOW) / SECOND * RATE, ((now - NOW) / SECOND + 1 + WAITERS * 3 / 100) * RATE);
+}
+
+/* What a repair that is cut off had paid for is there for the next one, and no one waits longer for it. */
+static void test_a_turn_given_back(void **state)
+{
+        struct eng_pacer pacer = {.rate = RATE, .busy = 1000000 * SECOND};
+        struct eng_pacer_turn turn[3] = {{.cost = 0}};
+
+        assert_int_equal(eng_pacer_take(&pacer, &turn[0], NOW, RATE), 0);
+        assert_int_equal(eng_pacer_take(&pacer, &turn[1], NOW, 5 * RATE), SECOND);
+        assert_int_equal(eng_pacer_take(&pacer, &turn[2], NOW, RATE), 6 * SECOND);
+        eng_pacer_give_back(&pacer, &turn[1]);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), 2 * SECOND);
+        eng_pacer_give_back(&pacer, &turn[1]); /* once is enough */
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), 2 * SECOND);
+        eng_pacer_give_back(&pacer, &turn[2]);
+        eng_pacer_give_back(&pacer, &turn[0]);
+        assert_int_equal(eng_pacer_wait(&pacer, NOW), 0);
+        turn[0].cost = UINT64_MAX; /* more than is owed */
+        eng_pacer_give_back(&pacer, &turn[0]);
+        assert_int_equal(pacer.due, 0);
+}
+
+/* Small things are paid for many at a time, as far as the rate allows that many in a moment. */
+static void test_batches(void **state)
+{
+        struct eng_pacer pacer = {.rate = RATE, .busy = NOW};
+
+        assert_int_equal(eng_pacer_batch(&pacer, NOW, 512, 256), RATE / 200 / 512);
+        assert_int_equal(eng_pacer_batch(&pacer, NOW, 512, 4), 4);
+        assert_int_equal(eng_pacer_batch(&pacer, NOW, RATE, 256), 1);
+}
+
 /* Who is a client: who reads or uploads, and not the store itself. */
 static void test_who_is_seen(void **state)
 {
@@ -136,6 +223,7 @@ int main(void)
                 cmocka_unit_test(test_without_clients), cmocka_unit_test(test_beside_clients),
                 cmocka_unit_test(test_shares), cmocka_unit_test(test_is_one_for_all),
                 cmocka_unit_test(test_ends),            cmocka_unit_test(test_a_large_drive_in_a_day), cmocka_unit_test(test_who_is_seen),
+                cmocka_unit_test(test_first_come_first_served), cmocka_unit_test(test_a_turn_given_back), cmocka_unit_test(test_batches),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

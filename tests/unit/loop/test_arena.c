@@ -172,6 +172,26 @@ static void test_a_standing_line_is_served_from_its_end(void **state)
         assert_ptr_equal(granted[2], &r[1]); /* the one that had waited is gone: first come first served again */
 }
 
+/* Repairs wait for as long as they must, and the oldest is never passed. */
+static void test_the_stores_own_work_keeps_its_order(void **state)
+{
+        struct lp_reserve all = wish(LP_SHARE_INTERNAL, 2), r[3];
+        unsigned i;
+
+        assert_int_equal(lp_reserve(loop, &all), 0);
+        for (i = 0; i < 3; i++) {
+                r[i] = wish(LP_SHARE_INTERNAL, 2);
+                assert_int_equal(lp_reserve(loop, &r[i]), -EAGAIN);
+                r[i].since -= 2 * LP_LINE_STANDING_NS;
+        }
+        for (i = 0; i < 3; i++) {
+                lp_unreserve(loop, LP_SHARE_INTERNAL, 2);
+                lp_arena_grant(loop);
+                assert_int_equal(grants, i + 1);
+                assert_ptr_equal(granted[i], &r[i]);
+        }
+}
+
 static void note_expired(struct lp_reserve *r)
 {
         assert_false(r->waiting);
@@ -499,7 +519,7 @@ int main(void)
                 on_a_loop(test_one_share_does_not_take_from_another),
                 on_a_loop(test_first_come_first_served),
                 on_a_loop(test_a_standing_line_is_served_from_its_end),
-                on_a_loop(test_nobody_waits_for_ever),
+                on_a_loop(test_nobody_waits_for_ever),  on_a_loop(test_the_stores_own_work_keeps_its_order),
                 on_a_loop(test_cancel),
                 on_a_loop(test_cancel_lets_others_pass),
                 on_a_loop(test_bounds),
