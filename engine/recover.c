@@ -684,6 +684,22 @@ static void set_aside(struct eng_store *store, eng_mask damaged)
                         eng_member_state(store, i, ENG_DRIVE_STALE, eng_local_damage(store->members[i].local));
 }
 
+/* Of those present, the ones that lack the chosen epoch. */
+static eng_mask behind(const struct eng_store *store, const struct eng_member *chosen, eng_mask present)
+{
+        const struct fmt_epoch *epoch = eng_epoch_of(chosen);
+        eng_mask mask = 0;
+        unsigned i;
+
+        for (i = 0; i < store->unplaced_count; i++) {
+                const struct eng_member *m = &store->unplaced[i];
+
+                if (m->drive != NULL && is_own_slot(store, m) && !eng_member_has_epoch(m, epoch->number, epoch->id))
+                        mask |= eng_bit(m->identity.slot);
+        }
+        return mask & present;
+}
+
 static void choose(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
@@ -718,6 +734,7 @@ static void choose(struct eng_store *store)
                 memcpy(c->epoch_id, eng_epoch_of(chosen)->id, FMT_ID);
         }
         c->view.epoch = highest_number(store, c->view.epoch);
+        eng_reshape_behind(store, behind(store, chosen, present));
         c->base = base_of(store, chosen, in);
         damaged = damaged_logs(store, present);
         if (damaged != 0 && eng_could_form(store, present & ~damaged, in) &&

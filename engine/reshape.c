@@ -50,6 +50,18 @@ void eng_reshape_next(struct eng_store *store, eng_mask promoted)
         c->given_up &= ~next->gone;
 }
 
+/*
+ * Members that are here and lack the newest epoch. If that was the one that said that they had forgotten their names, they may have lost its record with
+ * those before it, and have the names again: it is cheap to look.
+ */
+void eng_reshape_behind(struct eng_store *store, eng_mask behind)
+{
+        struct eng_shape *shape = &store->coord->shape;
+
+        shape->shedding |= partial(store, behind & ~shape->adding);
+        store->coord->next_shape.shedding = shape->shedding;
+}
+
 /* ---- what an epoch brought ------------------------------------------------------------------------------------ */
 
 static bool let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)

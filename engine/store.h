@@ -810,6 +810,8 @@ void eng_attach_report(struct eng_store *store, uint64_t number, int rv, const c
 
 /* Coordinator: what the next epoch says, given that these become members: coord->next_shape. */
 void eng_reshape_next(struct eng_store *store, eng_mask promoted);
+/* Recovery: these members are here and lack the newest epoch. They may have names again that they had forgotten. */
+void eng_reshape_behind(struct eng_store *store, eng_mask behind);
 /* Coordinator: makes the placement for coord->next_shape, if it is another than the one in force: coord->next_map. -ENOMEM. */
 int eng_shape_map(struct eng_store *store);
 /* An epoch came into force. */

@@ -493,6 +493,42 @@ static bool holds_no_other(struct sf *sf, unsigned slot)
         return names == 0;
 }
 
+static bool forgets(const struct eng_health *h, void *arg)
+{
+        return h->drives[3].shedding;
+}
+
+/* What a drive had forgotten is back with an earlier image of it, of after the epoch that had it forget: it lacks no change, and forgets once more. */
+static void test_forgotten_and_back(void **state)
+{
+        struct so_expected e;
+        char command[1024];
+        uint64_t bucket;
+        struct sf sf;
+
+        so_begin(&sf, 4, &bucket, &e);
+        sf_close(&sf);
+        sf.options.faults = "delay:op=scan,slot=3,ms=300"; /* the image is made before its names are found */
+        start(&sf);
+        add(&sf);
+        assert_true(sf_wait_health(&sf, forgets, NULL, 60));
+        snprintf(command, sizeof(command), "for i in 1 2 3; do rm -rf %s.image; cp -a %s %s.image 2>&- && exit 0; done; exit 1", sf.path[3],
+                 sf.path[3], sf.path[3]); /* files come and go meanwhile */
+        assert_int_equal(system(command), 0);
+        rest(&sf);
+        assert_true(holds_no_other(&sf, 3));
+        sf_close(&sf);
+        sf.options.faults = NULL;
+        snprintf(command, sizeof(command), "rm -rf %s && mv %s.image %s", sf.path[3], sf.path[3], sf.path[3]);
+        assert_int_equal(system(command), 0);
+        start(&sf);
+        rest(&sf);
+        assert_true(holds_no_other(&sf, 3));
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -506,6 +542,7 @@ int main(void)
                 cmocka_unit_test(test_remove_under_an_upload),
                 cmocka_unit_test(test_remove_under_a_reader),
                 cmocka_unit_test(test_moved_to_other_drives),
+                cmocka_unit_test(test_forgotten_and_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
