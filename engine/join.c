@@ -4,9 +4,10 @@
  *
  *   VOID      what the drive holds and never counted is void from now on
  *   ENTER     an epoch makes it joining: from then on every change is written to it too, and waited for
- *   COMPARE   all names it should hold are walked beside those of current members (walk.c), one for each group, whatever it missed and for
+ *   COMPARE   all names it should hold are walked beside those of all current members of their groups (walk.c), whatever it missed and for
  *             however long, under the store's one pacer; each that differs is made equal with its key locked (fix.c). A change
- *             that comes meanwhile reaches both, so one pass is enough
+ *             that comes meanwhile reaches all, so one pass is enough. One member alone may have lost a name without knowing: two that lack it,
+ *             that member and this drive, would outvote the one that has it
  *   LEAVE     an epoch makes it a member
  *
  * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew; what fails in one run is tried again where it failed.
@@ -382,19 +383,15 @@ static bool is_wanted(const struct eng_join *join, unsigned pg)
         return (eng_writers(view, pg) & eng_bit(join->slot)) && !(join->gains && (eng_speakers(view, pg) & eng_bit(join->slot)));
 }
 
-/* The member that is asked for a group; -1: none answers. If names of all could not be read, not of the one that failed last. */
-static int source_of(const struct eng_join *join, unsigned pg)
+/* The members that are asked for a group: all whose names could be read, else all but those that failed last, else all that answer. */
+static eng_mask sources_of(const struct eng_join *join, unsigned pg)
 {
         const struct eng_view *view = &join->store->coord->view;
         eng_mask fit = eng_speakers(view, pg) & view->up & ~eng_bit(join->slot);
 
         if (fit & ~join->avoid)
-                fit &= ~join->avoid;
-        else if (fit & ~join->walk->failed)
-                fit &= ~join->walk->failed;
-        if (fit & join->walk->drives)
-                fit &= join->walk->drives; /* as few drives as need be */
-        return fit == 0 ? -1 : __builtin_ctzll(fit);
+                return fit & ~join->avoid;
+        return fit & ~join->walk->failed ? fit & ~join->walk->failed : fit;
 }
 
 /* It was lost with drives that were given up, and begins again, empty, on a drive that was put in their place. */
@@ -405,30 +402,37 @@ static bool begins_empty(const struct eng_join *join, unsigned pg)
         return eng_speakers(&c->view, pg) == 0 && (c->filling & ~c->lost_writes & eng_bit(join->slot)) != 0;
 }
 
-static bool ask_for(struct eng_join *join, unsigned slot, unsigned pg)
+static bool ask_for(struct eng_join *join, eng_mask drives, unsigned pg)
 {
         struct eng_walk *walk = join->walk;
-        uint64_t *pgs = walk->drives & eng_bit(slot) ? walk->source[slot]->pgs : eng_walk_groups(walk, slot);
+        unsigned slot;
 
-        if (pgs == NULL)
-                return false;
-        pgs[pg / 64] |= 1ull << pg % 64;
+        for (slot = 0; slot < join->store->drive_count; slot++) {
+                uint64_t *pgs;
+
+                if (!(drives & eng_bit(slot)))
+                        continue;
+                pgs = walk->drives & eng_bit(slot) ? walk->source[slot]->pgs : eng_walk_groups(walk, slot);
+                if (pgs == NULL)
+                        return false;
+                pgs[pg / 64] |= 1ull << pg % 64;
+        }
         return true;
 }
 
-/* Each group, CONFIG included, is read from the drive and from one current member. False: of some none answers, or there is no memory. */
+/* Each group, CONFIG included, is read from the drive and from current members. False: of some none answers, or there is no memory. */
 static bool take_drives(struct eng_join *join)
 {
         unsigned pg;
 
         eng_walk_forget(join->walk);
         for (pg = 0; pg <= join->store->pg_count; pg++) {
-                int source;
+                eng_mask sources;
 
                 if (!is_wanted(join, pg) || begins_empty(join, pg))
                         continue;
-                source = source_of(join, pg);
-                if (source < 0 || !ask_for(join, join->slot, pg) || !ask_for(join, (unsigned)source, pg))
+                sources = sources_of(join, pg);
+                if (sources == 0 || !ask_for(join, sources | eng_bit(join->slot), pg))
                         return false;
         }
         return true;
@@ -492,6 +496,22 @@ static void names_unread(struct eng_join *join)
         retry_later(join);
 }
 
+/* All that were asked for the names of its group have it, and the same. */
+static bool is_equal(const struct eng_walk *walk, const struct eng_walk_row *row)
+{
+        struct fmt_value head;
+        eng_mask asked = 0;
+        unsigned slot;
+
+        memcpy(&head, eng_walk_value(row->of[__builtin_ctzll(row->have)]), sizeof(head));
+        if (head.pg > walk->store->pg_count)
+                return false;
+        for (slot = 0; slot < ENG_DRIVES_MAX; slot++)
+                if ((walk->drives & eng_bit(slot)) && walk->source[slot]->pgs[head.pg / 64] >> head.pg % 64 & 1)
+                        asked |= eng_bit(slot);
+        return !eng_walk_differs(row, asked);
+}
+
 /* 1: the next name that differs; 0: there is none left; -EAGAIN: it comes again. */
 static int next_row(struct eng_join *join, unsigned *rows)
 {
@@ -505,7 +525,7 @@ static int next_row(struct eng_join *join, unsigned *rows)
                 eng_pacer_share_spend(&join->store->pacer, &join->share, lp_now(join->store->loops[0].loop), ENG_PACER_NAME);
                 join->compared++;
                 join->attempts = 0;
-                if (__builtin_popcountll(row->have) != 2 || eng_walk_differs(row, row->have))
+                if (!is_equal(join->walk, row))
                         return 1;
         }
         return -EAGAIN;
