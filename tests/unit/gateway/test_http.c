@@ -232,15 +232,17 @@ static void lengths_of_bodies_are_checked(void **state)
         close(fd);
 }
 
-static void chunked_bodies_need_no_length(void **state)
+#define AWS_CHUNKS "Transfer-Encoding: chunked\r\nContent-Encoding: aws-chunked\r\n"
+
+static void aws_chunks_need_no_length(void **state)
 {
         struct answer a;
         int fd = dial();
 
-        send_signed(fd, "PUT", "/bucket/chunked", "Transfer-Encoding: chunked\r\n");
-        send_text(fd, "3\r\nabc\r\n");
+        send_signed(fd, "PUT", "/bucket/chunked", AWS_CHUNKS);
+        send_text(fd, "6\r\n5\r\nabc\r\n");
         sleep_ms(20);
-        send_text(fd, "2;ext=1\r\nde\r\n0\r\n\r\n");
+        send_text(fd, "9;ext=1\r\nde\r\n0\r\n\r\n\r\n0\r\n\r\n");
         expect(fd, 200, NULL);
         assert_true(closed_within(fd, 3000)); /* what follows a chunked body may be another's idea of its middle */
         close(fd);
@@ -251,6 +253,35 @@ static void chunked_bodies_need_no_length(void **state)
         assert_memory_equal(a.body, "abcde", 5);
         answer_free(&a);
         close(fd);
+}
+
+/* As AWS: HTTP's chunks carry aws-chunked, and never an object's bytes as they are. */
+static void plain_chunks_are_not_implemented(void **state)
+{
+        static const char *const targets[] = {"/bucket/plain", "/bucket/plain?partNumber=1&uploadId=000102030405060708090a0b0c0d0e0f"};
+        int fd;
+
+        fake.upload_rv = 0;
+        fd = dial();
+        send_signed(fd, "POST", "/bucket/plain?uploads", NULL);
+        expect(fd, 200, NULL);
+        close(fd);
+        for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+                struct answer a;
+
+                fd = dial();
+                send_signed(fd, "PUT", targets[i], "Transfer-Encoding: chunked\r\n");
+                send_text(fd, "5\r\nhello\r\n0\r\n\r\n");
+                read_answer(fd, &a, false);
+                assert_int_equal(a.status, 501);
+                assert_non_null(strstr(a.body, "<Code>NotImplemented</Code>"));
+                assert_non_null(strstr(a.body, "<Header>Transfer-Encoding</Header>"));
+                answer_free(&a);
+                assert_true(closed_within(fd, 3000));
+                close(fd);
+        }
+        assert_int_equal(fake_figure(&fake.puts_open), 0);
+        assert_int_equal(fake.commits, 0);
 }
 
 /* aws-chunked within chunked, the border of HTTP's chunks at every place. */
@@ -287,16 +318,16 @@ static void framings_are_told_apart_wherever_they_are_cut(void **state)
 static void chunks_with_a_lone_lf(void **state)
 {
         static const char *const bodies[] = {
-                "5\nhello\r\n0\r\n\r\n",
-                "5;x=y\nhello\r\n0\r\n\r\n",
-                "2\r\nhe\n3\r\nllo\r\n0\r\n\r\n",
-                "2\r\nhe\r\n3\nllo\r\n0\r\n\r\n",
+                "f\n5\r\nhello\r\n0\r\n\r\n\r\n0\r\n\r\n",
+                "f;x=y\n5\r\nhello\r\n0\r\n\r\n\r\n0\r\n\r\n",
+                "5\r\n5\r\nhe\na\r\nllo\r\n0\r\n\r\n\r\n0\r\n\r\n",
+                "5\r\n5\r\nhe\r\na\nllo\r\n0\r\n\r\n\r\n0\r\n\r\n",
         };
 
         for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
                 int fd = dial();
 
-                send_signed(fd, "PUT", "/bucket/lf", "Transfer-Encoding: chunked\r\n");
+                send_signed(fd, "PUT", "/bucket/lf", AWS_CHUNKS);
                 send_text(fd, bodies[i]);
                 expect(fd, 400, "BadRequest");
                 assert_true(closed_within(fd, 3000));
@@ -308,12 +339,12 @@ static void chunks_with_a_lone_lf(void **state)
 /* However the pieces of a right body come, none of its lines is taken for a wrong one; nor are line ends within the data. */
 static void chunks_that_come_in_pieces(void **state)
 {
-        static const char body[] = "3\r\na\nb\r\n1;x\r\n\n\r\n1\r\n\r\r\n4\r\n\r\n\n\n\r\n0\r\n\r\n";
+        static const char body[] = "6\r\n9\r\na\nb\r\n1;x\r\n\n\r\n1\r\n\r\r\n4\r\n\r\n\n\n\r\n7\r\n\r\n0\r\n\r\n\r\n0\r\n\r\n";
 
         for (size_t step = 1; step < sizeof(body); step++) {
                 int fd = dial();
 
-                send_signed(fd, "PUT", "/bucket/pieces", "Transfer-Encoding: chunked\r\n");
+                send_signed(fd, "PUT", "/bucket/pieces", AWS_CHUNKS);
                 for (size_t at = 0; at < sizeof(body) - 1; at += step) {
                         size_t left = sizeof(body) - 1 - at;
 
@@ -509,7 +540,8 @@ int main(void)
                 ONE(large_refused_bodies_get_their_answer_and_the_connection_ends),
                 ONE(nothing_is_stored_on_a_bad_digest),
                 ONE(lengths_of_bodies_are_checked),
-                ONE(chunked_bodies_need_no_length),
+                ONE(aws_chunks_need_no_length),
+                ONE(plain_chunks_are_not_implemented),
                 ONE(framings_are_told_apart_wherever_they_are_cut),
                 ONE(chunks_with_a_lone_lf),
                 ONE(chunks_that_come_in_pieces),
