@@ -164,7 +164,7 @@ void eng_mend_cancel(struct eng_mend *mend)
         if (mend->waits)
                 leave_line(mend);
         else if (mend->queued || (mend->granted && mend->in_flight == 0)) /* it waits for slots, its rate, or what is read */
-                eng_mend_finish(mend, mend->error);
+                eng_mend_give_up(mend, mend->error);
 }
 
 static void mend_opened(void *arg, int rv, struct eng_get *get)

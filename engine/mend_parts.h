@@ -119,6 +119,8 @@ bool eng_mend_is_stored(const struct eng_part *part, uint32_t stripe, unsigned s
 
 /* Reads, encodes and writes what the plans say, makes it durable, and has it recorded. */
 void eng_mend_begin_writing(struct eng_mend *mend);
+/* No operation of it is out. Ends with this error as soon as what it has written is flushed; may be freed when this returns. */
+void eng_mend_give_up(struct eng_mend *mend, int rv);
 
 /* ---- mend_record.c ------------------------------------------------------------------------------------------- */
 

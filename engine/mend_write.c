@@ -166,21 +166,16 @@ static void mend_synced(struct eng_op *op)
                 written_all(mend);
 }
 
-/* Everything is written; now it is made durable, before a record may name it (I2). */
-static void sync_all(struct eng_mend *mend)
+/* mend_synced() comes for each, unless there are none. */
+static void sync_drives(struct eng_mend *mend, eng_mask drives)
 {
         unsigned i;
 
-        for (i = 0; i < mend->store->drive_count; i++)
-                if ((mend->touched & eng_bit(i)) && mend->el->view.since[i] > mend->epoch) {
-                        eng_mend_finish(mend, -ESTALE); /* that drive was opened anew meanwhile */
-                        return;
-                }
         mend->in_flight = 1;
         for (i = 0; i < mend->store->drive_count; i++) {
                 struct eng_mend_op *mo = &mend->ops[i];
 
-                if (!(mend->touched & eng_bit(i)))
+                if (!(drives & eng_bit(i)))
                         continue;
                 memset(mo, 0, sizeof(*mo));
                 mo->mend = mend;
@@ -190,7 +185,30 @@ static void sync_all(struct eng_mend *mend)
                 mend->in_flight++;
                 eng_drive_submit(mend->store->members[i].drive, &mo->op);
         }
-        if (--mend->in_flight == 0)
+        mend->in_flight--;
+}
+
+/* What was written is named by a record if it was written anew, and may stand before a copy that was durable: it is flushed whatever comes of the rest (I2). */
+void eng_mend_give_up(struct eng_mend *mend, int rv)
+{
+        mend->error = rv;
+        sync_drives(mend, mend->touched & mend->el->view.in & mend->el->view.up);
+        if (mend->in_flight == 0)
+                eng_mend_finish(mend, rv);
+}
+
+/* Everything is written; now it is made durable, before a record may name it (I2). */
+static void sync_all(struct eng_mend *mend)
+{
+        unsigned i;
+
+        for (i = 0; i < mend->store->drive_count; i++)
+                if ((mend->touched & eng_bit(i)) && mend->el->view.since[i] > mend->epoch) {
+                        eng_mend_give_up(mend, -ESTALE); /* that drive was opened anew meanwhile */
+                        return;
+                }
+        sync_drives(mend, mend->touched);
+        if (mend->in_flight == 0)
                 written_all(mend); /* parts without bytes */
 }
 
@@ -302,7 +320,7 @@ static void mend_go_on(struct eng_mend *mend)
                 }
         }
         if (rv != 0 && rv != -EAGAIN && mend->in_flight == 0)
-                eng_mend_finish(mend, rv);
+                eng_mend_give_up(mend, rv);
         else if (rv != 0 && rv != -EAGAIN)
                 mend->error = rv;
 }

@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -190,11 +191,182 @@ static void test_of_what_is_gone(void **state)
         sf_remove(&sf);
 }
 
+/* ---- one that fails -------------------------------------------------------------------------------------------------- */
+
+/* Stands before all drives of a store with one loop. owner: that loop, but for what is atomic */
+static struct watched {
+        struct eng_drive_ops ops;
+        const struct eng_drive_ops *real;
+        struct eng_mend_bad bad[2];
+        unsigned at[2];                /* drives on which the shards are that the repair is to write anew */
+        bool found[2];
+        int refuse;                    /* a WRITE on this drive; -1: none */
+        bool unflushed[2];
+        atomic_bool written;
+        struct eng_mend *mend;
+        struct eng_name name;
+        int result;
+        sem_t ended;
+} watched;
+
+static void refused(struct lp_msg *msg)
+{
+        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+
+        op->done(op);
+}
+
+static void see_write(const struct eng_drive *drive, const struct eng_op *op)
+{
+        unsigned i;
+
+        for (i = 0; i < 2; i++) {
+                if (!watched.found[i] && op->write.stripe == 0 && op->write.shard == i) { /* of the PUT */
+                        memcpy(watched.bad[i].id, op->write.object_id, FMT_ID);
+                        watched.bad[i].shard = (uint8_t)i;
+                        watched.at[i] = drive->slot;
+                        watched.found[i] = true;
+                }
+                if (drive->slot == watched.at[i]) {
+                        watched.unflushed[i] = true;
+                        atomic_store(&watched.written, true);
+                }
+        }
+}
+
+static void watch(struct eng_drive *drive, struct eng_op *op)
+{
+        unsigned i;
+
+        if (op->kind == ENG_OP_WRITE && (int)drive->slot == watched.refuse) {
+                op->result = -ESTALE;
+                op->msg.run = refused;
+                lp_post(drive->owner, &op->msg);
+                return;
+        }
+        if (op->kind == ENG_OP_WRITE)
+                see_write(drive, op);
+        for (i = 0; i < 2 && op->kind == ENG_OP_SYNC; i++)
+                if (drive->slot == watched.at[i])
+                        watched.unflushed[i] = false;
+        watched.real->submit(drive, op);
+}
+
+static void watch_drives(struct lp_msg *msg)
+{
+        struct repairs *r = (struct repairs *)msg;
+        unsigned i;
+
+        watched.real = r->sf->store->members[0].drive->ops;
+        watched.ops = *watched.real;
+        watched.ops.submit = watch;
+        for (i = 0; i < r->sf->drives; i++)
+                r->sf->store->members[i].drive->ops = &watched.ops;
+        sem_post(&r->ended);
+}
+
+static void watched_ended(void *arg, int rv, uint64_t bytes)
+{
+        watched.result = rv;
+        watched.mend = NULL;
+        sem_post(&watched.ended);
+}
+
+static void begin_watched(struct lp_msg *msg)
+{
+        struct repairs *r = (struct repairs *)msg;
+        struct eng_mend_order order = {.name = &watched.name, .bad = watched.bad, .bad_count = 2};
+
+        watched.unflushed[0] = watched.unflushed[1] = false;
+        atomic_store(&watched.written, false);
+        watched.mend = eng_mend_start(r->sf->store, &order, watched_ended, NULL);
+        assert_non_null(watched.mend);
+        sem_post(&r->ended);
+}
+
+static void cancel_watched(struct lp_msg *msg)
+{
+        struct repairs *r = (struct repairs *)msg;
+
+        if (watched.mend != NULL)
+                eng_mend_cancel(watched.mend);
+        sem_post(&r->ended);
+}
+
+static void on_loop(struct repairs *r, void (*run)(struct lp_msg *msg))
+{
+        r->msg.run = run;
+        lp_post(r->sf->loops[0], &r->msg);
+        while (sem_wait(&r->ended) != 0)
+                ;
+}
+
+/* An object of some stripes, and the places of two shards of its first. */
+static void watched_object(struct sf *sf, struct repairs *r)
+{
+        uint64_t bucket;
+
+        memset(&watched, 0, sizeof(watched));
+        watched.refuse = -1;
+        sem_init(&watched.ended, 0, 0);
+        sem_init(&r->ended, 0, 0);
+        r->sf = sf;
+        sf_make(sf, 4, 1);
+        sf->options.heal_rate = 1 << 20; /* a repair waits between two stripes */
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket(sf, "bucket", &bucket), 0);
+        on_loop(r, watch_drives);
+        assert_int_equal(sf_put(sf, 0, bucket, "key", 1, 8 << 20, true, NULL), 0);
+        assert_true(watched.found[0] && watched.found[1]);
+        eng_name_object(&watched.name, bucket, "key", 3);
+}
+
+static void ended(struct sf *sf, int result)
+{
+        while (sem_wait(&watched.ended) != 0)
+                ;
+        assert_int_equal(watched.result, result);
+        assert_true(atomic_load(&watched.written));
+        assert_false(watched.unflushed[0]);
+        assert_false(watched.unflushed[1]);
+        sf_close(sf);
+        sf_remove(sf);
+}
+
+/* What it has written anew stands before a copy that may have been durable: it is flushed although another drive refuses what is its own. */
+static void test_flushed_if_it_fails(void **state)
+{
+        struct repairs r = {.left = 0};
+        struct sf sf;
+
+        watched_object(&sf, &r);
+        watched.refuse = (int)watched.at[1];
+        on_loop(&r, begin_watched);
+        ended(&sf, -ESTALE);
+}
+
+static void test_flushed_if_it_is_cut_off(void **state)
+{
+        struct repairs r = {.left = 0};
+        struct sf sf;
+
+        watched_object(&sf, &r);
+        on_loop(&r, begin_watched);
+        while (!atomic_load(&watched.written))
+                usleep(1000);
+        usleep(100000); /* most often it waits for its rate then */
+        on_loop(&r, cancel_watched);
+        ended(&sf, -ECANCELED);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_side_by_side),
                 cmocka_unit_test(test_of_what_is_gone),
+                cmocka_unit_test(test_flushed_if_it_fails),
+                cmocka_unit_test(test_flushed_if_it_is_cut_off),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
