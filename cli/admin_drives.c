@@ -238,6 +238,9 @@ int cli_admin_heal_status(struct cli_call *call)
                         printf("members had %llu names differently since the start: %llu were made equal\n",
                                (unsigned long long)cli_json_number(now, "differing_names"),
                                (unsigned long long)cli_json_number(now, "repaired_names"));
+                if (cli_json_number(now, "undecided_names") > 0)
+                        printf("%llu names could not be made equal yet: the next walk looks at them again\n",
+                               (unsigned long long)cli_json_number(now, "undecided_names"));
                 cli_format_bytes(rate, sizeof(rate), cli_json_number(answer, "rate"));
                 printf("rate allowed now: %s/s\n", rate);
                 show_last(json_object_get(answer, "last"));

@@ -9,7 +9,8 @@
  * order in which names are looked at, never which. It is a record of the configuration (kept.c), written once a minute while a walk is under way.
  *
  * What could not be repaired (too few drives, a client was faster, no buffers) is counted, and tried again by the next walk, which begins at the first
- * such object: those before it lack nothing.
+ * such object: those before it lack nothing. A name that members have differently, and of which nobody can tell yet whether it is there, is counted
+ * too: the next walk comes as soon, and begins at the first name.
  */
 #include "engine/kept.h"
 #include "engine/lane.h"
@@ -90,7 +91,9 @@ void eng_heal_publish(struct eng_store *store)
         store->health.heal_seconds_left = seconds_left(r);
         if (r->surveyed || r->below > store->health.objects_below)
                 store->health.objects_below = r->below;
-        if (!r->running && (r->written > 0 || r->failed_objects > 0))
+        if (r->surveyed || r->undecided_names > store->health.undecided_names)
+                store->health.undecided_names = r->undecided_names;
+        if (!r->running && (r->written > 0 || r->failed_objects > 0 || r->undecided_names > 0))
                 store->last_heal = *r;
 }
 
@@ -278,11 +281,12 @@ static uint64_t half_time(const struct eng_heal *heal, uint64_t least, uint64_t 
 static uint64_t rest_for(const struct eng_heal *heal, bool failed, bool parts, bool helped)
 {
         const struct eng_coord *c = heal->store->coord;
+        uint64_t ms = heal->store->options.heal_again_ms, again = ms == 0 ? AGAIN_NS : ms * 1000 * 1000;
 
         if ((heal->drives.homeless & c->shape.leaving) != 0 && !c->drained)
                 return helped ? AGAIN_SOON_NS : half_time(heal, AGAIN_SOON_NS, AGAIN_LONG_NS);
         if (failed)
-                return helped ? AGAIN_NS : half_time(heal, AGAIN_NS, AGAIN_LONG_NS);
+                return helped ? again : half_time(heal, again, AGAIN_LONG_NS);
         if (!parts)
                 return AGAIN_DAILY_NS;
         return half_time(heal, AGAIN_SOON_NS, heal->drives.filling != 0 ? AGAIN_LONG_NS : AGAIN_DAILY_NS);
@@ -292,7 +296,7 @@ static void walk_over(struct eng_heal *heal)
 {
         struct eng_store *store = heal->store;
         struct eng_heal_report *r = &store->heal;
-        bool whole, failed, parts, helped, skipped = false;
+        bool whole, failed, undecided, parts, helped, skipped = false;
         unsigned i;
 
         pthread_mutex_lock(&store->health_lock);
@@ -303,6 +307,7 @@ static void walk_over(struct eng_heal *heal)
         for (i = 0; i < store->loop_count; i++)
                 skipped |= heal->lanes[i].skipped;
         failed = r->failed_objects != 0;
+        undecided = r->undecided_names != 0;
         parts = r->waiting_parts != 0;
         helped = r->written != heal->written;
         whole = r->surveyed && !failed && !parts && !skipped;
@@ -315,7 +320,7 @@ static void walk_over(struct eng_heal *heal)
         else
                 heal->cut.len = 0;
         keep_cut(heal);
-        if (!failed || heal->stopping || parts || heal->drives.homeless != 0 || heal->order.start.len != 0)
+        if (!failed || undecided || heal->stopping || parts || heal->drives.homeless != 0 || heal->order.start.len != 0)
                 heal->place.len = 0; /* there is nothing to be tried again, or objects that come to lack something, or to be named, may stand before it */
         if (whole && !heal->stopping && !heal->again && same_drives(heal))
                 filled(heal);
@@ -323,7 +328,7 @@ static void walk_over(struct eng_heal *heal)
                 eng_heal_consider(store);
                 return;
         }
-        later(heal, rest_for(heal, failed, parts, helped));
+        later(heal, rest_for(heal, failed || undecided, parts, helped));
         if (!failed)
                 eng_sweep_consider(store);
 }

@@ -21,7 +21,7 @@ struct eng_lane_order {
 /* What has come since it was last told. */
 struct eng_lane_counts {
         uint64_t looked_at, todo_objects, todo_bytes, done_objects, done_bytes, failed_objects, waiting_parts;
-        uint64_t differing_names, repaired_names;
+        uint64_t differing_names, repaired_names, undecided_names;
         uint64_t mended_objects, mended_bytes, written; /* written: of the walk alone */
         int64_t below;
 };

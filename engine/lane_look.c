@@ -92,6 +92,7 @@ void eng_lane_tell(struct eng_lane *lane)
         r->waiting_parts += n->waiting_parts;
         r->differing_names += n->differing_names;
         r->repaired_names += n->repaired_names;
+        r->undecided_names += n->undecided_names;
         r->written += n->written;
         r->below += (uint64_t)n->below;
         if (lane->all.under_way && lane->all.level != 0)
@@ -326,6 +327,7 @@ static void lane_agreed(struct eng_agree *agree)
         lane->out--;
         lane->counts.differing_names += agree->differed;
         lane->counts.repaired_names += agree->differed && agree->txn.result == 0 && agree->repaired > 0;
+        lane->counts.undecided_names += eng_agree_left(agree);
         eng_lane_tell(lane);
         eng_lane_step(lane);
 }

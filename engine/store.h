@@ -876,6 +876,11 @@ struct eng_agree {
         uint64_t seq;                  /* of the value */
         struct eng_buf *value, *bytes; /* that counts, and its inline bytes */
 };
+/* When done: what members have could not be made equal, or nobody can tell yet whether the name is there. */
+static inline bool eng_agree_left(const struct eng_agree *agree)
+{
+        return agree->txn.result != 0 || (agree->repaired == 0 && (agree->differed || agree->damaged != 0));
+}
 /* -EBADMSG: no name of ours. */
 int eng_agree_start(struct eng_store *store, struct eng_agree *agree);
 /* The loops have stopped around it. */

@@ -61,6 +61,7 @@ struct eng_options {
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
         uint64_t heal_rate;           /* bytes/s of upkeep while clients use the store; more when they do not; 0: by what drives hold, at least 64 MiB */
         uint64_t heal_keep_ms;        /* between records of how far a walk of upkeep has come; 0: a minute */
+        uint64_t heal_again_ms;       /* before what a walk could not help is looked at again; 0: half a minute */
         uint64_t scrub_rate;          /* the most bytes/s that a scrub reads of each drive; 0: no scrub */
         uint64_t scrub_interval_ms;   /* from the start of one walk of all names to the next, if it is over by then */
         uint64_t scrub_period_ms;     /* in which all data of each drive is read once; 0: it is not read */
@@ -162,6 +163,7 @@ struct eng_heal_report {
         uint64_t waiting_parts;    /* parts of unfinished uploads that lack shards: given them when completed */
         uint64_t written;          /* bytes of shards */
         uint64_t differing_names, repaired_names; /* since the start: members had them differently; made equal */
+        uint64_t undecided_names;  /* that could not be made equal; looked at again by the next walk */
         int64_t started_ms, ended_ms; /* wall clock; 0: never */
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of the shards written on each drive */
 };
@@ -180,6 +182,7 @@ struct eng_health {
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
         bool healing;              /* objects are being looked at for missing shards, or given them back */
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
+        uint64_t undecided_names;  /* that members have differently and that could not be made equal, likewise */
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
         uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
         uint64_t heal_rate;        /* bytes/s of upkeep that are allowed now: more while no client works, less while one waits for buffers */

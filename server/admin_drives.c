@@ -348,6 +348,7 @@ static json_t *heal_json(const struct eng_heal_report *r)
                          "done_bytes", srv_admin_number(r->done_bytes), "failed_objects",
                          srv_admin_number(r->failed_objects), "waiting_parts", srv_admin_number(r->waiting_parts),
                          "differing_names", srv_admin_number(r->differing_names), "repaired_names", srv_admin_number(r->repaired_names),
+                         "undecided_names", srv_admin_number(r->undecided_names),
                          "started_ms", (json_int_t)r->started_ms, "ended_ms", (json_int_t)r->ended_ms, "drives",
                          srv_admin_digests(r->digest));
 }

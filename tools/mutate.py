@@ -126,6 +126,7 @@ NAMED = [
     ("the store's oldest work waits for ever for buffers", "loop/arena.c", "if (line->first == NULL || line == &loop->arena.shares[LP_SHARE_INTERNAL])", "if (line->first == NULL)", ("unit test_arena",)),
     ("groups that are asked for hold up the walk of all", "engine/lane.c", "return lane->all.under_way && (lane->all_rows > 0", "return lane->now == NULL && (lane->all_rows > 0", ("unit test_heal",)),
     ("a member that lacks a name differs from nobody", "engine/walk.c", "if ((asked & ~row->have) != 0)\n                return true;", "if ((asked & ~row->have) != 0)\n                return false;", ("unit test_agree",)),
+    ("a name that nobody can decide waits for tomorrow's walk", "engine/heal.c", "rest_for(heal, failed || undecided, parts, helped)", "rest_for(heal, failed, parts, helped)", ("unit test_agree",)),
     ("a walk whose repairs failed has failed nowhere", "engine/lane_look.c", "n->failed_objects += rv != 0 && rv != -ECANCELED;", "(void)0;", (SIM,)),
     ("damage that a scrub remembered over a restart is told to nobody", "engine/scrub_drive.c", "if (s->unrepaired > 0)\n                eng_scrub_names_soon(s->el->store);\n        scrubber_go(s);", "if (s->unrepaired > UINT32_MAX)\n                eng_scrub_names_soon(s->el->store);\n        scrubber_go(s);", ("unit test_scrub",)),
     ("damage that a scrub finds waits for the end of the round", "engine/scrub_drive.c", "if (s->op.scrub.name != NULL)\n                return;", "if (s->damaged > 0)\n                return;", ("unit test_scrub",)),

@@ -475,6 +475,47 @@ static void test_upkeep_finds_it(void **state)
         free(heal);
 }
 
+/* Half of the members lack a name, and what one of the others has cannot be read: it is counted, and the next walk, which is not tomorrow's, looks again. */
+static void test_what_nobody_can_decide(void **state)
+{
+        struct eng_heal_report *heal = malloc(2 * sizeof(*heal)); /* now, last */
+        unsigned slots[CODED_M + 1] = {0};
+        static struct row row;
+        char faults[64];
+        uint64_t bucket;
+        int64_t began;
+        struct sf sf;
+
+        assert_non_null(heal);
+        sf_make(&sf, CODED_M + 2, 2);
+        sf.options.ec_k = 2;
+        sf.options.ec_m = CODED_M;
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        assert_int_equal(sf_put(&sf, 0, bucket, "key", 1, 500, true, NULL), 0);
+        sf_close(&sf);
+        eng_name_object(&row.name, bucket, "key", 3);
+        holders_of(&sf, &row, slots);
+        row.len = 0;
+        put_row(&sf, slots[0], &row);
+        put_row(&sf, slots[1], &row);
+        snprintf(faults, sizeof(faults), "corrupt:op=lookup,slot=%u", slots[2]);
+        sf.options.faults = faults;
+        sf.options.heal_again_ms = 10;
+        start(&sf);
+        WAIT_UNTIL((eng_heal_read(sf.store, &heal[0], &heal[1]), heal[0].undecided_names == 1 && !heal[0].running));
+        assert_int_equal(heal[0].undecided_names, 1);
+        began = heal[0].started_ms;
+        WAIT_UNTIL((eng_heal_read(sf.store, &heal[0], &heal[1]), heal[0].started_ms > began && heal[0].undecided_names == 1));
+        assert_true(heal[0].started_ms > began);
+        assert_int_equal(heal[0].undecided_names, 1);
+        sf_close(&sf);
+        assert_true(get_row(&sf, slots[3], &row));
+        sf_remove(&sf);
+        free(heal);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -484,6 +525,7 @@ int main(void)
                 cmocka_unit_test(test_names_that_differ),
                 cmocka_unit_test(test_an_upload_that_came_back),
                 cmocka_unit_test(test_upkeep_finds_it),
+                cmocka_unit_test(test_what_nobody_can_decide),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
