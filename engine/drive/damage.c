@@ -2,8 +2,9 @@
  * damage.c - a log that could not be read back whole: what is known of it, and for how long it matters.
  *
  * Replay goes on behind a place that it can't read, so a drive whose index is gone does not need a perfect log. What such a place
- * held is lost here: a name may be missing, or an older value or a deleted name be back. So the store treats the drive as one that
- * was away: all its names are compared with those of other members, which an epoch ends that has it as a member again.
+ * held is lost here: a name may be missing, or an older value, a deleted name, or a change that was void (its VOID record is lost) be back.
+ * So the store treats the drive as one that was away: all its names are compared with those of other members, which an epoch ends that has
+ * it as a member again.
  *
  * The index remembers it (ENG_INDEX_DAMAGE), since it holds what comes behind the damage and will not be built from it again: first
  * without an epoch, before anything behind the damage gets into it; at the end of replay with the newest epoch that the drive knows. A later

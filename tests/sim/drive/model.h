@@ -34,6 +34,7 @@ enum shards_state {
 struct value {
         enum value_kind kind;
         bool gone; /* its record was lost, or is void: nobody may see it, ever */
+        bool voided; /* that it is void stands in the log: where that is damaged it may be back */
         unsigned name;
         uint32_t len; /* BYTES */
         enum shards_state shards;

@@ -427,7 +427,7 @@ static void void_one(struct record *rec)
                         if (theirs)
                                 model.names[rec->touch[n].name].now = rec->touch[n].value;
                         else if (rec->touch[n].value != 0)
-                                model.values[rec->touch[n].value].gone = true;
+                                model.values[rec->touch[n].value].gone = model.values[rec->touch[n].value].voided = true;
                 }
         record_unlock(rec);
         for (n = 0; n < rec->count; n++)

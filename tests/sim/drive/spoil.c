@@ -4,7 +4,8 @@
  * The drive was closed well, so that everything is settled and nothing is in doubt. What may be found then:
  *
  * - It opens, but for a FORMAT that is not whole: nobody can know what that drive is. Its log may have lost the newest epochs.
- * - Whatever is answered is something that was there once, to the bit (I5), and nothing that was void or lost.
+ * - Whatever is answered is something that was there once, to the bit (I5), and nothing that was lost. What was void may be back where the log had damage: the
+ *   record that said so is among what is lost.
  * - What is not as it was left, is admitted: by an error, by the drive's word that its log had damage or its end is missing, or since it lacks the epoch that was the last
  *   thing it was asked to keep: damage at the very end of a log can't be told from a write that a crash tore, and the other members would know by that.
  * - A closed log file whose last batch goes bad is damage even where the file behind it was freed and the index is lost: it has not ended with a tear.
@@ -229,6 +230,13 @@ bool spoil_admits(void)
                eng_local_index_damaged(world.drive) || world.failed;
 }
 
+static bool was_there(unsigned value)
+{
+        const struct value *v = &model.values[value];
+
+        return !v->gone || (v->voided && eng_local_damage(world.drive) != NULL);
+}
+
 static void look_at_name(unsigned at)
 {
         const struct name *name = &model.names[at];
@@ -242,7 +250,7 @@ static void look_at_name(unsigned at)
         rv = act->op.result;
         if (rv == 0) {
                 value = value_of(act->op.lookup.value);
-                if (value == 0 || value >= model.value_count || model.values[value].name != at || model.values[value].gone ||
+                if (value == 0 || value >= model.value_count || model.values[value].name != at || !was_there(value) ||
                     !value_matches(value, rv, act->op.lookup.value, act->op.lookup.bytes))
                         sim_fail("spoilt: name %u is value %u, which it never was", at, value);
         } else if (rv != -ENOENT && rv != -EBADMSG && rv != -EIO) {
