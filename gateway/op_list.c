@@ -39,6 +39,9 @@ struct list {
         size_t owner_len;
         int64_t second; /* what second_text is of */
         char second_text[S3_DATE_ISO_SIZE];
+        struct gw_tag sum_tag; /* what sum_text is of */
+        size_t sum_len;
+        char sum_text[128];
 };
 
 /* ---- parameters ---------------------------------------------------------------------------------- */
@@ -155,15 +158,23 @@ static char *put_etag(char *p, const struct eng_object *object)
         return PUT(p, "&quot;</ETag>");
 }
 
-static char *put_checksum(char *p, const struct gw_tag *tag)
+/* The text is made once for neighbours whose checksums are alike. */
+static char *put_checksum(struct list *list, char *p, const struct gw_tag *tag)
 {
         if (!tag->has_checksum)
                 return p;
-        p = PUT(p, "<ChecksumAlgorithm>");
-        p = put_text(p, s3_checksum_info(tag->kind)->algorithm);
-        p = PUT(p, "</ChecksumAlgorithm><ChecksumType>");
-        p = put_text(p, s3_checksum_type_name(tag->type));
-        return PUT(p, "</ChecksumType>");
+        if (list->sum_len == 0 || list->sum_tag.kind != tag->kind || list->sum_tag.type != tag->type) {
+                char *q = PUT(list->sum_text, "<ChecksumAlgorithm>");
+
+                q = put_text(q, s3_checksum_info(tag->kind)->algorithm);
+                q = PUT(q, "</ChecksumAlgorithm><ChecksumType>");
+                q = put_text(q, s3_checksum_type_name(tag->type));
+                q = PUT(q, "</ChecksumType>");
+                list->sum_len = (size_t)(q - list->sum_text);
+                list->sum_tag = *tag;
+        }
+        memcpy(p, list->sum_text, list->sum_len);
+        return p + list->sum_len;
 }
 
 static void put_tail(struct list *list, struct s3_xml *xml, const struct eng_object *object)
@@ -178,7 +189,7 @@ static void put_tail(struct list *list, struct s3_xml *xml, const struct eng_obj
         p = put_time(list, p, object->mtime_ms);
         p = PUT(p, "</LastModified>");
         p = put_etag(p, object);
-        p = put_checksum(p, &tag);
+        p = put_checksum(list, p, &tag);
         p = PUT(p, "<Size>");
         p = put_uint(p, object->size);
         p = PUT(p, "</Size>");

@@ -1,6 +1,7 @@
 /*
  * Base64 and hexadecimal, strict: a checksum or signature has exactly one spelling. Pure; any thread.
  */
+#include <endian.h>
 #include <errno.h>
 
 #include "internal.h"
@@ -67,12 +68,29 @@ int s3_base64_decode(struct s3_str in, void *out, size_t len)
         return 0;
 }
 
+/* Eight digits at once, a byte of the word each: a listing has 32,000 of them. */
+static void hex_four(const uint8_t *p, char *out)
+{
+        const uint64_t ones = 0x0101010101010101u;
+        uint64_t x = p[0] | (uint64_t)p[1] << 16 | (uint64_t)p[2] << 32 | (uint64_t)p[3] << 48;
+        uint64_t letters;
+
+        x = (x >> 4 & 0x0f * ones) | ((x & 0x000f000f000f000fu) << 8);
+        x &= 0x0f * ones;
+        letters = (x + 6 * ones) >> 4 & ones; /* 1 where the digit is above 9 */
+        x = htole64(x + '0' * ones + letters * ('a' - '0' - 10));
+        memcpy(out, &x, sizeof(x));
+}
+
 void s3_hex_encode(const void *in, size_t len, char *out)
 {
         static const char digits[] = "0123456789abcdef";
         const uint8_t *p = in;
+        size_t i;
 
-        for (size_t i = 0; i < len; i++) {
+        for (i = 0; i + 4 <= len; i += 4)
+                hex_four(p + i, out + 2 * i);
+        for (; i < len; i++) {
                 out[2 * i] = digits[p[i] >> 4];
                 out[2 * i + 1] = digits[p[i] & 15];
         }

@@ -42,13 +42,11 @@ int index_value_check(const uint8_t *name, size_t name_len, const MDB_val *data,
 static int value_take(struct eng_index_txn *txn, const uint8_t *name, size_t name_len, const MDB_val *data,
                       struct eng_index_entry *out)
 {
-        struct fmt_value head;
-        MDB_val copy;
         uint8_t *grown;
-        int rv;
+        uint32_t crc;
 
         *out = (struct eng_index_entry){.name = name, .name_len = name_len};
-        if (data->mv_size > ENG_INDEX_VALUE_MAX)
+        if (data->mv_size < sizeof(struct fmt_value) || data->mv_size > ENG_INDEX_VALUE_MAX)
                 return -EBADMSG;
         if (data->mv_size > txn->value_cap) {
                 grown = realloc(txn->value, data->mv_size + data->mv_size / 2);
@@ -57,13 +55,10 @@ static int value_take(struct eng_index_txn *txn, const uint8_t *name, size_t nam
                 txn->value = grown;
                 txn->value_cap = data->mv_size + data->mv_size / 2;
         }
-        if (data->mv_size > 0)
-                memcpy(txn->value, data->mv_data, data->mv_size);
-        copy.mv_data = txn->value;
-        copy.mv_size = data->mv_size;
-        rv = index_value_check(name, name_len, &copy, &head);
-        if (rv != 0)
-                return rv;
+        memcpy(txn->value, data->mv_data, data->mv_size);
+        memcpy(&crc, txn->value + offsetof(struct fmt_value, crc), sizeof(crc));
+        if (crc != index_crc(name, name_len, txn->value, data->mv_size))
+                return -EBADMSG;
         out->value = txn->value;
         out->value_len = data->mv_size;
         return 0;

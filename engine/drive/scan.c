@@ -237,20 +237,24 @@ static bool pg_wanted(const struct scan *scan, uint32_t pg)
 static bool is_wanted(const struct scan *scan, enum source source)
 {
         const struct cursor *cursor = &scan->at[source];
-        struct fmt_value head;
         const uint8_t *value;
+        uint64_t seq;
+        uint32_t pg;
         size_t len;
 
         if (source != INDEX && cursor->entry->kind != ENG_TAIL_PUT)
                 return false;
         value_at(scan, source, &value, &len);
-        memcpy(&head, value, sizeof(head));
-        if (source >= FROZEN && eng_tail_hides(scan->l->active, cursor->name, cursor->name_len, head.seq))
+        memcpy(&pg, value + offsetof(struct fmt_value, pg), sizeof(pg)); /* most names of a listing are of other groups */
+        if (!pg_wanted(scan, pg))
+                return false;
+        memcpy(&seq, value + offsetof(struct fmt_value, seq), sizeof(seq));
+        if (source >= FROZEN && eng_tail_hides(scan->l->active, cursor->name, cursor->name_len, seq))
                 return false;
         if (source == INDEX && scan->l->frozen != NULL &&
-            eng_tail_hides(scan->l->frozen, cursor->name, cursor->name_len, head.seq))
+            eng_tail_hides(scan->l->frozen, cursor->name, cursor->name_len, seq))
                 return false;
-        return pg_wanted(scan, head.pg);
+        return true;
 }
 
 /* Length of the common prefix that a name collapses to, 0: none. */

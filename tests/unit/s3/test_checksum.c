@@ -40,11 +40,21 @@ static void test_base64(void **state)
 
 static void test_hex(void **state)
 {
-        char out[9];
-        uint8_t bytes[4];
+        char out[9], text[81], wanted[513];
+        uint8_t bytes[4], all[256];
 
         s3_hex_encode("\x00\x9f\xab\xff", 4, out);
         assert_string_equal(out, "009fabff");
+        for (size_t i = 0; i < sizeof(all); i++) {
+                all[i] = (uint8_t)i;
+                snprintf(wanted + 2 * i, 3, "%02x", (unsigned)i);
+        }
+        for (size_t at = 0; at < sizeof(all); at++)
+                for (size_t len = 0; len <= sizeof(all) - at && len < 40; len++) {
+                        s3_hex_encode(all + at, len, text);
+                        assert_int_equal(strlen(text), 2 * len);
+                        assert_memory_equal(text, wanted + 2 * at, 2 * len);
+                }
         assert_int_equal(s3_hex_decode(S3_STR("009FaBff"), bytes, 4), 0);
         assert_memory_equal(bytes, "\x00\x9f\xab\xff", 4);
         assert_int_equal(s3_hex_decode(S3_STR("009FaBf"), bytes, 4), -EINVAL);
