@@ -32,7 +32,10 @@ struct lp_config {
 /* Makes a loop. No thread is started: the caller makes one that calls lp_loop_run(). */
 int lp_loop_new(const struct lp_config *config, struct lp_loop **out);
 
-/* Runs until lp_loop_stop(). Sets lp_self() for the calling thread. 0, or the errno that ended it. */
+/*
+ * Runs until lp_loop_stop(). Sets lp_self() for the calling thread. 0, or the errno that ended it. -ETIMEDOUT: it was stopped, and half a minute later some of
+ * its I/O was still in the kernel: whatever that was given stays the kernel's, so nothing of it may be freed (I7).
+ */
 int lp_loop_run(struct lp_loop *loop);
 
 /*
@@ -41,7 +44,7 @@ int lp_loop_run(struct lp_loop *loop);
  */
 void lp_loop_stop(struct lp_loop *loop);
 
-/* After lp_loop_run() has returned: frees it. Messages still in the mailbox are run first. NULL is allowed. */
+/* After lp_loop_run() has returned: frees it, unless the kernel still has I/O of it. Messages still in the mailbox are run first. NULL is allowed. */
 void lp_loop_free(struct lp_loop *loop);
 
 /*

@@ -115,6 +115,7 @@ struct lp_ring {
         bool fixed;                   /* the arena is registered */
         bool known;                   /* to the kernel as a ring of this thread, by a number instead of a descriptor */
         unsigned capacity, in_flight; /* never more in flight than the completion queue holds */
+        uint64_t drain_ns;            /* how long lp_ring_drain() may take */
         struct lp_io *first, *last;   /* started, not yet in the ring */
         uint64_t waiting;
 };
@@ -133,7 +134,10 @@ void lp_ring_complete(struct lp_loop *loop);
 /* True: nothing is there to do, and wake_fd will tell when there is. False: another round is due. Then awake() follows. */
 bool lp_ring_sleep(struct lp_ring *ring);
 void lp_ring_awake(struct lp_ring *ring);
-/* Ends the ring's life on its thread: waits for what is in flight (I7), cancels what is not. */
+/*
+ * Ends the ring's life on its thread: waits for what is in flight (I7), cancels what is not. -ETIMEDOUT: some has not come back, or callbacks begin more without
+ * end. What is still in flight then has its buffers for ever.
+ */
 int lp_ring_drain(struct lp_loop *loop);
 /* Ends operations that never reached the kernel with -ECANCELED. Returns how many. */
 uint64_t lp_ring_cancel(struct lp_loop *loop);

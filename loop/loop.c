@@ -141,6 +141,8 @@ void lp_loop_free(struct lp_loop *loop)
         self = loop;
         finish(loop);
         self = outer == loop ? NULL : outer;
+        if (loop->ring.in_flight > 0)
+                return; /* the kernel may still write to its buffers (I7) */
         lp_ring_close(&loop->ring);
         lp_arena_close(&loop->arena);
         lp_poll_close(&loop->poll);

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #define DEFAULT_ENTRIES 512u
+#define SECOND_NS       (1000ull * 1000 * 1000)
+#define DRAIN_NS        (30 * SECOND_NS) /* a drive that fails answers its last operations sooner than that */
 #define WAIT_AT_MOST    8u /* operations that wait for the end of a round, so that a long round does not leave the drives idle */
 
 /* lp_io.op */
@@ -39,6 +41,7 @@ static int set_up(struct lp_ring *ring, unsigned entries, enum lp_ring_mode mode
         int rv = io_uring_queue_init_params(entries, &ring->uring, &params);
 
         ring->mode = mode;
+        ring->drain_ns = DRAIN_NS;
         ring->capacity = params.cq_entries;
         return rv;
 }
@@ -292,17 +295,29 @@ uint64_t lp_ring_cancel(struct lp_loop *loop)
         return count;
 }
 
+/* Hands over what is in the ring and waits until something ends. */
+static int wait_for_one(struct lp_ring *ring, uint64_t ns)
+{
+        struct __kernel_timespec most = {.tv_sec = (long long)(ns / SECOND_NS), .tv_nsec = (long long)(ns % SECOND_NS)};
+        struct io_uring_cqe *cqe;
+        int rv = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &most, NULL);
+
+        return rv > 0 || rv == -ETIME || passing(rv) ? 0 : rv;
+}
+
 int lp_ring_drain(struct lp_loop *loop)
 {
         struct lp_ring *ring = &loop->ring;
+        uint64_t end = lp_clock() + ring->drain_ns, now;
         int rv = 0;
 
         while (rv == 0 && (ring->in_flight > 0 || ring->waiting > 0)) {
+                now = lp_clock();
                 lp_ring_cancel(loop);
-                if (ring->in_flight > 0 && io_uring_cq_ready(&ring->uring) == 0)
-                        rv = io_uring_submit_and_wait(&ring->uring, 1);
-                if (rv > 0 || passing(rv))
-                        rv = 0;
+                if (now >= end)
+                        rv = -ETIMEDOUT;
+                else if (ring->in_flight > 0 && io_uring_cq_ready(&ring->uring) == 0)
+                        rv = wait_for_one(ring, end - now);
                 lp_ring_complete(loop);
         }
         if (ring->known) /* this thread's registration; another may free the loop */

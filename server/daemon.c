@@ -257,7 +257,10 @@ static bool close_all(struct srv_daemon *d)
 {
         if (d->admin != NULL)
                 srv_admin_stop(d->admin);
-        srv_loops_stop(&d->loops);
+        if (!srv_loops_stop(&d->loops)) {
+                srv_log(SRV_LOG_WARNING, "a drive has not come back from what it was asked to read or write: it is not waited for");
+                return false;
+        }
         if (d->rdma != NULL)
                 rdx_server_stop(d->rdma); /* from here on no device touches the arenas (I7) */
         srv_loops_drain(&d->loops);

@@ -120,15 +120,19 @@ int srv_loops_failed(const struct srv_loops *loops)
         return 0;
 }
 
-void srv_loops_stop(struct srv_loops *loops)
+bool srv_loops_stop(struct srv_loops *loops)
 {
+        bool all = true;
         unsigned i;
 
         for (i = 0; i < loops->running; i++)
                 lp_loop_stop(loops->loops[i]);
-        for (i = 0; i < loops->running; i++)
+        for (i = 0; i < loops->running; i++) {
                 pthread_join(loops->threads[i].thread, NULL);
+                all &= atomic_load(&loops->threads[i].result) != -ETIMEDOUT;
+        }
         loops->running = 0;
+        return all;
 }
 
 void srv_loops_drain(struct srv_loops *loops)

@@ -123,6 +123,7 @@ NAMED = [
     ("a walk that began in the middle does not go round", "engine/lane.c", "if (tour != &lane->all || tour->round || lane->order->start.len == 0)", "if (tour != NULL)", ("unit test_heal", SIM)),
     ("repairs that come later pass those that wait", "engine/pacer.c", "next = (due < now ? now : due) + cost;", "next = due < now ? now + cost : due;", ("unit test_pacer",)),
     ("a repair that is cut off has spent what it did not use", "engine/pacer.c", "next = due > turn->cost ? due - turn->cost : 0;", "next = due;", ("unit test_pacer",)),
+    ("a loop that ends waits for a drive for ever", "loop/ring.c", "if (now >= end)\n                        rv = -ETIMEDOUT;\n                else if", "if", ("unit test_io",)),
     ("the store's oldest work waits for ever for buffers", "loop/arena.c", "if (line->first == NULL || line == &loop->arena.shares[LP_SHARE_INTERNAL])", "if (line->first == NULL)", ("unit test_arena",)),
     ("groups that are asked for hold up the walk of all", "engine/lane.c", "return lane->all.under_way && (lane->all_rows > 0", "return lane->now == NULL && (lane->all_rows > 0", ("unit test_heal",)),
     ("a member that lacks a name differs from nobody", "engine/walk.c", "if ((asked & ~row->have) != 0)\n                return true;", "if ((asked & ~row->have) != 0)\n                return false;", ("unit test_agree",)),
@@ -290,7 +291,8 @@ class Bench:
             return passed, text
         if name.startswith(UNIT):
             wanted = name.split()[1:] or [p.stem for p in (self.source / "tests/unit/engine").glob("test_*.c") if p.stem not in self.broken]
-            programs = sorted(f"build/release/unit/engine/{test}" for test in wanted if (self.source / f"tests/unit/engine/{test}.c").exists())
+            sources = [path for test in wanted for path in (self.source / "tests/unit").glob(f"*/{test}.c")]
+            programs = sorted(f"build/release/unit/{path.parent.name}/{path.stem}" for path in sources)
             passed, text = self.make(*programs)
             return self.run(["python3", "tools/unit.py", "--timeout", "120", *programs], 3600) if passed else (passed, text)
         if name in SEEDS:

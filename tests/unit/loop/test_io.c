@@ -453,6 +453,60 @@ static void test_stop_waits_for_the_kernel(void **state)
         close(ending.pipe[1]);
 }
 
+static struct fixture left; /* what the kernel has is never freed: it stays reachable */
+
+/* What never comes back is waited for no longer than that, and the loop that it was begun on is not freed. */
+static void test_stop_gives_up_in_the_end(void **state)
+{
+        static struct lp_loop *loops[2];
+
+        start(&left, 0, 0);
+        left.loop->ring.drain_ns = 20 * MS;
+        loops[mode == LP_RING_PLAIN] = left.loop;
+        assert_int_equal(pipe(ending.pipe), 0);
+        ending.loop = left.loop;
+        ending.wait.done = ending_wait_done;
+        ending.res_wait = INT32_MIN;
+        fixture_call(&left, ending_start, NULL);
+        lp_loop_stop(left.loop);
+        pthread_join(left.thread, NULL);
+        assert_int_equal(left.result, -ETIMEDOUT);
+        assert_int_equal(ending.res_wait, INT32_MIN);
+        lp_loop_free(left.loop);
+        assert_int_equal(loops[mode == LP_RING_PLAIN]->ring.in_flight, 1); /* it is there still */
+        assert_int_equal(write(ending.pipe[1], "end", 3), 3);
+}
+
+static void begin_again(struct lp_io *io, int res)
+{
+        lp_read(ending.loop, io, ending.pipe[0], ending.buf, 8, (uint64_t)-1);
+}
+
+static void begin_without_end(struct lp_loop *loop, void *arg)
+{
+        ending.behind[0].done = begin_again;
+        lp_loop_stop(loop);
+        lp_read(loop, &ending.behind[0], -1, ending.buf, 8, 0);
+}
+
+/* Nor for callbacks that answer each end with a new beginning. */
+static void test_stop_ends_what_begins_anew(void **state)
+{
+        struct fixture f;
+
+        start(&f, 0, 0);
+        f.loop->ring.drain_ns = 20 * MS;
+        assert_int_equal(pipe(ending.pipe), 0);
+        ending.loop = f.loop;
+        fixture_call(&f, begin_without_end, NULL);
+        pthread_join(f.thread, NULL);
+        assert_int_equal(f.result, -ETIMEDOUT);
+        ending.behind[0].done = ending_behind_done;
+        lp_loop_free(f.loop);
+        close(ending.pipe[0]);
+        close(ending.pipe[1]);
+}
+
 static int both_modes(const struct CMUnitTest *tests, size_t count)
 {
         int failed;
@@ -470,6 +524,7 @@ int main(void)
                 cmocka_unit_test(test_direct_from_slot),          cmocka_unit_test(test_slot_unregistered),
                 cmocka_unit_test(test_more_than_the_ring_holds),  cmocka_unit_test(test_chain),
                 cmocka_unit_test(test_completions_wake_the_loop), cmocka_unit_test(test_stop_waits_for_the_kernel),
+                cmocka_unit_test(test_stop_gives_up_in_the_end),  cmocka_unit_test(test_stop_ends_what_begins_anew),
         };
         return both_modes(tests, sizeof(tests) / sizeof(tests[0]));
 }
