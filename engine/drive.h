@@ -387,7 +387,8 @@ struct eng_epoch_history {
         } past[ENG_EPOCH_HISTORY];
 };
 int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
-/* When it was opened, its log ended before what its index covered: it lost writes that it had acknowledged. The index was built anew from what is left. */
+/* When it was opened, its log ended before what its index knew of it: it lost writes that it had acknowledged. The index was built anew from what is left. True until a later epoch
+ * that the drive has had it as a member; eng_local_damage() has the text. */
 bool eng_local_log_lost(struct eng_drive *drive);
 /*
  * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets go of its index and its lock, so that its folder can

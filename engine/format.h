@@ -488,7 +488,8 @@ enum fmt_index_meta {
         FMT_INDEX_META_DAMAGE = 4,     /* fmt_index_damage */
         FMT_INDEX_META_OWNERS = 5,     /* the first bytes of fmt_index_owners_made */
         FMT_INDEX_META_UNKNOWN_OWNERS = 6, /* u64: names whose parts cannot be decoded */
-        FMT_INDEX_META_SCRUB = 7       /* | fmt_drive_scrub | fmt_rot x n | */
+        FMT_INDEX_META_SCRUB = 7,      /* | fmt_drive_scrub | fmt_rot x n | */
+        FMT_INDEX_META_REACH = 8       /* fmt_index_covered: the end of the log when this index took from it last */
 };
 
 #define FMT_INDEX_LAYOUT 1u            /* of the index alone: what layout 2 adds is added to an index of layout 1 as it is used */
@@ -626,6 +627,7 @@ FMT_STORED(FMT_INDEX_META_DAMAGE, 4);
 FMT_STORED(FMT_INDEX_META_OWNERS, 5);
 FMT_STORED(FMT_INDEX_META_UNKNOWN_OWNERS, 6);
 FMT_STORED(FMT_INDEX_META_SCRUB, 7);
+FMT_STORED(FMT_INDEX_META_REACH, 8);
 
 FMT_STORED(FMT_PART_NARROW, 0x8000u);
 FMT_STORED(FMT_LOG_MAGIC, 0x474c524du);

@@ -196,6 +196,15 @@ int eng_apply_void(struct eng_local *l, const struct eng_append *append)
         return rv;
 }
 
+static void log_end(const struct eng_local *l, struct fmt_index_covered *out)
+{
+        memset(out, 0, sizeof(*out));
+        out->file = l->log.end.file;
+        out->generation = l->log.end.generation;
+        out->position = l->log.end.position;
+        out->prev_crc = l->log.end.prev_crc;
+}
+
 void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out)
 {
         const struct eng_append *oldest = TAILQ_FIRST(&l->pgs.order);
@@ -208,10 +217,16 @@ void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out
                 out->prev_crc = oldest->rec.prev_crc;
                 return;
         }
-        out->file = l->log.end.file;
-        out->generation = l->log.end.generation;
-        out->position = l->log.end.position;
-        out->prev_crc = l->log.end.prev_crc;
+        log_end(l, out);
+}
+
+/* While a replay has not come to where the index reached, that must not be forgotten. */
+void eng_append_reach(const struct eng_local *l, struct fmt_index_covered *out)
+{
+        if (l->reach.file != 0)
+                *out = l->reach;
+        else
+                log_end(l, out);
 }
 
 /* ---- APPEND ---------------------------------------------------------------------------------------- */

@@ -101,6 +101,7 @@ static int snapshot(struct eng_local *l, struct eng_batch *batch)
         int rv;
 
         eng_append_covered(l, &batch->covered);
+        eng_append_reach(l, &batch->reach);
         rv = snapshot_pgs(l, batch);
         if (rv == 0)
                 rv = snapshot_logs(l, batch);

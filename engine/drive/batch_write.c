@@ -201,6 +201,8 @@ static int write_meta(struct eng_index_txn *txn, struct eng_batch *batch)
         if (rv == 0 && batch->scrub != NULL)
                 rv = eng_index_meta_put(txn, ENG_INDEX_SCRUB, batch->scrub->data, batch->scrub->len);
         if (rv == 0)
+                rv = eng_index_meta_put(txn, ENG_INDEX_REACH, &batch->reach, sizeof(batch->reach));
+        if (rv == 0)
                 rv = eng_index_meta_put(txn, ENG_INDEX_COVERED, &batch->covered, sizeof(batch->covered));
         return rv;
 }

@@ -14,9 +14,13 @@
 #include "engine/drive/local.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#define MARK     "LOST"     /* in the folder of the log */
 #define NO_EPOCH UINT64_MAX /* found by a replay that has not come to its end */
 
 static int write_row(struct eng_local *l, const struct fmt_index_damage *row)
@@ -90,8 +94,23 @@ int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position)
         d->file = file;
         d->position = position;
         d->there = true;
-        describe(d);
+        if (!l->log_lost) /* that is more, and has its text */
+                describe(d);
         return remember(l, NO_EPOCH);
+}
+
+void eng_damage_mark_lost(struct eng_local *l, const struct fmt_index_covered *known)
+{
+        int fd = openat(l->files.dir_fd, MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+        if (fd >= 0) {
+                close(fd);
+                fsync(l->files.dir_fd);
+        }
+        snprintf(l->damage.text, sizeof(l->damage.text),
+                 "its log lost its end: its index knew it up to %llu in %016llx.log; lost may be what groups nobody knows held",
+                 (unsigned long long)known->position, (unsigned long long)known->file);
+        l->log_lost = true;
 }
 
 int eng_damage_load(struct eng_local *l, struct eng_index_txn *txn)
@@ -125,6 +144,31 @@ static int since(struct eng_local *l, uint64_t *epoch)
         if (rv == 0)
                 *epoch = row.epoch;
         return rv;
+}
+
+/*
+ * The log lost its end: of what it held then nothing is left that a later replay could meet. So a mark stands beside the log, and a row in the one that is built anew,
+ * until the drive has been compared; the mark outlives the index. The index has just been opened.
+ */
+int eng_damage_log_lost(struct eng_local *l)
+{
+        struct eng_log_damage *d = &l->damage;
+        struct stat st;
+        uint64_t epoch;
+        int rv;
+
+        if (!l->log_lost && fstatat(l->files.dir_fd, MARK, &st, AT_SYMLINK_NOFOLLOW) != 0)
+                return 0;
+        l->log_lost = true;
+        rv = since(l, &epoch);
+        if (rv != -ENOENT) {
+                eng_local_index_error(l, rv);
+                return rv;
+        }
+        if (d->text[0] == '\0')
+                snprintf(d->text, sizeof(d->text), "its log lost its end; lost may be what groups nobody knows held");
+        d->there = true;
+        return remember(l, NO_EPOCH);
 }
 
 /* What the newest epoch that it knows says of this drive. */
@@ -161,9 +205,13 @@ int eng_damage_end(struct eng_local *l)
         }
         if (epoch != NO_EPOCH) {
                 l->damage.there = !member || newest.number <= epoch;
+                if (!l->damage.there && l->log_lost) {
+                        l->log_lost = false;
+                        unlinkat(l->files.dir_fd, MARK, 0); /* should it come back, that costs a comparison which nobody needs */
+                }
                 return 0;
         }
-        if (l->damage.places > 0)
+        if (l->damage.places > 0 && !l->log_lost)
                 describe(&l->damage);
         return remember(l, newest.number);
 }

@@ -221,6 +221,7 @@ enum eng_index_meta {
         ENG_INDEX_OWNERS = FMT_INDEX_META_OWNERS, /* index_owners.c's own, as the next */
         ENG_INDEX_UNKNOWN_OWNERS = FMT_INDEX_META_UNKNOWN_OWNERS,
         ENG_INDEX_SCRUB = FMT_INDEX_META_SCRUB, /* rot.c */
+        ENG_INDEX_REACH = FMT_INDEX_META_REACH, /* the end of the log when it took from it last */
         ENG_INDEX_META_KINDS
 };
 #define ENG_INDEX_META_MAX (64u << 10)
@@ -231,6 +232,8 @@ enum eng_index_meta {
 int eng_index_meta_get(struct eng_index_txn *txn, enum eng_index_meta kind, void *out, size_t cap, size_t *len);
 /* ENG_INDEX_COVERED. -ENOENT: the index is new; -EBADMSG: the row is too short. */
 int eng_index_covered(struct eng_index_txn *txn, struct fmt_index_covered *out);
+/* ENG_INDEX_REACH, likewise. -ENOENT: the index is new, or of a build that did not write the row. */
+int eng_index_reach(struct eng_index_txn *txn, struct fmt_index_covered *out);
 /* -EINVAL: longer than ENG_INDEX_META_MAX. */
 int eng_index_meta_put(struct eng_index_txn *txn, enum eng_index_meta kind, const void *bytes, size_t len);
 

@@ -627,12 +627,22 @@ int eng_index_meta_get(struct eng_index_txn *txn, enum eng_index_meta kind, void
         ENG_GUARDED(&txn->index->broken, index_meta_read(txn, kind, out, cap, len));
 }
 
-int eng_index_covered(struct eng_index_txn *txn, struct fmt_index_covered *out)
+static int get_position(struct eng_index_txn *txn, enum eng_index_meta kind, struct fmt_index_covered *out)
 {
         size_t len = 0;
-        int rv = eng_index_meta_get(txn, ENG_INDEX_COVERED, out, sizeof(*out), &len);
+        int rv = eng_index_meta_get(txn, kind, out, sizeof(*out), &len);
 
         return rv == 0 && len != sizeof(*out) ? -EBADMSG : rv;
+}
+
+int eng_index_covered(struct eng_index_txn *txn, struct fmt_index_covered *out)
+{
+        return get_position(txn, ENG_INDEX_COVERED, out);
+}
+
+int eng_index_reach(struct eng_index_txn *txn, struct fmt_index_covered *out)
+{
+        return get_position(txn, ENG_INDEX_REACH, out);
 }
 
 static int meta_put_guarded(struct eng_index_txn *txn, enum eng_index_meta kind, const void *bytes, size_t len)

@@ -235,7 +235,7 @@ struct eng_place_list {
 struct eng_batch {
         struct eng_job job;
         struct eng_tail *tail; /* the frozen generation */
-        struct fmt_index_covered covered;
+        struct fmt_index_covered covered, reach;
         struct fmt_index_pg *pgs;
         struct fmt_index_log *logs;
         struct fmt_index_segment *segments;
@@ -450,6 +450,7 @@ struct eng_local {
         uint64_t batches_begun, batches_ended; /* generations frozen; those of them that are in the index */
         bool owners_complete;                  /* the index answers OWNED; else each batch makes some (index_owners.c) */
         struct fmt_index_covered covered;      /* as durably written */
+        struct fmt_index_covered reach;        /* of the index as it was found, until replay has come there; else file is 0 */
         struct eng_epochs epochs;
         struct eng_cache *cache;
         struct eng_index *index;
@@ -548,6 +549,8 @@ int eng_apply_void(struct eng_local *l, const struct eng_append *append);
 int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq);
 /* Position from which replay would have to begin if the index held all that is applied now. */
 void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out);
+/* The end of the log that was written and taken in: the next batch holds nothing of what is behind it. */
+void eng_append_reach(const struct eng_local *l, struct fmt_index_covered *out);
 
 /* ---- lookup.c, recread.c, scan.c, read.c ------------------------------------------------------------ */
 
@@ -626,6 +629,10 @@ int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position);
 void eng_damage_lost(struct eng_local *l, const struct fmt_record *rec);
 /* What the index remembers, before replay. 0 or negative errno. */
 int eng_damage_load(struct eng_local *l, struct eng_index_txn *txn);
+/* The log lost its end, and the index knew it up to there. Leaves a mark; where that fails, whoever opens the drive once more has it from eng_local.log_lost. */
+void eng_damage_mark_lost(struct eng_local *l, const struct fmt_index_covered *known);
+/* Remembers durably that the log lost its end, if it did (eng_local.log_lost, or the mark). */
+int eng_damage_log_lost(struct eng_local *l);
 /* After replay: is it still so, and since which epoch? 0 or negative errno. */
 int eng_damage_end(struct eng_local *l);
 

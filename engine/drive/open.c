@@ -81,6 +81,8 @@ static int open_index(struct eng_local *l, struct eng_error *error)
         }
         if (rv == 0)
                 rv = eng_index_reader_new(l->index, &l->reader);
+        if (rv == 0)
+                rv = eng_damage_log_lost(l);
         if (rv != 0)
                 return eng_error_set(error, rv, "%s cannot be opened: %s", path, strerror(-rv));
         return 0;
@@ -113,20 +115,33 @@ static int load_pg_row(void *arg, const struct fmt_index_pg *row)
         return 0;
 }
 
+/* Builds that don't know the row leave it as it is, so it may be older than what is covered: then that says more. */
+static int load_reach(struct eng_local *l)
+{
+        const struct fmt_index_covered *covered = &l->covered, *reach = &l->reach;
+        int rv = eng_index_reach(l->reader, &l->reach);
+
+        if (rv == -ENOENT || reach->file < covered->file || (reach->file == covered->file && reach->position <= covered->position))
+                memset(&l->reach, 0, sizeof(l->reach));
+        return rv == -ENOENT ? 0 : rv;
+}
+
 static int load_rows(struct eng_local *l)
 {
         uint64_t unknown = 0;
         int rv;
 
-        rv = eng_index_covered(l->reader, &l->covered);
+        rv = eng_damage_load(l, l->reader);
+        if (rv == 0)
+                rv = eng_index_covered(l->reader, &l->covered);
         if (rv == -ENOENT)
                 return 0; /* new */
+        if (rv == 0)
+                rv = load_reach(l);
         if (rv == 0)
                 rv = eng_index_each_log(l->reader, load_log_row, l);
         if (rv == 0)
                 rv = eng_index_each_pg(l->reader, load_pg_row, l);
-        if (rv == 0)
-                rv = eng_damage_load(l, l->reader);
         if (rv == 0)
                 rv = eng_index_owners_complete(l->reader);
         l->owners_complete = rv == 1;
@@ -551,7 +566,7 @@ static int open_local(struct eng_local *l, struct eng_error *error)
 }
 
 /* rebuild: the index turned out to be damaged, or to know more than the log (lost), and was condemned; the next try makes a new one. */
-static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild, bool *lost,
+static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild, char lost[ENG_DAMAGE_TEXT],
                     struct eng_error *error)
 {
         struct eng_local *l = new_local(options);
@@ -561,10 +576,13 @@ static int try_open(const struct eng_local_options *options, struct eng_local **
         if (l == NULL)
                 return eng_error_set(error, -ENOMEM, "%s: no memory", options->path);
         error->text[0] = '\0';
+        l->log_lost = lost[0] != '\0';
+        memcpy(l->damage.text, lost, ENG_DAMAGE_TEXT);
         rv = open_local(l, error);
         if (rv != 0) {
                 *rebuild = l->index_condemned;
-                *lost |= l->log_lost;
+                if (l->log_lost)
+                        memcpy(lost, l->damage.text, ENG_DAMAGE_TEXT);
                 eng_worker_stop(&l->file_worker);
                 eng_worker_stop(&l->index_worker);
                 eng_fds_stop(l);
@@ -579,17 +597,17 @@ static int try_open(const struct eng_local_options *options, struct eng_local **
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)
 {
         struct eng_local *l = NULL;
-        bool rebuild, lost = false;
+        char lost[ENG_DAMAGE_TEXT] = "";
+        bool rebuild;
         int rv;
 
         if (strlen(options->path) >= sizeof(l->path))
                 return eng_error_set(error, -ENAMETOOLONG, "%s is too long", options->path);
-        rv = try_open(options, &l, &rebuild, &lost, error);
+        rv = try_open(options, &l, &rebuild, lost, error);
         if (rv != 0 && rebuild)
-                rv = try_open(options, &l, &rebuild, &lost, error);
+                rv = try_open(options, &l, &rebuild, lost, error);
         if (rv != 0)
                 return rv;
-        l->log_lost = lost;
         l->opened = true;
         l->start_msg.run = start;
         eng_local_hold(l);

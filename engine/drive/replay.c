@@ -263,6 +263,41 @@ static int found_damage(struct replay *r, uint64_t file, uint64_t position)
         return r->looking ? 0 : eng_damage_found(r->l, file, position);
 }
 
+/* ---- how far the index reached ---------------------------------------------------------------------- */
+
+static void note_reach(struct replay *r)
+{
+        struct fmt_index_covered *reach = &r->l->reach;
+
+        if (!r->looking && reach->file == r->files[r->at].number && reach->position == r->position && reach->prev_crc == r->crc)
+                reach->file = 0;
+}
+
+/* The drive lost what it had acknowledged. Its index is of no use: the next try makes one of what the log still has. */
+static int log_is_lost(struct replay *r, const struct fmt_index_covered *known)
+{
+        eng_damage_mark_lost(r->l, known);
+        eng_local_index_error(r->l, -EBADMSG);
+        return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log ends before offset %llu, up to where the index knows it",
+                             r->l->path, (unsigned long long)known->file, (unsigned long long)known->position);
+}
+
+/*
+ * All that is left has been read, without coming to where the index reached: what the index holds of there is not in the log. Only damage found on the way may
+ * stand in for it, with the log going on behind: it stays where it is, and whoever builds the index anew meets it.
+ */
+static int check_index(struct replay *r)
+{
+        const struct fmt_index_covered *reach = &r->l->reach;
+        uint64_t file = r->files[r->at].number;
+        bool behind = file > reach->file || (file == reach->file && r->position > reach->position);
+
+        if (reach->file != 0 && !(behind && r->l->damage.places > 0))
+                return log_is_lost(r, reach);
+        r->l->reach.file = 0;
+        return 0;
+}
+
 /* ---- one file -------------------------------------------------------------------------------------- */
 
 static void make_ident(const struct replay *r, const struct eng_replay_file *file, struct eng_log_ident *out)
@@ -294,6 +329,7 @@ static int take_chain(struct replay *r, struct eng_log_window *window, const str
                 if (rv != 0)
                         break;
                 r->position += eng_rec_size(rec.body_len);
+                note_reach(r);
         }
         return rv;
 }
@@ -410,6 +446,7 @@ static int step(struct replay *r)
                 r->crc = next->header.prev_crc; /* where it is another than the chain's, that is known by now */
         r->at++;
         r->position = FMT_BLOCK;
+        note_reach(r);
         return 1;
 }
 
@@ -563,15 +600,6 @@ static int add_files(struct replay *r)
         return 0;
 }
 
-/* The drive lost what it had acknowledged. Its index is of no use: the next try makes one of what the log still has. */
-static int log_is_lost(struct replay *r, const struct fmt_index_covered *covered)
-{
-        r->l->log_lost = true;
-        eng_local_index_error(r->l, -EBADMSG);
-        return eng_error_set(r->error, -EBADMSG, "%s: log file %016llx.log ends before offset %llu, up to where the index knows it",
-                             r->l->path, (unsigned long long)covered->file, (unsigned long long)covered->position);
-}
-
 /* The log may end before what the index covers, but not go on elsewhere behind that: that is damage, and found on the way. */
 static int check_reach(struct replay *r, const struct fmt_index_covered *covered)
 {
@@ -708,6 +736,8 @@ static int replay_all(struct replay *r)
                 rv = look_ahead(r);
         if (rv == 0)
                 rv = read_all(r);
+        if (rv == 0)
+                rv = check_index(r);
         if (rv == 0)
                 rv = apply_marked(r);
         if (rv == 0)

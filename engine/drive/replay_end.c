@@ -1,5 +1,5 @@
 /*
- * replay_end.c - whether the log still reaches as far as the index says.
+ * replay_end.c - whether the log still reaches as far as the index covers it.
  *
  * The index covers a record only when that is durable. If the record before the covered position is gone all the same, and nothing follows it, the
  * drive has lost writes that it had acknowledged. Blocking; the thread that opens the drive.

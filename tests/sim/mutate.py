@@ -174,6 +174,12 @@ MUTATIONS = {
         "rv = fdatasync(fd) == 0 ? 0 : -errno;",
         "rv = 0;",
     ),
+    "reach-not-compared": (
+        "a log that lost what the index had taken from it behind a record that waits is not noticed",
+        "engine/drive/replay.c",
+        "if (reach->file != 0 && !(behind",
+        "if (reach->file == UINT64_MAX && !(behind",
+    ),
     "gap-is-damage": (
         "files that were freed behind the index's position are missed",
         "engine/drive/replay.c",

@@ -505,6 +505,23 @@ bool settle_again(void)
         return settle();
 }
 
+/* Kept by the log, not yet by the index: what the index covers ends in front of it, while it goes on taking in what is behind. */
+void leave_pending(unsigned at)
+{
+        struct record *rec = record_new(model.names[at].pg, FMT_RECORD_PG, model_epoch());
+        struct act *act = act_new(0, NULL);
+
+        record_touch(rec, at, model.names[at].now);
+        record_number(rec, false);
+        record_encode(rec, UPLOADS);
+        rec->state = RECORD_STABLE;
+        fill_append(&act->op, rec, group_of(model.names[at].pg)->told, rec->epoch);
+        if (!act_run(act, ENG_OP_APPEND) || act->op.result != 0)
+                sim_fail("APPEND: %s", strerror(-act->op.result));
+        act_end(act);
+        sim_trace("left pending: %u.%llu", rec->pg, (unsigned long long)rec->seq);
+}
+
 bool copy_all(void)
 {
         unsigned i;
@@ -526,6 +543,8 @@ bool recover(void)
 {
         unsigned i;
 
+        if (eng_local_log_lost(world.drive))
+                sim_fail("the drive says that its log lost its end, and nothing took it");
         check_epochs();
         if (!look_at_tail())
                 return false;

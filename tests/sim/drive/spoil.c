@@ -6,6 +6,7 @@
  * - It opens, but for a FORMAT that is not whole: nobody can know what that drive is. Its log may have lost the newest epochs.
  * - Whatever is answered is something that was there once, to the bit (I5), and nothing that was lost. What was void may be back where the log had damage: the
  *   record that said so is among what is lost.
+ * - A log that lost its end is noticed by the index, whichever of its records still wait.
  * - What is not as it was left, is admitted: by an error, by the drive's word that its log had damage or its end is missing, or since it lacks the epoch that was the last
  *   thing it was asked to keep: damage at the very end of a log can't be told from a write that a crash tore, and the other members would know by that.
  * - A closed log file whose last batch goes bad is damage even where the file behind it was freed and the index is lost: it has not ended with a tear.
@@ -156,6 +157,45 @@ static void spoil_end(void)
                         world_figures.spoilt++;
         }
         close(fd);
+}
+
+/* A device's cache that lied: the log ends at the beginning of a batch of its newest file, behind the last of clients' changes and voids: what was void then stays so. */
+static bool lose_end(void)
+{
+        uint64_t number = 1, at, batch = 0, cut = 0, batches = 0;
+        char path[DISK_PATH_MAX];
+        struct fmt_record rec;
+        struct stat st;
+        bool done;
+        int fd;
+
+        for (at = 1; at < LOGS_MOST; at++)
+                if (is_there(at))
+                        number = at;
+        do { /* the newest may have been made ahead */
+                snprintf(path, sizeof(path), "%.80s/log/%016llx.log", world.path, (unsigned long long)number);
+                fd = open(path, O_RDWR | O_CLOEXEC);
+                for (at = FMT_BLOCK; fd >= 0 && pread(fd, &rec, sizeof(rec), (off_t)at) == (ssize_t)sizeof(rec); at += FMT_RECORD_ALIGN) {
+                        if (rec.magic != FMT_RECORD_MAGIC || rec.position != at)
+                                continue;
+                        if (rec.type == FMT_RECORD_PG || rec.type == FMT_RECORD_VOID)
+                                batches = cut = 0;
+                        else if (rec.batch != batch && below(++batches) == 0)
+                                cut = rec.batch;
+                        batch = rec.batch;
+                }
+                if (fd >= 0 && cut == 0)
+                        close(fd);
+        } while (cut == 0 && --number > 0);
+        if (cut == 0)
+                return false;
+        if (fstat(fd, &st) != 0)
+                sim_fail("%s cannot be cut", path);
+        done = ftruncate(fd, (off_t)cut) == 0 && ftruncate(fd, st.st_size) == 0;
+        close(fd);
+        sim_trace("spoilt: %s: lost from %llx on", path, (unsigned long long)cut);
+        world_figures.spoilt++;
+        return done;
 }
 
 /* True: FORMAT is among it. */
@@ -341,14 +381,19 @@ static bool make_good(void)
 
 static bool one_round(void)
 {
-        bool format;
+        bool format = false, lost = below(4) == 0;
 
         if (model.epoch_count == EPOCHS_MAX)
                 return false;
+        if (lost && below(4) != 0) {
+                leave_pending((unsigned)below(NAMES));
+                copy_all();
+        }
         end_with_epoch();
         world_close();
-        if (below(4) == 0) {
-                format = false;
+        if (lost) {
+                lost = lose_end();
+        } else if (below(4) == 0) {
                 spoil_end();
                 world_remove_index();
         } else {
@@ -359,6 +404,8 @@ static bool one_round(void)
         disk_begin();
         if (!open_spoilt(format))
                 return false;
+        if (lost && !eng_local_log_lost(world.drive))
+                sim_fail("the log lost what the index had taken from it, and the drive does not know");
         look();
         wait_a_while();
         look();

@@ -106,6 +106,8 @@ bool recover(void);
 bool settle_again(void);
 /* What the other members have is copied, name by name, to a drive of which nobody knows what it lost. False: the process has died. */
 bool copy_all(void);
+/* A record of a name is appended, which gives it the value it has, and is not committed. */
+void leave_pending(unsigned name);
 /* Every name is what it should be. */
 void check_all_names(void);
 
