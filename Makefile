@@ -33,8 +33,8 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c bench/scale/*.c)
 SRC_micro := $(wildcard bench/micro/*.c)
-SRC_sim := $(wildcard tests/sim/*.c)
-SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c
+SRC_sim := $(wildcard tests/sim/*.c) loop/trace.c
+SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace.c
 POWER_SRC := $(wildcard tests/power/*.c)
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
@@ -164,7 +164,7 @@ $(eval $(call remember,$(O)/micro.sources,SRC_micro))
 $(MICRO_BIN): $(call obj,$(SRC_micro)) $(O)/micro.sources $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
-# The simulator is loop.h and the drives itself: of the engine it takes what does not touch files, of loop/ nothing.
+# The simulator is loop.h and the drives itself: of the engine it takes what does not touch files, of loop/ the trace alone.
 SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=pthread_clockjoin_np -Wl,--wrap=pthread_detach -Wl,--wrap=open -Wl,--wrap=close
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
 # Its store's memory (not its drives') fails at its word, and when the store ends the process for that, a simulated process ends.

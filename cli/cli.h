@@ -33,6 +33,7 @@
         X(JSON, "", "json", "", "print JSON: the daemon's answer as it is, or all figures")                            \
         X(FORCE_WITHOUT, "", "force-without", "SLOT,...", "go on without these drives for good: slots, or drive ids")  \
         X(YES, "", "yes", "", "do it, instead of saying what it would mean")                                           \
+        X(REQUEST, "", "request", "ID", "only this request: the x-amz-request-id of its answer")                       \
         X(OLDER, "", "older", "HOURS", "only uploads begun more than HOURS ago")                                       \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
         X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
@@ -103,7 +104,7 @@ struct cli_call {
         int argc; /* what is left after the options */
         char **argv;
         bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
-        const char *content_type, *force_without;
+        const char *content_type, *force_without, *request;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
         const char *drives[CLI_DRIVES_MAX];
@@ -169,6 +170,7 @@ int cli_admin_heal_status(struct cli_call *call);
 int cli_admin_scrub_status(struct cli_call *call);
 int cli_admin_scrub_start(struct cli_call *call);
 int cli_admin_support_bundle(struct cli_call *call);
+int cli_admin_trace(struct cli_call *call);
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_doctor(struct cli_call *call);

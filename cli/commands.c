@@ -81,6 +81,10 @@ const struct cli_command cli_commands[] = {
          "settings may name folders, addresses and buckets: look at it before you give it away. FILE must not\n"
          "be there yet. Exit status 1 if a part could not be had; contents.json says which.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 0, 1, cli_admin_support_bundle},
+        {"admin trace", "", "show what happened last on the daemon's loops, event by event",
+         "With --request ID only the stages of one request. Each loop keeps its last 8,191 events, which have\n"
+         "numbers alone, no names. Exit status 1 if nothing is kept of it any more.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON) | CLI_HAS(REQUEST), 0, 0, cli_admin_trace},
         {"admin uploads ls", "s3://BUCKET[/PREFIX]", "list unfinished multipart uploads", "",
          CLI_HAS_ENDPOINT | CLI_HAS(OLDER), 1, 1, cli_admin_uploads_ls},
         {"admin uploads abort", "s3://BUCKET/KEY UPLOAD-ID | -r s3://BUCKET[/PREFIX]",

@@ -274,6 +274,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         c->view.epoch++;
         c->in_force = c->view.epoch;
         memcpy(c->in_force_id, c->epoch_id, FMT_ID);
+        lp_trace(LP_TRACE_EPOCH, c->view.epoch, c->next_in);
         c->base = c->view.in;
         c->view.in = c->next_in;
         c->lost &= ~c->next_in;
@@ -450,6 +451,7 @@ void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_sta
         pthread_mutex_lock(&store->health_lock);
         m->state = state;
         snprintf(m->reason, sizeof(m->reason), "%s", reason);
+        lp_trace(LP_TRACE_DRIVE_STATE, slot, state);
         pthread_mutex_unlock(&store->health_lock);
 }
 

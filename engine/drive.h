@@ -30,6 +30,7 @@
 #include "format.h"
 #include "loop.h"
 #include "loop_times.h"
+#include "loop_trace.h"
 
 /* Bytes shared by value between loops; the last release frees. Any thread. */
 struct eng_buf {
@@ -125,6 +126,7 @@ struct eng_op {
         void (*done)(struct eng_op *op);
         int result;
         uint64_t submitted;            /* lp_clock(); 0: never, it is the drive's own */
+        uint64_t request;              /* that it was submitted for (loop_trace.h) */
 
         union {
                 struct { /* APPEND, RECORD (body is the answer; record fields filled) */
@@ -298,9 +300,14 @@ static inline bool eng_drive_unreliable(const struct eng_drive *drive)
         return drive->unreliable != NULL && atomic_load_explicit(drive->unreliable, memory_order_relaxed);
 }
 
+/* The first word of trace records of operations. */
+#define ENG_TRACE_OP(kind, slot) ((uint64_t)(kind) | (uint64_t)(slot) << 8)
+
 static inline void eng_drive_submit(struct eng_drive *drive, struct eng_op *op)
 {
         op->submitted = lp_clock();
+        op->request = lp_trace_request();
+        lp_trace_at(op->submitted, LP_TRACE_OP_SUBMIT, ENG_TRACE_OP(op->kind, drive->slot), 0);
         drive->ops->submit(drive, op);
 }
 

@@ -98,6 +98,7 @@ static void opened(struct eng_lookup *lookup)
         struct eng_get *get = (struct eng_get *)lookup;
         int rv = lookup->result;
 
+        lp_trace_set_request(get->request);
         get->looked_up = true;
         if (rv == 0) {
                 eng_value_object(lookup->value, &get->object);
@@ -106,6 +107,7 @@ static void opened(struct eng_lookup *lookup)
                 else if (get->object.size != (lookup->bytes == NULL ? 0 : lookup->bytes->len))
                         rv = -EIO;
         }
+        lp_trace(LP_TRACE_GET_FOUND, (uint64_t)(int64_t)rv, rv == 0 ? get->object.size : 0);
         get->opened(get->arg, rv, rv == 0 ? get : NULL);
         if (rv != 0)
                 end_get(get);
@@ -141,6 +143,7 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         }
         get->store = store;
         get->el = eng_here(store);
+        get->request = lp_trace_request();
         get->number = ++get->el->get_count;
         TAILQ_INSERT_TAIL(&get->el->gets, get, link);
         get->opened = done;
@@ -152,6 +155,7 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         get->lookup.pin = true;
         get->lookup.done = opened;
         eng_name_object(&get->lookup.name, bucket, key.data, key.len);
+        lp_trace(LP_TRACE_GET_OPEN, bucket, get->lookup.pg);
         eng_lookup_start(&get->lookup);
 }
 
@@ -208,6 +212,7 @@ void eng_get_wake(struct eng_get *get)
         if (!get->waiting || get->closed)
                 return;
         get->waiting = false;
+        lp_trace_set_request(get->request);
         call(get->wake_arg);
 }
 
@@ -215,6 +220,7 @@ static void granted(struct lp_reserve *reserve)
 {
         struct eng_get *get = (struct eng_get *)((char *)reserve - offsetof(struct eng_get, reserve));
 
+        lp_trace_set_request(get->request);
         get->granted = true;
         get->reserving = false;
         eng_step(get->el, ENG_STEP_BUFFERS, lp_now(get->el->loop) - reserve->since);
@@ -559,6 +565,7 @@ static void close_now(struct lp_msg *msg)
 
         get->closing = true;
         eng_get_settle(get);
+        lp_trace(LP_TRACE_GET_END, (uint64_t)(int64_t)get->error, 0);
 }
 
 /* By message: the caller may be inside its eng_get_wake(), and what woke it is not done with get. */

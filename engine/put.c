@@ -23,6 +23,7 @@ static void step(struct eng_put *put);
 
 void eng_put_wake(struct eng_put *put)
 {
+        lp_trace_set_request(put->request);
         if (!put->waiting)
                 return;
         put->waiting = false;
@@ -176,6 +177,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
                 return -ENOMEM;
         put->store = store;
         put->el = eng_here(store);
+        put->request = lp_trace_request();
         put->params = *params;
         memcpy(put->key, params->key.data, params->key.len);
         put->params.key.data = put->key;
@@ -190,6 +192,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->leaving = put->el->view.map->leaving;
         TAILQ_INSERT_TAIL(&put->el->puts, put, link);
         put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > put->store->inline_max);
+        lp_trace(LP_TRACE_PUT_BEGIN, params->size, !put->striped);
         *out = put;
         return 0;
 }
@@ -230,6 +233,7 @@ static void discard_all(struct eng_put *put)
 static void finish(struct eng_put *put, int rv, const struct eng_object *object)
 {
         put->state = PUT_DONE;
+        lp_trace(LP_TRACE_PUT_END, (uint64_t)(int64_t)rv, put->params.size);
         put->done(put->done_arg, rv, object);
         put_free(put);
 }
@@ -363,6 +367,7 @@ static void fail(struct eng_put *put)
 /* The one place that moves a put between its states; called whenever something came back. */
 static void step(struct eng_put *put)
 {
+        lp_trace_set_request(put->request);
         switch (put->state) {
         case PUT_BODY:
                 eng_put_wake(put);

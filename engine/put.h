@@ -61,6 +61,7 @@ struct eng_put {
         struct eng_put_params params;
         char key[ENG_KEY_MAX];
         enum put_state state;
+        uint64_t request;              /* that it is of (loop_trace.h) */
         int error;                     /* the first; ends the put */
         bool striped, waiting;
         uint64_t no_room;              /* lp_clock() since when it has to wait for slots of its own; 0: it has not */

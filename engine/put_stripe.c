@@ -305,6 +305,7 @@ void eng_put_end_stripe(struct eng_put *put)
                 put->parity[i] = NULL;
         }
         put->last_unit = put->stripe_unit;
+        lp_trace(LP_TRACE_PUT_STRIPE, put->stripe, put->k + put->m);
         put->stripe++;
         put->in_stripe = false;
 }

@@ -593,6 +593,7 @@ struct eng_txn {
 
         /* owner: primary loop */
         enum eng_txn_state state;
+        uint64_t request;              /* that it is of (loop_trace.h) */
         struct lp_msg msg;
         struct eng_loop *at;
         struct eng_key_lock *lock;

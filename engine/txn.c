@@ -23,11 +23,20 @@
 static void arrive(struct lp_msg *msg);
 static void answer(struct lp_msg *msg);
 
+/* The only place where a state changes, but for what the caller sets up. */
+static void enter(struct eng_txn *txn, enum eng_txn_state state)
+{
+        txn->state = state;
+        lp_trace_set_request(txn->request); /* others' answers bring it about, too */
+        lp_trace(LP_TRACE_TXN_STATE, state, txn->seq);
+}
+
 #define TXN_OF(m) ((struct eng_txn *)((char *)(m) - offsetof(struct eng_txn, msg)))
 
 void eng_txn_submit(struct eng_txn *txn)
 {
-        txn->state = ENG_TXN_POSTED;
+        txn->request = lp_trace_request();
+        enter(txn, ENG_TXN_POSTED);
         txn->home = eng_here(txn->store);
         if (!txn->home->view.ready) { /* and there may be no PGs yet */
                 txn->result = -EHOSTDOWN;
@@ -64,7 +73,7 @@ static int lock_key(struct eng_txn *txn)
                 return -EAGAIN;
         }
         txn->lock = lock;
-        txn->state = ENG_TXN_LOCKING;
+        enter(txn, ENG_TXN_LOCKING);
         TAILQ_INSERT_TAIL(&lock->waiting, txn, lock_link);
         lock->count++;
         return 0;
@@ -72,7 +81,7 @@ static int lock_key(struct eng_txn *txn)
 
 static void prepare(struct eng_txn *txn)
 {
-        txn->state = ENG_TXN_PREPARE;
+        enter(txn, ENG_TXN_PREPARE);
         eng_step(txn->at, ENG_STEP_KEY, lp_now(txn->at->loop) - txn->started);
         txn->prepare(txn);
 }
@@ -104,7 +113,7 @@ static int park(struct eng_txn *txn, struct eng_config_bucket *bucket)
         if (bucket->parked_count >= ENG_PARKED_MAX)
                 return -EAGAIN;
         bucket->parked_count++;
-        txn->state = ENG_TXN_PARKED;
+        enter(txn, ENG_TXN_PARKED);
         TAILQ_INSERT_TAIL(&bucket->parked, txn, lock_link);
         return 1;
 }
@@ -153,7 +162,8 @@ static int admit(struct eng_txn *txn)
 
 static void send_answer(struct eng_txn *txn)
 {
-        txn->state = ENG_TXN_ANSWER;
+        enter(txn, ENG_TXN_ANSWER);
+        lp_trace(LP_TRACE_TXN_END, (uint64_t)(int64_t)txn->result, txn->seq);
         txn->msg.run = answer;
         lp_post(txn->home->loop, &txn->msg);
 }
@@ -188,7 +198,7 @@ void eng_txn_unpark(struct eng_config_bucket *bucket)
         bucket->parked_count = 0;
         while ((txn = TAILQ_FIRST(&all)) != NULL) {
                 TAILQ_REMOVE(&all, txn, lock_link);
-                txn->state = ENG_TXN_POSTED;
+                enter(txn, ENG_TXN_POSTED);
                 txn->msg.run = arrive; /* by message: what it begins may change the bucket's copy */
                 lp_post(txn->at->loop, &txn->msg);
         }
@@ -471,7 +481,7 @@ void eng_txn_append(struct eng_txn *txn)
         fan->body = txn->body.buf;
         txn->body.buf = NULL;
         txn->fan = fan;
-        txn->state = ENG_TXN_APPEND;
+        enter(txn, ENG_TXN_APPEND);
         txn->append_began = lp_clock();
         txn->appended = true;
         TAILQ_INSERT_TAIL(&pg->inflight, txn, pg_link);
@@ -537,7 +547,7 @@ static void commit(struct eng_txn *txn)
 
         pg->committed = txn->seq;
         TAILQ_REMOVE(&pg->inflight, txn, pg_link);
-        txn->state = ENG_TXN_COMMIT;
+        enter(txn, ENG_TXN_COMMIT);
         txn->waiting = members;
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_fan_op *fo = &fan->ops[fan->members + n];

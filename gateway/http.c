@@ -232,6 +232,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
                 return MHD_NO; /* no memory when its line came */
         assert(!req->inside);
         req->inside = true;
+        lp_trace_set_request(req->number);
         result = serve(req, method, version, data, len);
         req->inside = false;
         return result;

@@ -304,6 +304,7 @@ bool gw_reply_queue(struct gw_request *req)
         ok = add_headers(req, response);
         gw_request_move(req, GW_SENDING);
         req->answered_ns = req->state_ns;
+        lp_trace_at(req->state_ns, LP_TRACE_HTTP_ANSWER, req->answer.status, req->answer.error_code != NULL);
         ok = ok && MHD_queue_response(req->mhd, req->answer.status, response) == MHD_YES;
         MHD_destroy_response(response);
         return ok;

@@ -113,7 +113,7 @@ void gw_arena_free(struct gw_arena *arena)
 /* ---- life ---------------------------------------------------------------------------------------- */
 
 /* Not a counter in the clear: it also tells requests of different starts apart. */
-static void make_id(struct gw_loop *loop, char id[17])
+static uint64_t make_id(struct gw_loop *loop, char id[17])
 {
         static const char digits[] = "0123456789ABCDEF";
         uint64_t n = loop->next_id++ * 0x9e3779b97f4a7c15ull;
@@ -124,6 +124,7 @@ static void make_id(struct gw_loop *loop, char id[17])
         for (unsigned i = 0; i < 16; i++)
                 id[i] = digits[(n >> (60 - 4 * i)) & 15];
         id[16] = '\0';
+        return n;
 }
 
 struct gw_request *gw_request_new(struct gw_loop *loop, const char *target)
@@ -143,7 +144,9 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target)
         req->loop = loop;
         req->started_ns = req->state_ns = gw_clock_ns();
         req->op = &gw_op_none;
-        make_id(loop, req->id);
+        req->number = make_id(loop, req->id);
+        lp_trace_set_request(req->number);
+        lp_trace_at(req->started_ns, LP_TRACE_HTTP_BEGIN, 0, 0);
         gw_count(&loop->stats.requests_active, 1);
         gw_count(&loop->stats.requests_total, 1);
         req->target = (struct s3_str){gw_copy(req, (struct s3_str){target, len}), len};
@@ -269,10 +272,13 @@ void gw_request_move(struct gw_request *req, enum gw_state state)
                 [GW_SENDING] = FROM(ANSWER),
                 [GW_GONE] = ~0u,
         };
+        uint64_t now;
 
         assert((allowed[state] & (1u << req->state)) != 0);
+        now = gw_clock_ns();
         if (stage_of(req, state) != stage_of(req, req->state))
-                gw_request_leaves(req, gw_clock_ns());
+                gw_request_leaves(req, now);
+        lp_trace_at(now, LP_TRACE_HTTP_STATE, state, gw_op_index(req->op));
         req->state = state;
 }
 

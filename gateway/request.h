@@ -58,6 +58,7 @@ struct gw_request {
         uint64_t started_ns, state_ns;  /* when it began, when it entered its stage */
         enum gw_stage head;             /* the stage it is in while GW_LINE */
         uint64_t answered_ns;           /* answer queued */
+        uint64_t number;                /* what id shows; trace records have it */
         char id[17];
 
         /* head */

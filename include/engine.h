@@ -21,6 +21,7 @@
 
 #include "loop.h"
 #include "loop_times.h"
+#include "loop_trace.h"
 
 #define ENG_KEY_MAX 1024u            /* bytes of an object key */
 #define ENG_PATH_MAX 256u            /* bytes of a drive's path with its 0 */
@@ -560,5 +561,12 @@ void eng_verify_read(struct eng_store *store, struct eng_verify_report *out); /*
 void eng_scrub_read(struct eng_store *store, struct eng_verify_report *now, struct eng_verify_report *last);
 /* Begins both now, where they are not under way. Any thread. -EOPNOTSUPP: the rate is 0. */
 int eng_scrub_start(struct eng_store *store);
+
+/* ---- traces (loop_trace.h) --------------------------------------------------------------------------- */
+
+/*
+ * Any thread. Writes the name of what word 0 or 1 of such a record stands for; false: it is a number, and out is as it was.
+ */
+bool eng_trace_word(enum lp_trace_event event, unsigned word, uint64_t value, char out[LP_TRACE_WORD]);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "loop.h"
 #include "loop_times.h"
+#include "loop_trace.h"
 
 struct eng_store;
 struct gw_gateway;
@@ -162,5 +163,12 @@ struct gw_stats {
 };
 /* Any thread; summed over loops. */
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out);
+
+/* ---- traces (loop_trace.h) --------------------------------------------------------------------------- */
+
+/*
+ * Any thread. Writes the name of what word 0 or 1 of such a record stands for; false: it is a number, and out is as it was.
+ */
+bool gw_trace_word(enum lp_trace_event event, unsigned word, uint64_t value, char out[LP_TRACE_WORD]);
 
 #endif

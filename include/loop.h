@@ -83,6 +83,7 @@ void lp_random(void *buf, size_t len);
 struct lp_msg {
         struct lp_msg *next;                 /* owner: the mailbox while posted */
         void (*run)(struct lp_msg *msg);     /* on the receiving loop */
+        uint64_t request;                    /* private: that it is posted for (loop_trace.h) */
 };
 
 /* Any thread. */
@@ -141,6 +142,7 @@ struct lp_io {
         int fd;
         int rw_flags;
         uint8_t op;
+        uint64_t request; /* that it was started for (loop_trace.h) */
 };
 
 void lp_read(struct lp_loop *loop, struct lp_io *io, int fd, void *buf, uint32_t len, uint64_t offset);

@@ -8,6 +8,8 @@
  */
 #include "loop/internal.h"
 
+#include "loop_trace.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -186,6 +188,7 @@ static uint64_t run_hooks(struct lp_loop *loop)
         struct lp_hook *hook;
 
         for (hook = loop->hooks; hook != NULL; hook = hook->next) {
+                lp_trace_set_request(0);
                 asked = hook->before_sleep(hook);
                 longest = asked < longest ? asked : longest;
         }
@@ -272,6 +275,7 @@ int lp_loop_run(struct lp_loop *loop)
                 return rv;
         self = loop;
         name_thread(loop);
+        lp_trace_begin(loop->name, loop->index);
         loop->now = lp_clock();
         loop->running = true;
         do
@@ -280,6 +284,7 @@ int lp_loop_run(struct lp_loop *loop)
         drained = lp_ring_drain(loop);
         loop->running = false;
         self = NULL;
+        lp_trace_end();
         return rv != 0 ? rv : drained;
 }
 

@@ -12,6 +12,8 @@
  */
 #include "loop/internal.h"
 
+#include "loop_trace.h"
+
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -47,6 +49,7 @@ void lp_post(struct lp_loop *to, struct lp_msg *msg)
         struct lp_mailbox *mailbox = &to->mailbox;
         struct lp_msg *head = atomic_load_explicit(&mailbox->head, memory_order_relaxed);
 
+        msg->request = lp_trace_request();
         do
                 msg->next = head == &asleep ? NULL : head;
         while (!atomic_compare_exchange_weak_explicit(&mailbox->head, &head, msg, memory_order_release,
@@ -87,8 +90,10 @@ uint64_t lp_mailbox_run(struct lp_mailbox *mailbox)
         }
         for (; oldest != NULL; oldest = next) {
                 next = oldest->next; /* run() may free or post the message again */
+                lp_trace_set_request(oldest->request);
                 oldest->run(oldest);
                 count++;
         }
+        lp_trace_set_request(0);
         return count;
 }

@@ -6,6 +6,8 @@
  */
 #include "loop/internal.h"
 
+#include "loop_trace.h"
+
 #include <errno.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,8 +63,10 @@ void lp_poll_dispatch(struct lp_poll *poll)
         while (poll->next < poll->count) {
                 event = &poll->events[poll->next++];
                 watch = event->data.ptr;
-                if (event->data.ptr != &wake_mark && watch != NULL)
+                if (event->data.ptr != &wake_mark && watch != NULL) {
+                        lp_trace_set_request(0);
                         watch->ready(watch, event->events);
+                }
         }
 }
 

@@ -14,6 +14,8 @@
  */
 #include "loop/internal.h"
 
+#include "loop_trace.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -106,6 +108,7 @@ static void start(struct lp_loop *loop, struct lp_io *io)
         struct lp_ring *ring = &loop->ring;
 
         io->next = NULL;
+        io->request = lp_trace_request();
         if (ring->first == NULL)
                 ring->first = io;
         else
@@ -253,8 +256,10 @@ void lp_ring_complete(struct lp_loop *loop)
                 io_uring_cqe_seen(&ring->uring, cqe);
                 ring->in_flight--;
                 lp_counter_add(&loop->figures.io_completed, 1);
+                lp_trace_set_request(io->request);
                 io->done(io, res);
         }
+        lp_trace_set_request(0);
 }
 
 /*

@@ -8,6 +8,8 @@
  */
 #include "loop/internal.h"
 
+#include "loop_trace.h"
+
 #include <stddef.h>
 
 static bool sooner(const struct lp_timer *a, const struct lp_timer *b)
@@ -102,6 +104,7 @@ void lp_timers_expire(struct lp_timers *timers, uint64_t now)
 
         while ((timer = timers->first) != NULL && timer->deadline <= now && timer->number < before) {
                 take_out(timers, timer);
+                lp_trace_set_request(0);
                 timer->expired(timer);
         }
 }

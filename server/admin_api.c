@@ -362,6 +362,7 @@ static const struct route {
         {"/admin/v1/heal", srv_admin_get_heal, NULL},
         {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start},
         {"/admin/v1/support", srv_admin_get_support, NULL},
+        {"/admin/v1/trace", srv_admin_get_trace, NULL},
 };
 
 static const struct route *find_route(struct s3_str path)

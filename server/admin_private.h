@@ -118,6 +118,10 @@ json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 
 struct admin_answer srv_admin_get_support(struct admin_request *request);
 
+/* ---- admin_trace.c ---- */
+
+struct admin_answer srv_admin_get_trace(struct admin_request *request);
+
 /* ---- admin_auth.c ---- */
 
 #define ADMIN_NONCE "x-millrace-nonce"

@@ -4,6 +4,8 @@
 #include "server/daemon.h"
 #include "server/log.h"
 
+#include "loop_trace.h"
+
 #include <stdio.h>
 
 static int print(enum srv_action action)
@@ -57,6 +59,7 @@ int main(int argc, char *argv[])
                 status = print(action);
         } else {
                 srv_log_set_level((enum srv_log_level)settings.log_level);
+                lp_trace_on_abort();
                 status = (int)srv_daemon_run(&settings);
         }
         srv_settings_free(&settings);

@@ -35,14 +35,20 @@ static void deliver(struct lp_msg *msg)
 void eng_local_answer(struct eng_op *op, int rv)
 {
         struct eng_local *l = eng_local_of(op->drive);
+        uint64_t before = lp_trace_request(), now;
 
+        lp_trace_set_request(op->request); /* the answer is for its request, whatever brought it about */
         if (rv == -EIO || rv == -EBADMSG)
                 eng_count(&l->figures.errors, 1);
-        if (op->submitted != 0)
-                eng_local_time(l, op->kind, lp_clock() - op->submitted);
+        if (op->submitted != 0) {
+                now = lp_clock();
+                eng_local_time(l, op->kind, now - op->submitted);
+                lp_trace_at(now, LP_TRACE_OP_DONE, ENG_TRACE_OP(op->kind, l->drive.slot), (uint64_t)(int64_t)rv);
+        }
         op->result = rv;
         op->msg.run = deliver;
         lp_post(op->home, &op->msg);
+        lp_trace_set_request(before);
 }
 
 static void dispatch(struct eng_local *l, struct eng_op *op)

@@ -331,6 +331,7 @@ static void written(struct lp_io *io, int res)
         eng_watch_end(l, &log->watch);
         if (!eng_local_failed(l) && met_full(log, res)) {
                 log->short_since = 0;
+        lp_trace(LP_TRACE_LOG_FLUSHED, l->drive.slot, (uint64_t)(int64_t)res);
                 take_back(l, true);
                 return;
         }
@@ -374,7 +375,7 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
 {
         struct eng_log *log = &l->log;
         uint8_t *from = log->buffer + (with_header ? 0 : FMT_BLOCK);
-        uint64_t offset = with_header ? 0 : log->current->bytes;
+        uint64_t offset = with_header ? 0 : log->current->bytes, request = lp_trace_request();
 
         log->current->bytes += len;
         log->write_header = with_header;
@@ -386,7 +387,10 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         memset(&log->io, 0, sizeof(log->io));
         log->io.done = written;
         eng_local_hold(l);
+        lp_trace_set_request(0); /* the write is of many */
+        lp_trace_at(log->write_began, LP_TRACE_LOG_WRITE, l->drive.slot, log->write_len);
         lp_write(l->drive.owner, &log->io, log->fd, from, log->write_len, offset, RWF_DSYNC);
+        lp_trace_set_request(request);
 }
 
 static uint64_t tail_bytes(const struct eng_local *l)

@@ -129,7 +129,7 @@ def test_support_bundle(cli, store, bucket, s3, tmp_path):
     with tarfile.open(made) as tar:
         files = {Path(member.name).name: tar.extractfile(member).read() for member in tar.getmembers()}
         assert all(member.isfile() and member.name.startswith("millrace-support-") for member in tar.getmembers())
-    assert set(files) == {"support.json", "info.json", "drives.json", "heal.json", "scrub.json", "verify.json", "ready.json", "live.json",
+    assert set(files) == {"support.json", "info.json", "drives.json", "heal.json", "scrub.json", "verify.json", "trace.json", "ready.json", "live.json",
                           "metrics.txt", "contents.json"}
     contents = json.loads(files["contents.json"])
     assert all(part["status"] == 200 for part in contents["parts"]) and len(contents["parts"]) == len(files) - 1, contents
@@ -145,6 +145,28 @@ def test_support_bundle(cli, store, bucket, s3, tmp_path):
         assert form not in everything, form
     assert b"a-name-of-an-object" not in everything
     cli("admin", "support-bundle", made, status=1)  # it is there
+
+
+def test_trace(cli, s3, bucket):
+    """The stages of one request, from the HTTP head to the drives and back; and of all, the newest."""
+    request = s3.put_object(Bucket=bucket, Key="big", Body=bytes(3_000_000))["ResponseMetadata"]["RequestId"]
+    answer = json.loads(cli("admin", "trace", "--request", request, "--json"))
+    assert {e["request"] for e in answer["events"]} == {request} and not answer["truncated"]
+    names = [e["event"] for e in answer["events"]]
+    assert names[0] == "http-begin" and names[-1] == "http-end", names
+    assert [e["time_ns"] for e in answer["events"]] == sorted(e["time_ns"] for e in answer["events"])
+    assert {"put-begin", "put-stripe", "op-submit", "op-done", "txn-state", "txn-end", "put-end", "http-answer"} <= set(names)
+    operations = [e["op"].split("/")[0] for e in answer["events"] if e["event"] == "op-submit"]
+    assert operations.count("write") == operations.count("sync") * 2 == 8 and operations.count("append") == 3, operations
+    states = [e["state"] for e in answer["events"] if e["event"] == "txn-state"]
+    assert states == ["posted", "locking", "prepare", "append", "commit", "answer"]
+    request = s3.get_object(Bucket=bucket, Key="big")["ResponseMetadata"]["RequestId"]
+    lines = cli("admin", "trace", "--request", request).decode().splitlines()
+    assert sum(" get-found result=0 size=3000000" in line for line in lines) == 1 and all(request in line for line in lines[1:])
+    everything = cli("admin", "trace").decode()
+    assert request in everything and "http-state state=run operation=GetObject" in everything and "big" not in everything
+    cli("admin", "trace", "--request", "0123456789ABCDEF", status=1)
+    cli("admin", "trace", "--request", "no-id", status=1)
 
 
 def test_a_bundle_has_no_secret_that_the_daemon_has_shown(tmp_path):

@@ -1,0 +1,27 @@
+/*
+ * trace.c - the engine's words for what trace records say in numbers (loop_trace.h). Any thread.
+ */
+#include "engine/store.h"
+
+#include <stdio.h>
+
+static const char *const txn_states[] = {
+        [ENG_TXN_POSTED] = "posted",   [ENG_TXN_PARKED] = "parked", [ENG_TXN_LOCKING] = "locking",
+        [ENG_TXN_PREPARE] = "prepare", [ENG_TXN_APPEND] = "append", [ENG_TXN_COMMIT] = "commit",
+        [ENG_TXN_ANSWER] = "answer",
+};
+
+bool eng_trace_word(enum lp_trace_event event, unsigned word, uint64_t value, char out[LP_TRACE_WORD])
+{
+        if (word != 0)
+                return false;
+        if (event == LP_TRACE_TXN_STATE && value < sizeof(txn_states) / sizeof(txn_states[0])) {
+                snprintf(out, LP_TRACE_WORD, "%s", txn_states[value]);
+                return true;
+        }
+        if ((event == LP_TRACE_OP_SUBMIT || event == LP_TRACE_OP_DONE) && (value & 0xff) < ENG_OP_KINDS) {
+                snprintf(out, LP_TRACE_WORD, "%s/%u", eng_drive_step_names[value & 0xff], (unsigned)(value >> 8));
+                return true;
+        }
+        return false;
+}
