@@ -222,7 +222,8 @@ int cli_admin_heal_status(struct cli_call *call)
         if (status != CLI_OK)
                 return status;
         now = json_object_get(answer, "now");
-        if (cli_json_number(now, "below") > 0 || cli_json_number(now, "todo_objects") > cli_json_number(now, "done_objects"))
+        if (cli_json_number(answer, "lost_objects") > 0 || cli_json_number(now, "below") > 0 ||
+            cli_json_number(now, "todo_objects") > cli_json_number(now, "done_objects"))
                 status = CLI_FAILED;
         if (call->json) {
                 cli_json_print(answer);
@@ -231,6 +232,9 @@ int cli_admin_heal_status(struct cli_call *call)
                         show_running(now, cli_json_number(answer, "seconds_left"));
                 else
                         printf("at rest: %llu objects lack shards\n", (unsigned long long)cli_json_number(now, "below"));
+                if (cli_json_number(answer, "lost_objects") > 0)
+                        printf("%llu objects are lost: more shards of them are gone than parity makes good for (the daemon's log names them)\n",
+                               (unsigned long long)cli_json_number(answer, "lost_objects"));
                 if (cli_json_number(now, "waiting_parts") > 0)
                         printf("%llu parts of unfinished uploads lack shards: they get them when completed\n",
                                (unsigned long long)cli_json_number(now, "waiting_parts"));

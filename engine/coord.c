@@ -548,6 +548,7 @@ void eng_health_refresh(struct eng_store *store)
         h->healing = store->health.healing;
         h->objects_below = store->health.objects_below;
         h->undecided_names = store->health.undecided_names;
+        h->lost_objects = store->health.lost_objects;
         h->sweeping = store->health.sweeping;
         h->dropping = eng_drop_running(store);
         h->swept_ids = store->health.swept_ids;

@@ -261,6 +261,16 @@ static void fail(struct eng_get *get, int rv)
         eng_get_settle(get);
 }
 
+/* All that could be asked for was. */
+static void stripe_fails(struct eng_get *get, const struct get_stripe *s, int rv)
+{
+        if (get->error == 0 && eng_get_stripe_lost(get, s)) {
+                get->lost = true;
+                get->lost_at = s->next - s->hi;
+        }
+        fail(get, rv);
+}
+
 static void stripe_ready(struct eng_get *get, struct get_stripe *s)
 {
         s->state = STRIPE_READY;
@@ -282,8 +292,11 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                 if (rv == 0 && s->pending > 0)
                         return;
                 eng_step_ends(get->el, ENG_STEP_READ, s->began);
-                if (rv == 0)
-                        rv = eng_get_rebuild(get, s);
+                if (rv != 0) {
+                        stripe_fails(get, s, rv);
+                        return;
+                }
+                rv = eng_get_rebuild(get, s);
                 if (rv == 0)
                         stripe_ready(get, s);
                 else
@@ -336,7 +349,7 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
         get->ahead = s->next;
         rv = eng_get_read_any(get, s);
         if (rv != 0)
-                fail(get, rv);
+                stripe_fails(get, s, rv);
         else if (s->pending == 0)
                 eng_get_stripe_done(get, s);
         return true;
@@ -417,9 +430,25 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
                 return ENG_GET_BUSY; /* a repair of the last range is under way */
         eng_get_drop_stripes(get);
         unreserve(get);
+        get->error = 0;
+        get->lost = get->degrading = false;
         get->keep_next = 0;
         get->widest = eng_get_widest(get);
         return reserve(get, eng_get_units_wanted(get));
+}
+
+bool eng_get_lost(const struct eng_get *get, uint64_t *offset)
+{
+        *offset = get->lost_at;
+        return get->error != 0 && get->lost;
+}
+
+int eng_get_restart(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake_cb)(void *arg), void *arg)
+{
+        get->wake = wake_cb;
+        get->wake_arg = arg;
+        get->waiting = get->in_flight > 0;
+        return get->waiting ? -EAGAIN : eng_get_start(get, offset, len, wake_cb, arg);
 }
 
 /* crc: theirs, from who verified them; NULL: not known. */

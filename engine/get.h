@@ -71,6 +71,8 @@ struct eng_get {
         bool closing;                  /* the message of that has run: ends with the last I/O */
         struct lp_msg close_msg;
         int error;
+        bool lost;                     /* error is of the stripe that begins at lost_at, of which more than m shards are gone */
+        uint64_t lost_at;
         uint32_t crc;
         struct lp_reserve reserve;
         bool granted, reserving;
@@ -106,6 +108,8 @@ unsigned eng_get_units_wanted(struct eng_get *get);
 bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s);
 /* Reads whole units until k are in hand; data first. -EIO or -EHOSTDOWN when that can't be. */
 int eng_get_read_any(struct eng_get *get, struct get_stripe *s);
+/* After that: more than m shards are gone, whatever drives come back. */
+bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s);
 /* Computes the units of the range that were not read, and has those written anew that a living drive gave damage for. */
 int eng_get_rebuild(struct eng_get *get, struct get_stripe *s);
 

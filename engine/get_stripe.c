@@ -296,6 +296,23 @@ int eng_get_read_any(struct eng_get *get, struct get_stripe *s)
         return s->damaged != 0 ? -EIO : -EHOSTDOWN;
 }
 
+/* Its drive has said that it is not there, or damaged; or there is no drive that could have it. One that is only away may have it. */
+static bool is_gone(const struct eng_get *get, const struct get_stripe *s, unsigned shard)
+{
+        unsigned slot = eng_part_drive(&s->part, s->stripe, shard);
+
+        return (s->damaged >> shard & 1) || slot >= get->store->drive_count || (get->el->view.map->gone & eng_bit(slot)) != 0;
+}
+
+bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < eng_get_shards(s); i++)
+                n += !is_zero_unit(s, i) && is_gone(get, s, i);
+        return n > s->part.head.m;
+}
+
 /* ---- rebuilding ------------------------------------------------------------------------------------------------------ */
 
 static void repaired(struct eng_op *op)

@@ -298,6 +298,8 @@ static void tell_over(struct eng_lane *lane)
         }
         if (!lane->stop && !lane->blind) /* some were met in vain, or changed by clients: what it has left is known */
                 lane->counts.below += lane->stays - lane->below;
+        if (!lane->stop)
+                lane->took = lp_now(lane->el->loop) - lane->began;
         eng_lane_tell(lane);
         lane->begun = lane->all.under_way = lane->stop = false;
         lane->over.run = over_comes;
@@ -377,6 +379,7 @@ void eng_lane_begin(struct eng_lane *lane)
         lane->skips = lane->blind = false;
         lane->below = lane->stays = 0;
         lane->may = true;
+        lane->began = lp_now(lane->el->loop);
         lane->all.under_way = lane->all.first = lane->begun = true;
         eng_lane_step(lane);
 }

@@ -77,6 +77,7 @@ struct eng_lane {
         unsigned paid_rows;            /* ... and names of it that have not been taken */
         bool skips;                    /* what is to be told as skipped */
         bool blind;                    /* names of some group could not be read: what is counted is not all */
+        uint64_t began, took;          /* lp_now() when this walk did; nanoseconds of the last one that came to its end */
         int64_t below, stays;          /* objects of this walk that lack shards, and those of them that will when it is over */
         bool has_row, compared;        /* the row under way; it has been compared */
         struct eng_walk_row row;

@@ -9,12 +9,14 @@
  * The walk only finds: whatever is written is decided by what is read with the key locked.
  */
 #include "engine/lane.h"
+#include "engine/lost_objects.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STALE_TRIES 3u
+#define LOST_RESTS 20u                 /* walks' time in which an object with stripes beyond repair is left alone, once all else of it was repaired */
 
 int eng_lane_compare(const struct eng_name *a, const struct eng_name *b)
 {
@@ -174,7 +176,7 @@ static struct lack lack_of(const struct eng_lane *lane, const struct eng_scan_en
         return lack;
 }
 
-static void lane_mended(void *arg, int rv, uint64_t bytes);
+static void lane_mended(void *arg, int rv, struct eng_mend_written written);
 
 /* -ENOMEM: it could not be begun. */
 static int start_mend(struct eng_lane_mend *m)
@@ -189,14 +191,20 @@ static int start_mend(struct eng_lane_mend *m)
         return m->mend == NULL ? -ENOMEM : 0;
 }
 
+/* Nothing is left that could be done; of what is lost nothing could. */
+static bool is_done(int rv)
+{
+        return rv == 0 || rv == -ENODATA;
+}
+
 /* An object on a drive that is being filled is met again, and found to hold all, when others that lack fewer shards are repaired. */
 static void count_mended(struct eng_lane *lane, const struct eng_lane_mend *m, int rv, uint64_t bytes)
 {
-        bool healed = rv == 0 && m->heals && (m->first || bytes > 0);
+        bool healed = is_done(rv) && m->heals && (m->first || bytes > 0);
 
         lane->counts.below -= healed;
         lane->below -= healed;
-        lane->stays += rv != 0 && m->heals;
+        lane->stays += !is_done(rv) && m->heals;
 }
 
 static void mend_ended(struct eng_lane_mend *m, int rv, uint64_t bytes)
@@ -206,24 +214,25 @@ static void mend_ended(struct eng_lane_mend *m, int rv, uint64_t bytes)
 
         m->mend = NULL;
         lane->out -= m->all;
-        n->mended_objects += rv == 0 && bytes > 0;
-        n->mended_bytes += rv == 0 ? bytes : 0;
+        n->mended_objects += is_done(rv) && bytes > 0;
+        n->mended_bytes += is_done(rv) ? bytes : 0;
         if (m->all) {
                 n->written += bytes;
-                n->failed_objects += rv != 0 && rv != -ECANCELED;
-                n->done_objects += rv == 0;
-                n->done_bytes += rv == 0 ? m->bytes : 0;
+                n->failed_objects += !is_done(rv) && rv != -ECANCELED;
+                n->done_objects += is_done(rv);
+                n->done_bytes += is_done(rv) ? m->bytes : 0;
                 count_mended(lane, m, rv, bytes);
-                if (rv != 0)
+                if (!is_done(rv))
                         eng_lane_earlier(&lane->all.lacking, &m->name);
         }
         eng_lane_tell(lane);
         eng_lane_step(lane);
 }
 
-static void lane_mended(void *arg, int rv, uint64_t bytes)
+static void lane_mended(void *arg, int rv, struct eng_mend_written written)
 {
         struct eng_lane_mend *m = arg;
+        uint64_t bytes = written.bytes;
 
         if (rv == -ESTALE && m->tries > 0 && !m->lane->stop) { /* an epoch ended meanwhile, or a client was faster: it is read anew */
                 m->lane->counts.written += m->all ? bytes : 0;
@@ -262,11 +271,13 @@ static bool begin_mend(struct eng_lane *lane, const struct lack *lack)
 }
 
 /* Counts an object that is met for the first time. */
-static void count_lack(struct eng_lane *lane, const struct lack *lack, bool can)
+static void count_lack(struct eng_lane *lane, const struct lack *lack, bool can, bool rests)
 {
         struct eng_lane_counts *n = &lane->counts;
 
         n->looked_at++;
+        if (rests)
+                return;
         n->below += lack->below;
         lane->below += lack->below;
         lane->stays += lack->below && (!can || lack->stays);
@@ -280,10 +291,11 @@ static void count_lack(struct eng_lane *lane, const struct lack *lack, bool can)
 }
 
 /* False: it has to wait. */
-static bool look_at_object(struct eng_lane *lane, const struct lack *lack)
+static bool look_at_object(struct eng_lane *lane, const struct lack *lack, const uint8_t id[FMT_ID])
 {
         struct eng_lane_tour *tour = &lane->all;
-        bool can = lack->most != 0 && lack->mendable && enough_drives(lane);
+        bool rests = lack->most != 0 && eng_lost_object_rests(lane->el, id, LOST_RESTS * lane->took);
+        bool can = !rests && lack->most != 0 && lack->mendable && enough_drives(lane);
         unsigned level = lack->most < ERA_MAX_M ? lack->most : ERA_MAX_M;
 
         if (can && tour->first && level > tour->level)
@@ -291,7 +303,7 @@ static bool look_at_object(struct eng_lane *lane, const struct lack *lack)
         if (can && level == tour->level && !begin_mend(lane, lack))
                 return false;
         if (tour->first)
-                count_lack(lane, lack, can);
+                count_lack(lane, lack, can, rests);
         if (can && level < tour->level && tour->left[level].len == 0)
                 tour->left[level] = lane->walk->at;
         return true;
@@ -311,7 +323,7 @@ static bool look_at_shards(struct eng_lane *lane)
                 return lane->now->space != FMT_SPACE_OBJECT || !may_mend(lane) || begin_mend(lane, &(struct lack){.most = 0});
         lack = lack_of(lane, e);
         if (lane->now->space == FMT_SPACE_OBJECT)
-                return look_at_object(lane, &lack);
+                return look_at_object(lane, &lack, head.id);
         lane->counts.waiting_parts += lack.most != 0 && lack.mendable;
         return true;
 }

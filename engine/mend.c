@@ -10,11 +10,15 @@
  * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with
  * the key locked, and only if it is still that object.
  *
+ * A stripe beyond repair, one of which more than m shards are gone, is passed by: all others are repaired, and the repair ends with -ENODATA. What is
+ * left of such a stripe on drives that leave is copied as it is before the record names others (mend_write.c).
+ *
  * Heal, scrub and verification can all ask for the same object. One of them repairs it at a time (el->mends); the next one reads its
  * value anew. What was written in vain is discarded (I6) while the key is locked, on drives that the value read under that lock does not name
  * for it, and only where that value, or two members' word that there is none, was there to be read. After any other end nothing is discarded:
  * the sweep finds what no record names.
  */
+#include "engine/lost_objects.h"
 #include "engine/mend_parts.h"
 #include "engine/txn_util.h"
 
@@ -110,12 +114,14 @@ static struct eng_mend *find_mend(struct eng_loop *el, const struct eng_name *na
 static void mend_over(struct eng_mend *mend)
 {
         eng_mend_done done = mend->done;
-        uint64_t bytes = mend->written;
+        struct eng_mend_written written = mend->written;
         int rv = mend->result;
         void *arg = mend->arg;
 
+        if (!mend->durable)
+                written.shards = 0;
         free(mend);
-        done(arg, rv, bytes);
+        done(arg, rv, written);
 }
 
 static void came_home(struct lp_msg *msg)
@@ -126,11 +132,29 @@ static void came_home(struct lp_msg *msg)
                 mend_over(mend);
 }
 
+/* All was done that could be: what that is for an object with stripes beyond repair. */
+static int mend_verdict(const struct eng_mend *mend)
+{
+        struct eng_mend_plan *plan;
+
+        if (mend->value == NULL || mend->replaced)
+                return 0;
+        if (mend->lost > 0) {
+                eng_lost_object_found(mend->el, &mend->name, eng_value_head(mend->value->data)->id, mend->lost_id, !mend->kept);
+                return mend->kept ? -EHOSTDOWN : -ENODATA;
+        }
+        STAILQ_FOREACH(plan, &mend->plans, link)
+                eng_lost_object_readable(mend->el, plan->part.head.id);
+        return 0;
+}
+
 void eng_mend_finish(struct eng_mend *mend, int rv)
 {
         struct eng_store *store = mend->store;
         struct eng_mend *next;
 
+        if (rv == 0)
+                rv = mend_verdict(mend); /* before the get is closed: what it reads is not given back until then, and with that forgotten */
         drop_slots(mend);
         mend_clear(mend);
         mend->ended = true;
@@ -191,6 +215,7 @@ static void read_object(struct eng_mend *mend)
         const struct eng_name *name = &mend->name;
 
         mend->waits = false;
+        mend->lost_stripe = NO_STRIPE;
         mend->epoch = mend->el->view.epoch;
         mend->homeless = eng_placement_homeless(mend->el->view.map);
         mend->filling &= ~mend->homeless & mend->el->view.in & mend->el->view.up;

@@ -15,8 +15,14 @@ struct eng_mend_bad {
         uint8_t shard;
 };
 
+/* What a repair has written. */
+struct eng_mend_written {
+        uint64_t bytes;                /* also of what a failure has left of no use */
+        uint64_t shards;               /* those that are durable */
+};
+
 struct eng_mend;
-typedef void (*eng_mend_done)(void *arg, int rv, uint64_t bytes);
+typedef void (*eng_mend_done)(void *arg, int rv, struct eng_mend_written written);
 
 /* The most shards that any run of a part lacks: no drive is named, or one of these. */
 unsigned eng_mend_lack(const struct eng_part *part, eng_mask drives);
@@ -24,7 +30,8 @@ unsigned eng_mend_lack(const struct eng_part *part, eng_mask drives);
 uint64_t eng_mend_lack_bytes(const struct eng_part *part, eng_mask drives);
 /*
  * Mends one object, named by its OBJECT name, on the primary loop of its key. done comes later, on the loop it was started on: 0 when nothing is left that could be
- * done (also if the object is gone, or no drive is fit to take what it lacks), and how many bytes were written. digests: one for each drive, to
+ * done (also if the object is gone, or no drive is fit to take what it lacks); -ENODATA when that is so, and stripes are left of which more than m shards are
+ * gone (lost_objects.c). digests: one for each drive, to
  * which what is written is added (what a failure leaves of no use included); only where it was started on the primary loop. bad: shards to be written anew, as
  * far as they are still the object's; valid until done. filling: drives that may lack shards which records name on them, and are asked. What is written
  * is paid for at store->pacer. NULL: no memory, not begun.

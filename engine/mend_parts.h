@@ -9,6 +9,8 @@
 #include "engine/mend.h"
 #include "engine/pacer.h"
 
+#define NO_STRIPE UINT32_MAX
+
 #define MEND_OF(m, field) ((struct eng_mend *)((char *)(m) - offsetof(struct eng_mend, field)))
 
 /*
@@ -53,14 +55,14 @@ struct eng_mend {
         eng_mask filling;              /* drives that may lack shards which records name on them */
         eng_mask homeless;             /* drives that are leaving or gone: shards on them are to be named elsewhere */
         struct eng_mend_plans plans;
-        struct eng_op ask;             /* HELD */
+        struct eng_op ask;             /* HELD; of a stripe that is lost, READ */
         unsigned ask_run, ask_shard;
         uint32_t ask_stripe;           /* in the run */
         struct eng_digest *digests;    /* by drive, the caller's; added to as shards are written */
         bool named_new;                /* a drive was found for a shard that had none: the record is to say so */
         struct eng_mend_plan *plan;    /* being written */
         struct era_code *code;         /* of that part */
-        uint64_t written;
+        struct eng_mend_written written;
         uint64_t epoch;                /* in which it began */
         struct lp_timer timer;
         struct lp_reserve reserve;
@@ -73,11 +75,19 @@ struct eng_mend {
         uint64_t stripe_left;          /* data bytes of the stripe that have not come */
         const uint8_t *span;           /* from the get, not copied yet */
         size_t span_len;
+        uint32_t lost_stripe;          /* of the part: beyond repair, and not passed yet; NO_STRIPE: none is known */
+        bool restart;                  /* the get is to go on with another range */
+        unsigned copied;               /* shards of that stripe that were looked at */
+        uint64_t lost;                 /* stripes beyond repair so far */
+        uint8_t lost_id[FMT_ID];       /* of the part that the last of them is in */
+        bool kept;                     /* one of them may have a shard on a drive that leaves and does not answer: the record goes on naming it there */
+        bool durable;                  /* all that was written is */
         eng_mask touched;
         int error;
         struct eng_txn txn;
         /* owner: the key's primary loop, while the txn is there */
         bool over;                     /* the name does not have these parts any more, or names drives for all their shards */
+        bool replaced;                 /* the name has another value, or none */
         struct eng_mend_plan *discarding; /* the next plan whose shards are looked at for the discard */
         atomic_uint discards_out;
         struct eng_mend_op ops[ENG_DRIVES_MAX];

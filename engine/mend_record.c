@@ -137,6 +137,7 @@ static void mend_looked_up(struct eng_txn *txn, int rv)
         bool sure = rv == 0 || eng_words_sure(&txn->words);
         struct fmt_value *head;
 
+        mend->replaced = rv == -ENOENT || (rv == 0 && memcmp(eng_value_head(txn->old->data)->id, eng_value_head(mend->value->data)->id, FMT_ID) != 0);
         if (rv == 0)
                 mend->patched = mend_patch(mend, txn->old, &rv);
         if (rv == -ENOENT) {

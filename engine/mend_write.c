@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* What next_span() answers beside errors. */
+enum { SPAN, STEPPED, END };
+
 static void mend_go_on(struct eng_mend *mend);
 
 /* ---- writing --------------------------------------------------------------------------------------------------------- */
@@ -19,6 +22,7 @@ static void mend_written(struct eng_op *op)
 
         if (op->result != 0 && mend->error == 0)
                 mend->error = op->result;
+        mend->written.shards += op->result == 0;
         if (op->result == 0 && mend->digests != NULL && !mend->store->coord->stopping)
                 eng_digest_add(&mend->digests[mo->target], op->write.object_id, op->write.stripe, op->write.shard, op->write.payload,
                                op->write.payload_len);
@@ -51,11 +55,14 @@ static unsigned target_of(const struct eng_mend *mend, unsigned shard)
         const struct eng_mend_plan *plan = mend->plan;
         uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), at = mend->stripe % per;
         unsigned run = mend->stripe / per, slot = eng_mend_filling_drive(mend, plan, run, shard);
+        unsigned moves_to = plan->targets[(size_t)run * eng_mend_shards_of(&plan->part) + shard];
 
+        if (moves_to != ENG_NO_DRIVE)
+                return moves_to; /* damaged or not: the record will name that one */
         if (is_bad(mend, shard))
                 return named_fit(mend, run, shard);
         if (slot == ENG_NO_DRIVE)
-                return plan->targets[(size_t)run * eng_mend_shards_of(&plan->part) + shard];
+                return ENG_NO_DRIVE;
         return eng_mend_held_bits(plan, run, shard)[at / 64] >> (at % 64) & 1 ? ENG_NO_DRIVE : slot;
 }
 
@@ -85,7 +92,7 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
         op->write.slot = slot;
         op->write.payload = (uint8_t *)slot + LP_SLOT_HEADER;
         mend->touched |= eng_bit(target);
-        mend->written += mend->unit_len;
+        mend->written.bytes += mend->unit_len;
         mend->in_flight++;
         eng_drive_submit(mend->store->members[target].drive, op);
 }
@@ -99,6 +106,13 @@ static void begin_stripe(struct eng_mend *mend)
         mend->unit_no = 0;
         mend->fill = 0;
         mend->has_turn = false;
+        mend->copied = 0;
+}
+
+static void end_stripe(struct eng_mend *mend)
+{
+        mend->stripe++;
+        mend->stripe_begun = false;
 }
 
 static void end_unit(struct eng_mend *mend)
@@ -119,8 +133,7 @@ static void end_unit(struct eng_mend *mend)
                 return;
         for (i = 0; i < part->head.m; i++)
                 write_shard(mend, mend->parity[i], part->head.k + i);
-        mend->stripe++;
-        mend->stripe_begun = false;
+        end_stripe(mend);
 }
 
 /* Copies what has come into the unit under way. */
@@ -139,6 +152,116 @@ static void take_span(struct eng_mend *mend)
         mend->fill += (uint32_t)n;
         if (mend->fill == mend->unit_len || mend->stripe_left == 0)
                 end_unit(mend);
+}
+
+/* ---- stripes beyond repair ------------------------------------------------------------------------------------------------- */
+
+static uint64_t start_of(const struct eng_mend *mend, uint32_t stripe)
+{
+        const struct fmt_part *part = &mend->plan->part.head;
+
+        return mend->plan->offset + (uint64_t)stripe * part->k * part->unit;
+}
+
+static void mend_woken(void *arg)
+{
+        mend_go_on(arg);
+}
+
+/* What is left of the stripe before the one that is lost; or all that is behind it. */
+static int restart_get(struct eng_mend *mend)
+{
+        uint64_t from = start_of(mend, mend->stripe) + eng_stripe_bytes(&mend->plan->part.head, mend->stripe) - mend->stripe_left;
+        uint64_t end = mend->lost_stripe == NO_STRIPE ? mend->plan->offset + mend->plan->part.head.size : start_of(mend, mend->lost_stripe);
+        int rv = eng_get_restart(mend->get, from, end - from, mend_woken, mend);
+
+        mend->restart = rv == -EAGAIN;
+        return rv;
+}
+
+static void mend_slot_left(struct lp_loop *home, void *slot)
+{
+        lp_slot_put(home, slot);
+        lp_unreserve(home, LP_SHARE_INTERNAL, 1);
+}
+
+/* A shard of a lost stripe, from the drive that leaves; it is verified. */
+static void mend_remnant_read(struct eng_op *op)
+{
+        struct eng_mend *mend = MEND_OF(op, ask);
+
+        mend->in_flight--;
+        if (mend->store->coord->stopping)
+                return;
+        if (op->read.slot == NULL) { /* the drive has failed, and keeps it until its I/O has ended */
+                mend->unit = NULL;
+                mend->reserve.count--;
+        }
+        if (op->result == 0 && mend->error == 0 && mend->unit != NULL)
+                write_shard(mend, mend->unit, op->read.shard);
+        else if (op->result != -ENOENT && op->result != -EBADMSG && mend->error == 0)
+                mend->error = op->result != 0 ? op->result : -EIO;
+        mend->copied++;
+        if (mend->in_flight == 0)
+                mend_go_on(mend);
+}
+
+static void read_remnant(struct eng_mend *mend, unsigned slot)
+{
+        struct eng_op *op = &mend->ask;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_READ;
+        op->epoch = mend->el->view.epoch;
+        op->done = mend_remnant_read;
+        memcpy(op->read.object_id, mend->plan->part.head.id, FMT_ID);
+        op->read.stripe = mend->stripe;
+        op->read.shard = (uint8_t)mend->copied;
+        op->read.len = op->read.payload_len = mend->unit_len;
+        op->read.slot = mend->unit;
+        op->read.left = mend_slot_left;
+        mend->in_flight++;
+        eng_drive_submit(mend->store->members[slot].drive, op);
+}
+
+/*
+ * The record is to name other drives for some shards of this run. Of a stripe that is lost they get what there is; there may be units with bytes that can still
+ * be read. Where a drive does not answer nobody knows: it stays named. True: one is being copied, and it comes again.
+ */
+static bool copy_remnants(struct eng_mend *mend)
+{
+        const struct eng_part *part = &mend->plan->part;
+        const struct eng_view *view = &mend->el->view;
+        unsigned run = mend->stripe / eng_stripes_per_run(part->head.k, part->head.unit), n = eng_mend_shards_of(part);
+
+        for (; mend->copied < n; mend->copied++) {
+                uint16_t *target = &mend->plan->targets[(size_t)run * n + mend->copied];
+                unsigned slot = eng_mend_named(part, run, mend->copied);
+
+                if (*target == ENG_NO_DRIVE || !eng_mend_is_stored(part, mend->stripe, mend->copied) || slot >= mend->store->drive_count ||
+                    (view->map->gone & eng_bit(slot)))
+                        continue;
+                if (view->in & view->up & eng_bit(slot)) {
+                        read_remnant(mend, slot);
+                        return true;
+                }
+                *target = ENG_NO_DRIVE;
+                mend->kept = true;
+        }
+        return false;
+}
+
+/* 1: that was it; -EAGAIN: it comes again. */
+static int pass_lost(struct eng_mend *mend)
+{
+        if (copy_remnants(mend))
+                return -EAGAIN;
+        mend->lost++;
+        memcpy(mend->lost_id, mend->plan->part.head.id, FMT_ID);
+        mend->lost_stripe = NO_STRIPE;
+        mend->restart = true;
+        end_stripe(mend);
+        return 1;
 }
 
 /* ---- making it durable ------------------------------------------------------------------------------------------------ */
@@ -160,6 +283,7 @@ static void mend_synced(struct eng_op *op)
                 mend->error = op->result;
         if (--mend->in_flight > 0 || mend->store->coord->stopping)
                 return;
+        mend->durable = mend->error == 0;
         if (mend->error != 0)
                 eng_mend_finish(mend, mend->error);
         else
@@ -214,11 +338,6 @@ static void sync_all(struct eng_mend *mend)
 
 /* ---- going through the parts -------------------------------------------------------------------------------------------- */
 
-static void mend_woken(void *arg)
-{
-        mend_go_on(arg);
-}
-
 static int code_for(struct eng_mend *mend, const struct eng_part *part)
 {
         era_code_free(mend->code);
@@ -226,7 +345,7 @@ static int code_for(struct eng_mend *mend, const struct eng_part *part)
         return era_code_new(part->head.k, part->head.m, &mend->code);
 }
 
-/* 1: there is one; 0: that was the last. */
+/* STEPPED: there is one; END: that was the last; else the error. */
 static int next_plan(struct eng_mend *mend)
 {
         int rv;
@@ -234,15 +353,15 @@ static int next_plan(struct eng_mend *mend)
         mend->plan = mend->plan == NULL ? STAILQ_FIRST(&mend->plans) : STAILQ_NEXT(mend->plan, link);
         mend->stripe = 0;
         mend->stripe_begun = false;
+        mend->lost_stripe = NO_STRIPE;
         mend->span_len = 0;
         if (mend->plan == NULL)
-                return 0;
+                return END;
         if (mend->plan->part.head.m + 1u > mend->reserve.count)
                 return -EINVAL;
         rv = code_for(mend, &mend->plan->part);
-        if (rv == 0 && mend->plan->part.head.size > 0)
-                rv = eng_get_start(mend->get, mend->plan->offset, mend->plan->part.head.size, mend_woken, mend);
-        return rv != 0 ? rv : 1;
+        mend->restart = true;
+        return rv != 0 ? rv : STEPPED;
 }
 
 static void mend_paced(struct lp_timer *timer)
@@ -283,41 +402,62 @@ static bool wait_for_rate(struct eng_mend *mend)
         return mend->awaits_turn;
 }
 
-/* 0: a span is at hand; 1: the part is through; else -EAGAIN or the error. */
+/* What kept it from being read: a stripe that is lost is passed when it is come to, and what is before it is read first. Else the error. */
+static int get_failed(struct eng_mend *mend, int rv)
+{
+        const struct fmt_part *part = &mend->plan->part.head;
+        uint64_t at;
+
+        if (rv == -ENODATA)
+                return -EIO;
+        if (rv == -EAGAIN || !eng_get_lost(mend->get, &at))
+                return rv;
+        mend->lost_stripe = (uint32_t)((at - mend->plan->offset) / ((uint64_t)part->k * part->unit));
+        mend->restart = mend->lost_stripe != mend->stripe;
+        return STEPPED;
+}
+
+/* SPAN: one is at hand; STEPPED: it is to be called again; END: the part is through; else -EAGAIN or the error. */
 static int next_span(struct eng_mend *mend)
 {
         int rv;
 
         if (mend->stripe == eng_part_stripes(&mend->plan->part.head))
-                return 1;
+                return END;
         if (!mend->stripe_begun) {
                 if (wait_for_rate(mend))
                         return -EAGAIN;
                 begin_stripe(mend);
                 mend->stripe_begun = true;
         }
+        if (mend->stripe == mend->lost_stripe) {
+                rv = pass_lost(mend);
+                return rv == 1 ? STEPPED : rv;
+        }
+        rv = mend->restart ? restart_get(mend) : 0;
+        if (rv != 0)
+                return rv;
         if (mend->span_len > 0)
-                return 0;
+                return SPAN;
         rv = eng_get_next(mend->get, &mend->span, &mend->span_len);
-        return rv == -ENODATA ? -EIO : rv;
+        return rv == 0 ? SPAN : get_failed(mend, rv);
 }
 
 static void mend_go_on(struct eng_mend *mend)
 {
-        int rv = mend->error;
+        int rv = mend->error, step;
 
         while (rv == 0 && mend->in_flight == 0) {
-                rv = mend->plan == NULL ? 1 : next_span(mend);
-                if (rv == 0)
+                step = mend->plan == NULL ? END : next_span(mend);
+                if (step == SPAN)
                         take_span(mend);
-                else if (rv == 1) {
-                        rv = next_plan(mend);
-                        if (rv == 0) {
-                                sync_all(mend);
-                                return;
-                        }
-                        rv = rv == 1 ? 0 : rv;
+                if (step == END)
+                        step = next_plan(mend);
+                if (step == END) {
+                        sync_all(mend);
+                        return;
                 }
+                rv = step < 0 ? step : 0;
         }
         if (rv != 0 && rv != -EAGAIN && mend->in_flight == 0)
                 eng_mend_give_up(mend, rv);

@@ -15,7 +15,7 @@
  * Then every drive that holds a shard is told to discard it. Each wait ends with operations of drives, which a drive answers or fails over; what
  * waits is bounded in number. What a crash, or that bound, loses of this is space, never data: the sweep finds it.
  */
-#include "engine/store.h"
+#include "engine/lost_objects.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -180,6 +180,7 @@ void eng_reap_tick(struct lp_timer *timer)
                         continue;
                 }
                 reap_now(reap);
+                eng_lost_object_gone(el, reap->id);
                 reap_forget(el, reap);
         }
         if (!STAILQ_EMPTY(&el->reaps))

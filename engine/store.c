@@ -3,7 +3,7 @@
  *
  * Runs before the loops and after them, but eng_store_start() and eng_new_id().
  */
-#include "engine/store.h"
+#include "engine/lost_objects.h"
 #include "engine/drive/identity.h"
 
 #include <assert.h>
@@ -400,6 +400,7 @@ static void free_loop(struct eng_loop *el)
         }
         eng_config_free(el);
         eng_reap_free(el);
+        eng_lost_objects_free(el);
         eng_get_free_spares(el);
         free(el->cover_pgs);
 }

@@ -37,6 +37,7 @@
 #define ENG_PARKED_MAX 256u            /* changes of one loop waiting for a bucket that is being closed; beyond: -EAGAIN */
 
 #define ENG_ATTACH_REPORTS 16u         /* remembered */
+#define ENG_LOST_SAID 64u /* of objects found to be lost the last so many: the log says them */
 #define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
 
 /* Members that must say that a name is not there before something that is found damaged, or was
@@ -210,6 +211,7 @@ struct eng_loop {
         uint64_t own_gets;                 /* of those, the store's own */
         uint64_t clients_seen;             /* pacer.c's own */
         TAILQ_HEAD(eng_mends, eng_mend) mends; /* mend.c's own: of this loop's objects, under way, and those that wait for one of the same object */
+        struct lost_object *lost_objects;  /* uthash, by value id; lost_objects.c's own */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
         eng_mask cover_in;                 /* the view the cover below was made for */
         const struct eng_placement *cover_map; /* and of its map */
@@ -384,6 +386,8 @@ struct eng_store {
         struct eng_heal_report heal, last_heal; /* under health_lock */
         struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
         uint64_t attach_number;
+        struct eng_lost_object lost_said[ENG_LOST_SAID]; /* under health_lock, like the next; by number */
+        uint64_t lost_number;
         struct eng_outlook outlook;    /* under health_lock, like the next */
         struct eng_force_report forced;
 };
@@ -902,6 +906,13 @@ void eng_digest_merge(struct eng_digest *digest, const struct eng_digest *more);
 void eng_mend_free_late(struct eng_store *store);
 /* Encoded value of an open object; lives as long as get. */
 struct eng_buf *eng_get_value(const struct eng_get *get);
+/*
+ * After eng_get_next() has failed: whether that was a stripe beyond repair, one of which more than m shards are gone: they are damaged or not there on
+ * drives that are in, or no drive is named for them that the store still has. offset: where the stripe begins in the object.
+ */
+bool eng_get_lost(const struct eng_get *get, uint64_t *offset);
+/* As eng_get_start(), also behind a range that has failed. -EAGAIN: not yet, something of the last range is under way; it is woken. */
+int eng_get_restart(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg);
 /* As eng_drop_make(). */
 bool eng_heal_make(struct eng_store *store);
 /* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */

@@ -192,13 +192,13 @@ static void take_slot(struct eng_verify *v, void (*then)(struct eng_verify *v))
 
 /* ---- repairs ----------------------------------------------------------------------------------------------- */
 
-static void mended(void *arg, int rv, uint64_t bytes)
+static void mended(void *arg, int rv, struct eng_mend_written written)
 {
         struct eng_verify *v = arg;
 
         v->mend = NULL;
-        if (rv == 0)
-                v->report.repaired_shards += v->bad_count;
+        if (rv == 0 || rv == -ENODATA)
+                v->report.repaired_shards += written.shards;
         v->bad_count = 0;
         take_slot(v, next_entry);
 }
@@ -214,7 +214,7 @@ static void repair(struct eng_verify *v)
         drop_slot(v);
         v->mend = eng_mend_start(v->store, &order, mended, v);
         if (v->mend == NULL)
-                mended(v, -ENOMEM, 0);
+                mended(v, -ENOMEM, (struct eng_mend_written){0});
 }
 
 /* Whether the name still has the value whose shards were read. */
@@ -232,7 +232,7 @@ static void looked_again(struct eng_op *op)
         v->report.damaged_shards += v->damaged;
         v->report.missing_shards += v->missing;
         v->report.unreadable_objects += v->unreadable;
-        if (v->bad_count > 0 && !v->unreadable && v->from.data[0] == FMT_SPACE_OBJECT)
+        if (v->bad_count > 0 && v->from.data[0] == FMT_SPACE_OBJECT)
                 repair(v);
         else
                 next_entry(v);

@@ -184,6 +184,7 @@ struct eng_health {
         bool healing;              /* objects are being looked at for missing shards, or given them back */
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
         uint64_t undecided_names;  /* that members have differently and that could not be made equal, likewise */
+        uint64_t lost_objects;     /* met in this run, and there still: more than m shards of a stripe are gone. All their other stripes can be read */
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
         uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
         uint64_t heal_rate;        /* bytes/s of upkeep that are allowed now: more while no client works, less while one waits for buffers */
@@ -199,6 +200,15 @@ struct eng_health {
  * Any thread.
  */
 void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct eng_heal_report *last);
+/* An object that was found to have a stripe beyond repair. Each repair that meets one finds it anew. */
+struct eng_lost_object {
+        uint64_t number;           /* of the finding: from 1 on */
+        char bucket[ENG_BUCKET_NAME_MAX + 1]; /* "": it is gone */
+        uint16_t key_len;
+        char key[ENG_KEY_MAX];
+};
+/* The finding behind *number, which is changed to its number; of many the last few. False: there is none. Any thread. */
+bool eng_lost_object_next(struct eng_store *store, uint64_t *number, struct eng_lost_object *out);
 /* Any thread; a consistent copy at most a second old. */
 void eng_health_read(struct eng_store *store, struct eng_health *out);
 

@@ -364,8 +364,9 @@ struct admin_answer srv_admin_get_heal(struct admin_request *request)
         } else {
                 eng_heal_read(request->admin->source.store, &reports[0], &reports[1]);
                 eng_health_read(request->admin->source.store, health);
-                answer = srv_admin_json(200, json_pack("{s:o, s:o, s:o, s:o}", "now", heal_json(&reports[0]), "last",
-                                                       heal_json(&reports[1]), "seconds_left",
+                answer = srv_admin_json(200, json_pack("{s:o, s:o, s:o, s:o, s:o}", "now", heal_json(&reports[0]), "last",
+                                                       heal_json(&reports[1]), "lost_objects",
+                                                       srv_admin_number(health->lost_objects), "seconds_left",
                                                        srv_admin_number(health->heal_seconds_left), "rate",
                                                        srv_admin_number(health->heal_rate)));
         }

@@ -36,6 +36,7 @@ struct watch {
         bool scrub_late[ENG_DRIVES_MAX];
         uint64_t rotten[ENG_DRIVES_MAX]; /* shards that the scrub found damaged */
         uint64_t dropped[ENG_DRIVES_MAX]; /* gaps that it could not remember */
+        uint64_t lost; /* number of the last object said to be lost */
         bool ready, was_ready, writable;
         char reason[200];
         int64_t started_ms;
@@ -183,6 +184,24 @@ static void say_scrub(struct watch *w)
         }
 }
 
+/* Each walk that meets one says it again: nothing but its owner can help it. */
+static void say_lost_objects(struct srv_daemon *d, struct watch *w)
+{
+        struct eng_lost_object *lost = malloc(sizeof(*lost));
+        unsigned i;
+
+        while (lost != NULL && eng_lost_object_next(d->store, &w->lost, lost)) {
+                for (i = 0; i < lost->key_len; i++)
+                        if ((unsigned char)lost->key[i] < ' ' || lost->key[i] == 0x7f)
+                                lost->key[i] = '?';
+                srv_log(SRV_LOG_ERROR,
+                        "object %s/%.*s is lost: of one of its stripes at least, more shards are gone than parity makes good for. All others "
+                        "were repaired. Put it anew, or delete it",
+                        lost->bucket, (int)lost->key_len, lost->key);
+        }
+        free(lost);
+}
+
 /* Drives are compared with "in use" from the moment the store is ready; before that they are still being looked at. */
 static void watch_health(struct srv_daemon *d, struct watch *w)
 {
@@ -192,6 +211,7 @@ static void watch_health(struct srv_daemon *d, struct watch *w)
         say_unreliable_drives(w);
         say_unknown_owners(w);
         say_scrub(w);
+        say_lost_objects(d, w);
         say_ready_changes(w);
 }
 

@@ -53,7 +53,7 @@ struct repairs {
 static void begin_repair(struct repair *repair);
 
 /* One that meets the end of an epoch has written for nothing, and is begun anew, as the store's own are. */
-static void repaired(void *arg, int rv, uint64_t bytes)
+static void repaired(void *arg, int rv, struct eng_mend_written written)
 {
         struct repair *repair = arg;
         struct repairs *r = repair->all;
@@ -265,7 +265,7 @@ static void watch_drives(struct lp_msg *msg)
         sem_post(&r->ended);
 }
 
-static void watched_ended(void *arg, int rv, uint64_t bytes)
+static void watched_ended(void *arg, int rv, struct eng_mend_written written)
 {
         watched.result = rv;
         watched.mend = NULL;
