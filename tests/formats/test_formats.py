@@ -191,6 +191,21 @@ def test_everything_is_there_without_indexes(opened):
     opened.look()
 
 
+@pytest.mark.parametrize("limit", ["0", "4KiB"])
+@pytest.mark.parametrize("opened", [path for path in STORES if path.name.split(".")[0] in ("four", "killed")], indirect=True, ids=name_of)
+def test_everything_is_there_under_another_limit(opened, limit):
+    """What was stored inline by an older build stays so under another inline_max, also where the index is made anew from the log."""
+    opened.daemon.settings["inline_max"] = limit
+    opened.start()
+    opened.look(brief=False)
+    opened.change()
+    opened.daemon.kill()
+    opened.delete_indexes()
+    opened.start()
+    opened.look()
+    opened.check_whole()
+
+
 @pytest.mark.parametrize("opened", [path for path in STORES if path.parent.name in FIRST_START], indirect=True, ids=name_of)
 def test_nothing_is_upgraded_unasked(opened):
     """A start that was not told to refuses a store of an older layout, and changes nothing of it."""

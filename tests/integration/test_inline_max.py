@@ -1,5 +1,6 @@
 """The setting inline_max: what new objects are stored inline. What is stored under any other value of it stays as it is, and readable."""
 import json
+import shutil
 
 import pytest
 
@@ -7,6 +8,8 @@ from tests.integration.test_drives import cli, client_of
 from tests.support.checksums import etag, multipart_etag
 from tests.support.daemon import Daemon, run_daemon
 from tests.support.expect import read
+from tests.support.rdma import DRIVER, Session, rdma_daemon
+from tests.support.s3raw import RawClient
 
 KIB = 1 << 10
 BUCKET = "limits"
@@ -177,6 +180,57 @@ def test_space_is_taken_back():
         site.check()
         site.start("0", clean=False)
         site.verify()
+
+
+def test_a_round_of_the_scrub(site):
+    """It reads what is stored inline and what is stored in shards under another limit, and finds nothing wrong."""
+    site.daemon.settings.update(scrub_interval="1h", scrub_period="1h")
+    site.start()
+    site.put_all("inline")
+    site.start("4KiB")
+    site.put_all("shards")
+
+    def status():
+        return json.loads(cli(site.daemon, "admin", "scrub", "status", "--json"))
+
+    cli(site.daemon, "admin", "scrub", "start")
+    site.daemon.wait_until(lambda: status()["last"]["ended_ms"] > 0, 60, "to have walked through the names")
+    site.daemon.wait_until(lambda: all(d["last_ended_ms"] for d in status()["data"]), 60, "to have read the drives' data")
+    figures = site.daemon.metrics()
+    for name in ("damaged_shards", "missing_shards", "unreadable_objects", "differing_names"):
+        assert figures[f"millrace_scrub_{name}"] == 0, name
+    assert not any(value for name, value in figures.items() if name.startswith("millrace_drive_scrub_damaged_total"))
+    assert f"{len(site.bodies)} objects" in cli(site.daemon, "admin", "scrub", "status")
+    site.verify()
+
+
+@pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport")
+def test_gets_by_rdma():
+    """However an object is stored: under each limit those of all limits before."""
+    daemon = rdma_daemon(drives=4, ec="2+2")
+    objects = {}
+    try:
+        for limit in ("128KiB", "0", "4KiB"):
+            daemon.settings["inline_max"] = limit
+            daemon.start()
+            user = RawClient(daemon.host, daemon.port, daemon.access_key, daemon.secret_key)
+            assert user.request("PUT", f"/{BUCKET}").status in (200, 409)
+            for size in SIZES:
+                objects[f"{limit}/{size}"] = body(f"{limit}/{size}", size)
+                assert user.request("PUT", f"/{BUCKET}/{limit}/{size}", body=objects[f"{limit}/{size}"]).status == 200
+            with Session(daemon) as session:
+                for key, data in objects.items():
+                    answer, memory = session.get(f"/{BUCKET}/{key}", len(data) + 64)
+                    assert answer.status == 200 and answer.headers["x-millrace-transport"] == "rdma", (limit, key, answer)
+                    assert memory[:len(data)] == data, (limit, key)
+                    if len(data) > 2:
+                        answer, memory = session.get(f"/{BUCKET}/{key}", len(data) - 2, headers={"range": f"bytes=1-{len(data) - 2}"})
+                        assert answer.status == 206 and memory == data[1:-1], (limit, key, answer)
+            daemon.stop()
+    finally:
+        daemon.stop()
+        daemon.discard()
+        shutil.rmtree(daemon.sockets)
 
 
 def test_values_that_are_refused():
