@@ -95,6 +95,7 @@ NAMED = [
     ("a repair does not wait for another one of the same object", "engine/mend.c", "mend->waits = find_mend(mend->el, &mend->name) != NULL;", "mend->waits = mend->name.len == 0;", ("unit test_mend", SIM)),
     ("a drive for which memory is lacking is given up", "engine/recover.c", 'eng_error_set(error, -ENOMEM, "%s: no memory to open it"', 'eng_error_set(error, -EIO, "%s: no memory to open it"', ("unit test_recover",)),
     ("a drive that lost the end of its log keeps what it had forgotten", "engine/recover.c", "eng_reshape_behind(store, behind(store, chosen, present));", "(void)behind;", ("unit test_reshape",)),
+    ("a member with a damaged log counts before its names were compared", "engine/recover.c", "damaged = damaged_logs(store, present);", "damaged = damaged_logs(store, present) & 0;", ("unit test_recover",)),
     ("a member that lacks the last epoch in force counts", "engine/lost.c", "lose(find, i, ENG_LOST_EPOCH);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that lacks records which others applied counts", "engine/lost.c", "lose(find, i, ENG_LOST_RECORDS);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that an epoch took in which it lacks counts", "engine/lost.c", "lose(find, i, ENG_LOST_JOIN);", "(void)0;", ("unit test_lost", SIM)),

@@ -22,6 +22,8 @@
 #define OLD    1u
 #define NEW    2u
 #define SIZE   200000u
+#define KEYS   3u
+#define ROUNDS 100u
 #define ONES   0x07u /* slots 0, 1, 2 */
 #define FOURTH 0x08u
 #define OTHERS 0x70u
@@ -142,11 +144,61 @@ static void test_memory_is_lacking_for_an_epoch(void **state)
         sf_remove(&sf);
 }
 
+static bool verified(const struct eng_health *h, void *arg)
+{
+        struct sf *sf = arg;
+        struct eng_verify_report report;
+
+        eng_verify_read(sf->store, &report);
+        return !report.running;
+}
+
+/*
+ * A member whose log cannot be read whole, and whose index is gone, lacks what nobody can name: while the others can go on without it, it does not count
+ * until all its names were compared with theirs.
+ */
+static void test_a_member_with_a_damaged_log(void **state)
+{
+        struct eng_verify_report report;
+        char command[640], key[16];
+        unsigned i, others = 3, all = 4;
+        uint64_t bucket;
+        struct sf sf;
+
+        sf_make(&sf, 4, 2);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        for (i = 0; i < ROUNDS * KEYS; i++) { /* each group has records behind the damage: its numbers tell nothing */
+                snprintf(key, sizeof(key), "k%u", i % KEYS);
+                assert_int_equal(sf_put(&sf, 0, bucket, key, i, 2000, true, NULL), 0);
+        }
+        sf_close(&sf);
+        snprintf(command, sizeof(command), "dd if=/dev/zero of=%s/log/0000000000000001.log bs=4096 seek=5 count=3 conv=notrunc status=none && rm %s/index/*",
+                 sf.path[0], sf.path[0]);
+        assert_int_equal(system(command), 0);
+        sf.options.faults = "delay:op=scan,ms=1500,every=50"; /* what it lacks is not compared before anybody looks */
+        start(&sf, others);
+        assert_true(sf_wait_health(&sf, has_in, &all, 60));
+        assert_int_equal(eng_verify_start(sf.store), 0);
+        assert_true(sf_wait_health(&sf, verified, &sf, 60));
+        eng_verify_read(sf.store, &report);
+        assert_int_equal(report.objects, KEYS);
+        assert_int_equal(report.differing_names, 0);
+        for (i = 0; i < KEYS; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                assert_int_equal(sf_get(&sf, 0, bucket, key, (ROUNDS - 1) * KEYS + i, 2000), 0);
+        }
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_most_of_an_epoch_that_was_not_in_force),
                 cmocka_unit_test(test_memory_is_lacking_for_an_epoch),
+                cmocka_unit_test(test_a_member_with_a_damaged_log),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
