@@ -591,15 +591,15 @@ void eng_sweep_consider(struct eng_store *store)
         c->sweep = sweep;
         sweep->store = store;
         sweep->epoch = c->view.epoch;
+        if (void_now(sweep)) {
+                eng_sweep_free(store);
+                return;
+        }
         sweep->bounds = calloc(store->loop_count, sizeof(*sweep->bounds));
         sweep->begun = calloc(store->loop_count, sizeof(*sweep->begun));
         sweep->candidates = calloc(PAGE, sizeof(*sweep->candidates));
         sweep->ids = calloc(PAGE, FMT_ID);
         sweep->of = calloc(PAGE, sizeof(*sweep->of));
-        if (void_now(sweep)) {
-                eng_sweep_free(store);
-                return;
-        }
         if (sweep->bounds == NULL || sweep->begun == NULL || sweep->candidates == NULL || sweep->ids == NULL || sweep->of == NULL ||
             eng_cast(store, take_bound, bounds_taken, sweep) != 0) {
                 eng_sweep_free(store);

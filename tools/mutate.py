@@ -297,7 +297,8 @@ class Bench:
             return passed, text
         if name.startswith(UNIT):
             wanted = name.split()[1:] or [p.stem for p in (self.source / "tests/unit/engine").glob("test_*.c") if p.stem not in self.broken]
-            sources = [path for test in wanted for path in (self.source / "tests/unit").glob(f"*/{test}.c")]
+            units = self.source / "tests/unit"  # of one name in two folders engine's is meant
+            sources = [path for test in wanted for path in list(units.glob(f"engine/{test}.c")) or units.glob(f"*/{test}.c")]
             programs = sorted(f"build/release/unit/{path.parent.name}/{path.stem}" for path in sources)
             passed, text = self.make(*programs)
             return self.run(["python3", "tools/unit.py", "--timeout", "120", *programs], 3600) if passed else (passed, text)
