@@ -214,6 +214,41 @@ struct eng_index *sf_index(const struct sf *sf, unsigned drive)
         return index;
 }
 
+bool sf_get_row(const struct sf *sf, unsigned slot, struct sf_row *row)
+{
+        struct eng_index *index = sf_index(sf, slot);
+        struct eng_index_entry entry;
+        struct eng_index_txn *txn;
+        int rv;
+
+        assert(eng_index_reader_new(index, &txn) == 0);
+        assert(eng_index_read_begin(txn) == 0);
+        rv = eng_index_get(txn, row->name.data, row->name.len, &entry);
+        if (rv == 0) {
+                assert(entry.value_len <= SF_ROW_MAX);
+                row->len = entry.value_len;
+                memcpy(row->value, entry.value, entry.value_len);
+        }
+        eng_index_read_end(txn);
+        eng_index_reader_free(txn);
+        eng_index_close(index);
+        return rv == 0;
+}
+
+void sf_put_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
+{
+        struct eng_index *index = sf_index(sf, slot);
+        struct eng_index_txn *txn;
+
+        assert(eng_index_write_begin(index, &txn) == 0);
+        if (row->len > 0)
+                assert(eng_index_put(txn, row->name.data, row->name.len, row->value, row->len) == 0);
+        else
+                assert(eng_index_delete(txn, row->name.data, row->name.len) == 0);
+        assert(eng_index_write_commit(txn) == 0);
+        eng_index_close(index);
+}
+
 /* ---- calls ------------------------------------------------------------------------------------------------ */
 
 /* One blocking call. start() runs on the loop; finish() is called by its callback. */

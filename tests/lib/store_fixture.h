@@ -7,6 +7,7 @@
 #define MILLRACE_TESTS_STORE_FIXTURE_H
 
 #include "engine.h"
+#include "engine/store.h"
 
 #define SF_DRIVES_MAX 12
 #define SF_LOOPS_MAX 4
@@ -41,6 +42,18 @@ void sf_remove(struct sf *sf);         /* folders too */
 /* The index of a drive that is not open. */
 struct eng_index;
 struct eng_index *sf_index(const struct sf *sf, unsigned drive);
+
+#define SF_ROW_MAX 4096u
+/* A row of a drive's index. */
+struct sf_row {
+        struct eng_name name;
+        uint8_t value[SF_ROW_MAX];
+        size_t len;
+};
+/* Of a drive that is not open. False: it has none of that name. */
+bool sf_get_row(const struct sf *sf, unsigned drive, struct sf_row *row);
+/* row->len 0: deletes it. */
+void sf_put_row(const struct sf *sf, unsigned drive, const struct sf_row *row);
 
 int sf_bucket(struct sf *sf, const char *name, uint64_t *id);
 int sf_bucket_delete(struct sf *sf, const char *name);

@@ -19,15 +19,7 @@
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 
-#define ROW_MAX 4096u
 #define PARTS_SIZE (5u << 20)
-
-/* A row of an index. */
-struct row {
-        struct eng_name name;
-        uint8_t value[ROW_MAX];
-        size_t len;
-};
 
 static bool is_in(const struct eng_health *h, void *arg)
 {
@@ -43,43 +35,6 @@ static void start(struct sf *sf)
 {
         assert_int_equal(sf_open(sf, false), 0);
         assert_true(sf_wait_health(sf, is_in, NULL, 30));
-}
-
-/* False: it has none. */
-static bool get_row(const struct sf *sf, unsigned slot, struct row *row)
-{
-        struct eng_index *index = sf_index(sf, slot);
-        struct eng_index_entry entry;
-        struct eng_index_txn *txn;
-        int rv;
-
-        assert_int_equal(eng_index_reader_new(index, &txn), 0);
-        assert_int_equal(eng_index_read_begin(txn), 0);
-        rv = eng_index_get(txn, row->name.data, row->name.len, &entry);
-        if (rv == 0) {
-                assert_true(entry.value_len <= ROW_MAX);
-                row->len = entry.value_len;
-                memcpy(row->value, entry.value, entry.value_len);
-        }
-        eng_index_read_end(txn);
-        eng_index_reader_free(txn);
-        eng_index_close(index);
-        return rv == 0;
-}
-
-/* row->len 0: deletes it. */
-static void put_row(const struct sf *sf, unsigned slot, const struct row *row)
-{
-        struct eng_index *index = sf_index(sf, slot);
-        struct eng_index_txn *txn;
-
-        assert_int_equal(eng_index_write_begin(index, &txn), 0);
-        if (row->len > 0)
-                assert_int_equal(eng_index_put(txn, row->name.data, row->name.len, row->value, row->len), 0);
-        else
-                assert_int_equal(eng_index_delete(txn, row->name.data, row->name.len), 0);
-        assert_int_equal(eng_index_write_commit(txn), 0);
-        eng_index_close(index);
 }
 
 static void verify(struct sf *sf, struct eng_verify_report *r)
@@ -109,16 +64,16 @@ static void begin(struct sf *sf, uint64_t *bucket)
         assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
 }
 
-static bool slot_has(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, struct row *row)
+static bool slot_has(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, struct sf_row *row)
 {
         eng_name_object(&row->name, bucket, key, strlen(key));
-        return get_row(sf, slot, row);
+        return sf_get_row(sf, slot, row);
 }
 
 /* In turn on each drive: its index has lost a name, has an old value, or a name that was deleted. */
 static void test_names_that_differ(void **state)
 {
-        static struct row old[4], gone[4], lost;
+        static struct sf_row old[4], gone[4], lost;
         struct eng_verify_report r;
         bool has_old[4], has_gone[4], existed;
         unsigned slot, differ;
@@ -143,13 +98,13 @@ static void test_names_that_differ(void **state)
                 sf_close(&sf);
                 differ = 0;
                 if (has_old[slot])
-                        put_row(&sf, slot, &old[slot]);
+                        sf_put_row(&sf, slot, &old[slot]);
                 if (has_gone[slot])
-                        put_row(&sf, slot, &gone[slot]);
+                        sf_put_row(&sf, slot, &gone[slot]);
                 differ += has_old[slot] + has_gone[slot];
                 if (slot_has(&sf, slot, bucket, "lost", &lost)) {
                         lost.len = 0;
-                        put_row(&sf, slot, &lost);
+                        sf_put_row(&sf, slot, &lost);
                         differ++;
                 }
                 start(&sf);
@@ -170,7 +125,7 @@ static void test_names_that_differ(void **state)
 /* Each drive in turn has an upload back that was completed: to abort it costs the object nothing. */
 static void test_an_upload_that_came_back(void **state)
 {
-        static struct row upload[4], part[4];
+        static struct sf_row upload[4], part[4];
         struct eng_complete_part one = {.number = 1};
         uint8_t id[ENG_ID_LEN], part_id[ENG_ID_LEN];
         struct eng_verify_report r;
@@ -191,15 +146,15 @@ static void test_an_upload_that_came_back(void **state)
                 for (i = 0; i < 4; i++) {
                         eng_name_upload(&upload[i].name, bucket, key, strlen(key), id);
                         eng_name_part(&part[i].name, bucket, key, strlen(key), id, 1);
-                        has[i] = get_row(&sf, i, &upload[i]) && get_row(&sf, i, &part[i]);
+                        has[i] = sf_get_row(&sf, i, &upload[i]) && sf_get_row(&sf, i, &part[i]);
                 }
                 start(&sf);
                 memcpy(one.id, part_id, ENG_ID_LEN);
                 assert_int_equal(sf_complete(&sf, bucket, key, id, &one, 1), 0);
                 sf_close(&sf);
                 if (has[slot]) {
-                        put_row(&sf, slot, &upload[slot]);
-                        put_row(&sf, slot, &part[slot]);
+                        sf_put_row(&sf, slot, &upload[slot]);
+                        sf_put_row(&sf, slot, &part[slot]);
                 }
                 start(&sf);
                 sf_upload_abort(&sf, bucket, key, id); /* what it answers depends on who is asked */
@@ -217,12 +172,12 @@ static void test_an_upload_that_came_back(void **state)
 /* Slots that have the name, CODED_M + 1 of them. */
 #define CODED_M 3u
 
-static void holders_of(const struct sf *sf, struct row *row, unsigned slots[CODED_M + 1])
+static void holders_of(const struct sf *sf, struct sf_row *row, unsigned slots[CODED_M + 1])
 {
         unsigned slot, n = 0;
 
         for (slot = 0; slot < sf->drives; slot++)
-                if (get_row(sf, slot, row)) {
+                if (sf_get_row(sf, slot, row)) {
                         assert_true(n <= CODED_M);
                         slots[n++] = slot;
                 }
@@ -246,7 +201,7 @@ static void upkeep(struct sf *sf)
 static void test_a_member_that_cannot_say(void **state)
 {
         unsigned slots[CODED_M + 1] = {0}, i, j;
-        static struct row row;
+        static struct sf_row row;
         char faults[64], key[16];
         uint64_t bucket;
         struct sf sf;
@@ -266,14 +221,14 @@ static void test_a_member_that_cannot_say(void **state)
                 row.len = 0;
                 for (j = 0; j <= CODED_M; j++)
                         if (j != i)
-                                put_row(&sf, slots[j], &row);
+                                sf_put_row(&sf, slots[j], &row);
                 snprintf(faults, sizeof(faults), "corrupt:op=lookup,slot=%u", slots[(i + 1) % (CODED_M + 1)]);
                 sf.options.faults = faults;
                 upkeep(&sf);
-                assert_true(get_row(&sf, slots[i], &row));
+                assert_true(sf_get_row(&sf, slots[i], &row));
                 sf.options.faults = NULL;
                 upkeep(&sf);
-                assert_false(get_row(&sf, slots[i], &row));
+                assert_false(sf_get_row(&sf, slots[i], &row));
                 sf_remove(&sf);
         }
 }
@@ -297,7 +252,7 @@ static void report_now(struct lp_msg *msg)
 }
 
 /* As a drive does whose index holds, durably, a record that superseded this value. */
-static void report_dead(struct sf *sf, unsigned slot, const struct row *row)
+static void report_dead(struct sf *sf, unsigned slot, const struct sf_row *row)
 {
         struct report report = {.msg.run = report_now, .store = sf->store, .drive = atomic_load(&sf->store->members[slot].drive)};
 
@@ -312,7 +267,7 @@ static void report_dead(struct sf *sf, unsigned slot, const struct row *row)
         eng_buf_unref(report.value);
 }
 
-static uint32_t group_of(const struct row *row)
+static uint32_t group_of(const struct sf_row *row)
 {
         struct fmt_value head;
 
@@ -321,7 +276,7 @@ static uint32_t group_of(const struct row *row)
 }
 
 /* Slots of those that have a name, and their row. */
-static eng_mask rows_of(const struct sf *sf, uint64_t bucket, const char *key, struct row *row)
+static eng_mask rows_of(const struct sf *sf, uint64_t bucket, const char *key, struct sf_row *row)
 {
         eng_mask have = 0;
         unsigned slot;
@@ -336,7 +291,7 @@ static eng_mask rows_of(const struct sf *sf, uint64_t bucket, const char *key, s
 /* All members but one say that a value is dead, each in turn being that one: nothing goes. What all members say is dead is gone by then. */
 static void test_all_members_but_one(void **state)
 {
-        static struct row kept, proven;
+        static struct sf_row kept, proven;
         struct eng_verify_report r;
         unsigned silent, slot, i;
         eng_mask have, all;
@@ -422,7 +377,7 @@ static void test_damage_here_and_nothing_there(void **state)
 {
         struct eng_verify_report r;
         unsigned damaged;
-        static struct row row;
+        static struct sf_row row;
         uint64_t bucket;
         struct sf sf;
 
@@ -437,7 +392,7 @@ static void test_damage_here_and_nothing_there(void **state)
                 assert_true(slot_has(&sf, damaged, bucket, "key", &row));
                 spoil_bytes(&sf, damaged, 77, 5000);
                 row.len = 0;
-                put_row(&sf, damaged ^ 1, &row);
+                sf_put_row(&sf, damaged ^ 1, &row);
                 start(&sf);
                 assert_int_not_equal(sf_get(&sf, 0, bucket, "key", 77, 5000), 0);
                 verify(&sf, &r);
@@ -452,7 +407,7 @@ static void test_damage_here_and_nothing_there(void **state)
 static void test_upkeep_finds_it(void **state)
 {
         struct eng_heal_report *heal = malloc(2 * sizeof(*heal)); /* now, last */
-        static struct row row;
+        static struct sf_row row;
         unsigned slot = 0;
         uint64_t bucket;
         struct sf sf;
@@ -464,7 +419,7 @@ static void test_upkeep_finds_it(void **state)
         while (!slot_has(&sf, slot, bucket, "lost", &row))
                 slot++;
         row.len = 0;
-        put_row(&sf, slot, &row);
+        sf_put_row(&sf, slot, &row);
         start(&sf);
         WAIT_UNTIL((eng_heal_read(sf.store, &heal[0], &heal[1]), heal[0].repaired_names > 0));
         assert_int_equal(heal[0].differing_names, 1);
@@ -480,7 +435,7 @@ static void test_what_nobody_can_decide(void **state)
 {
         struct eng_heal_report *heal = malloc(2 * sizeof(*heal)); /* now, last */
         unsigned slots[CODED_M + 1] = {0};
-        static struct row row;
+        static struct sf_row row;
         char faults[64];
         uint64_t bucket;
         int64_t began;
@@ -498,8 +453,8 @@ static void test_what_nobody_can_decide(void **state)
         eng_name_object(&row.name, bucket, "key", 3);
         holders_of(&sf, &row, slots);
         row.len = 0;
-        put_row(&sf, slots[0], &row);
-        put_row(&sf, slots[1], &row);
+        sf_put_row(&sf, slots[0], &row);
+        sf_put_row(&sf, slots[1], &row);
         snprintf(faults, sizeof(faults), "corrupt:op=lookup,slot=%u", slots[2]);
         sf.options.faults = faults;
         sf.options.heal_again_ms = 10;
@@ -511,7 +466,7 @@ static void test_what_nobody_can_decide(void **state)
         assert_true(heal[0].started_ms > began);
         assert_int_equal(heal[0].undecided_names, 1);
         sf_close(&sf);
-        assert_true(get_row(&sf, slots[3], &row));
+        assert_true(sf_get_row(&sf, slots[3], &row));
         sf_remove(&sf);
         free(heal);
 }

@@ -217,6 +217,26 @@ static void line_is_late(void *arg)
         l->io_limit_ns = LIMIT;
 }
 
+/* Reads of all objects are with the kernel, or wait for those, and hang. */
+static void begin_hung(struct fx *fx, struct fd_faults *faults, unsigned loop)
+{
+        make(fx);
+        fd_faults_hang(faults, ".seg");
+        start_reads(fx, loop, true);
+        fx_call(fx, loop, nothing, NULL);
+}
+
+/* The drive has failed: all are answered. */
+static void end_failed(struct fx *fx, struct fd_faults *faults)
+{
+        unsigned i;
+
+        for (i = 0; i < READS; i++)
+                assert_int_equal(fx_wait(&ops[i]), -EIO);
+        fd_faults_end(faults);
+        fx_destroy(fx);
+}
+
 /* What comes late is damage of that place, and others serve it. The drive works; the slots come back with the I/O. */
 static void check_late(unsigned loop)
 {
@@ -225,10 +245,7 @@ static void check_late(unsigned loop)
         struct fx fx;
         unsigned i;
 
-        make(&fx);
-        fd_faults_hang(&faults, ".seg");
-        start_reads(&fx, loop, true);
-        fx_call(&fx, loop, nothing, NULL);
+        begin_hung(&fx, &faults, loop);
         fx_call(&fx, 0, late, &fx);
         assert_false(hung);
         for (i = 0; i < ENG_READS_LEAST; i++) {
@@ -269,18 +286,11 @@ static void test_late_and_quiet(void **state)
 {
         struct fd_faults faults;
         struct fx fx;
-        unsigned i;
 
-        make(&fx);
-        fd_faults_hang(&faults, ".seg");
-        start_reads(&fx, 1, true);
-        fx_call(&fx, 1, nothing, NULL);
+        begin_hung(&fx, &faults, 1);
         fx_call(&fx, 0, late_and_quiet, &fx);
         assert_true(hung);
-        for (i = 0; i < READS; i++)
-                assert_int_equal(fx_wait(&ops[i]), -EIO);
-        fd_faults_end(&faults);
-        fx_destroy(&fx);
+        end_failed(&fx, &faults);
 }
 
 /* ---- a drive that does nothing but reads that are late --------------------------------------------------------- */
@@ -334,10 +344,7 @@ static void test_reads_alone(void **state)
         struct fx fx;
         unsigned i;
 
-        make(&fx);
-        fd_faults_hang(&faults, ".seg");
-        start_reads(&fx, 1, true);
-        fx_call(&fx, 1, nothing, NULL);
+        begin_hung(&fx, &faults, 1);
         fx_call(&fx, 0, half_quiet, &fx);
         assert_false(hung);
         WAIT_UNTIL(!is_probing(&fx));
@@ -396,7 +403,6 @@ static void test_no_probe(void **state)
 {
         struct fd_faults faults;
         struct fx fx;
-        unsigned i;
 
         make(&fx);
         fx_call(&fx, 0, close_probe, &fx);
@@ -408,10 +414,7 @@ static void test_no_probe(void **state)
         assert_false(is_probing(&fx));
         fx_call(&fx, 0, rest_quiet, &fx);
         assert_true(hung);
-        for (i = 0; i < READS; i++)
-                assert_int_equal(fx_wait(&ops[i]), -EIO);
-        fd_faults_end(&faults);
-        fx_destroy(&fx);
+        end_failed(&fx, &faults);
 }
 
 static void test_late_record(void **state)

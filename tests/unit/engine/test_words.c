@@ -66,30 +66,15 @@ static void test_who_outvotes_whom(void **state)
 
 static bool has_name(const struct sf *sf, unsigned slot, const struct eng_name *name)
 {
-        struct eng_index *index = sf_index(sf, slot);
-        struct eng_index_entry entry;
-        struct eng_index_txn *txn;
-        int rv;
+        struct sf_row row = {.name = *name};
 
-        assert_int_equal(eng_index_reader_new(index, &txn), 0);
-        assert_int_equal(eng_index_read_begin(txn), 0);
-        rv = eng_index_get(txn, name->data, name->len, &entry);
-        eng_index_read_end(txn);
-        eng_index_reader_free(txn);
-        eng_index_close(index);
-        return rv == 0;
+        return sf_get_row(sf, slot, &row);
 }
 
 /* Its index loses the name. */
 static void lose(const struct sf *sf, unsigned slot, const struct eng_name *name)
 {
-        struct eng_index *index = sf_index(sf, slot);
-        struct eng_index_txn *txn;
-
-        assert_int_equal(eng_index_write_begin(index, &txn), 0);
-        assert_int_equal(eng_index_delete(txn, name->data, name->len), 0);
-        assert_int_equal(eng_index_write_commit(txn), 0);
-        eng_index_close(index);
+        sf_put_row(sf, slot, &(struct sf_row){.name = *name});
 }
 
 /* Of an object of that size, which is written, in a store that is closed then. */
