@@ -116,6 +116,7 @@ NAMED = [
     ("a log that is full fails its drive", "engine/drive/log.c", "if (eng_io_full(res)) {", "if (eng_io_full(res) && log == NULL) {", ("unit test_full", SIMDRIVE)),
     ("drives of a part are taken for two bytes each", "engine/value.c", "(out->head.number & FMT_PART_NARROW) != 0 ? 1 : 2;", "(out->head.number & FMT_PART_NARROW) != 0 ? 2 : 2;", ("unit test_value", UNIT)),
     ("an index that knows more than its log is relied on", "engine/drive/replay.c", "if (reach->file != 0 && !(behind", "if (reach->file == UINT64_MAX && !(behind", ("unit test_replay", SIMDRIVE)),
+    ("a drive whose loop has ended has failed", "engine/drive/local.c", "l->cut_off = rv == -ECANCELED;", "l->cut_off = false;", ("unit test_local",)),
     ("a log that lost its end is forgotten by a restart", "engine/drive/damage.c", "        d->there = true;\n        return remember(l, NO_EPOCH);\n}\n\n/* What", "        return 0;\n}\n\n/* What", ("unit test_replay",)),
     ("damage in the log is not remembered", "engine/drive/damage.c", "                describe(d);\n        return remember(l, NO_EPOCH);", "                describe(d);\n        return 0;", ("unit test_replay test_tear", SIMDRIVE)),
     ("changes are queued without a bound", "engine/drive/append.c", "if (l->log.queue_bytes + l->pgs.pending_bytes + len > bound)", "if (len > bound)", ("unit test_invariants",)),

@@ -104,8 +104,11 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         char what[96];
         va_list args;
 
+        if (rv != -ECANCELED)
+                l->cut_off = false;
         if (eng_local_failed(l))
                 return;
+        l->cut_off = rv == -ECANCELED;
         va_start(args, format);
         vsnprintf(what, sizeof(what), format, args);
         va_end(args);
@@ -121,7 +124,7 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         eng_fds_fail(l, -EIO);
         eng_pages_fail(l);
         eng_flights_fail(l);
-        if (!l->opened)
+        if (!l->opened || l->cut_off)
                 return; /* the opening thread answers for it, and owns everything yet */
         l->fail_msg.run = tell_failed;
         eng_local_hold(l);
@@ -187,7 +190,7 @@ void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_j
 /* The last batch before the drive is closed. What was frozen is in the index if its job went well, though its message is still on the way. */
 static void cover_log(struct eng_local *l)
 {
-        if (eng_local_failed(l))
+        if (eng_local_failed(l) && !l->cut_off)
                 return;
         if (l->frozen != NULL && l->batch.job.state == ENG_JOB_RAN && l->batch.result == 0) {
                 eng_tail_free(l->frozen);

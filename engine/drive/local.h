@@ -439,6 +439,7 @@ struct eng_local {
         unsigned holds; /* open, and each job, message or I/O under way; the last one frees the memory */
         bool opened, closed;
         bool log_lost; /* see eng_local_log_lost() */
+        bool cut_off;  /* failed only since its loop has ended: what it has taken in is as good as ever */
         bool emptied; /* it is being closed, or failed and let go of all it had: what still comes is answered -EIO */
         struct eng_log log;
         struct eng_log_files files;

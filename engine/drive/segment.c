@@ -352,16 +352,21 @@ void eng_segments_seal_dead(struct eng_segments *set)
         segment_seal(set, active);
 }
 
+static void note_unsynced(struct eng_segments *set, struct eng_segment *segment)
+{
+        if (segment->unsynced)
+                return;
+        segment->unsynced = true;
+        TAILQ_INSERT_TAIL(&set->unsynced, segment, unsynced_link);
+}
+
 void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, uint32_t bytes, bool ok)
 {
         assert(segment->writing > 0);
         segment->writing--;
         if (ok) {
                 eng_segment_found_living(set, segment, bytes);
-                if (!segment->unsynced) {
-                        segment->unsynced = true;
-                        TAILQ_INSERT_TAIL(&set->unsynced, segment, unsynced_link);
-                }
+                note_unsynced(set, segment);
         }
         eng_segment_unpin(set, segment);
 }
@@ -398,8 +403,10 @@ int eng_segments_flush(struct eng_segments *set)
         return 0;
 }
 
-void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment)
+void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment, bool asked)
 {
+        if (!asked)
+                note_unsynced(set, segment);
         eng_segment_unpin(set, segment);
 }
 

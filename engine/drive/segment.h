@@ -184,7 +184,7 @@ void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, 
  * then takes again. A failed flush is I8: the set is not used for writing again.
  */
 unsigned eng_segments_take_unsynced(struct eng_segments *set, struct eng_segment **out, unsigned max);
-void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment);
+void eng_segment_synced(struct eng_segments *set, struct eng_segment *segment, bool asked); /* asked: the kernel was */
 /* Some have completed writes that no flush covers. */
 bool eng_segments_unsynced(const struct eng_segments *set);
 /* The loop has stopped: flushes them, blocking. 0 or the error of a flush. */

@@ -299,7 +299,7 @@ static void have_flushed(struct lp_io *io, int res)
         if (!eng_local_release(l))
                 return;
         eng_watch_end(l, &flush->watch);
-        eng_segment_synced(l->segments, flush->segment);
+        eng_segment_synced(l->segments, flush->segment, res != -ECANCELED);
         eng_local_time(l, ENG_DRIVE_DATA_FLUSH, lp_clock() - flush->began);
         if (res != 0)
                 eng_local_fail(l, res < 0 ? res : -EIO, "flushing segment %llu",

@@ -101,10 +101,17 @@ static void stop_loops(struct fx *fx)
 {
         unsigned i;
 
-        for (i = 0; i < fx->loop_count; i++) {
+        for (i = 0; i < fx->loop_count && !fx->stopped; i++) {
                 lp_loop_stop(fx->loops[i]);
                 pthread_join(fx->threads[i], NULL);
         }
+        fx->stopped = false;
+}
+
+void fx_stop(struct fx *fx)
+{
+        stop_loops(fx);
+        fx->stopped = true;
 }
 
 static void free_loops(struct fx *fx)

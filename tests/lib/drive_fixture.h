@@ -26,6 +26,7 @@ struct fx_dead { /* ids of the parts that superseded() told of */
 struct fx {
         char root[128], path[160];
         unsigned loop_count;
+        bool stopped;
         struct lp_loop *loops[FX_LOOPS_MAX];
         pthread_t threads[FX_LOOPS_MAX];
         struct eng_local_options options; /* to be changed before fx_open() */
@@ -52,6 +53,8 @@ unsigned fx_dead_count(struct fx *fx);
 void fx_make(struct fx *fx, unsigned loops);
 /* Starts loops and opens; returns eng_local_open()'s result (fx->error has the text). */
 int fx_open(struct fx *fx);
+/* Stops the loops; fx_close() closes then. */
+void fx_stop(struct fx *fx);
 /* Stops the loops and closes. */
 void fx_close(struct fx *fx);
 /* As a crash would: what is on disk stays as it is, the process forgets. Works on a copy of the folder taken while the drive is open, so call

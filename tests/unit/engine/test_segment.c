@@ -74,14 +74,14 @@ static void test_flush_groups(void **state)
         assert_int_equal(segment->pins, 1);
         assert_int_equal(eng_segments_take_unsynced(f->set, group + 1, 3), 0);
         fixture_write(f, 3, UNIT, &offset); /* completes while the flush runs: wants another */
-        eng_segment_synced(f->set, group[0]);
+        eng_segment_synced(f->set, group[0], true);
         assert_true(segment->unsynced);
         for (unsigned i = 0; i < 35; i++)
                 fixture_write(f, i, UNIT, &offset);
         assert_int_equal(eng_segments_take_unsynced(f->set, group, 2), 2);
         assert_int_equal(eng_segments_take_unsynced(f->set, group + 2, 2), 1);
         for (unsigned i = 0; i < 3; i++)
-                eng_segment_synced(f->set, group[i]);
+                eng_segment_synced(f->set, group[i], true);
         assert_int_equal(eng_segments_take_unsynced(f->set, group, 4), 0);
 }
 

@@ -145,7 +145,7 @@ static inline void fixture_sync(struct fixture *f)
         while ((n = eng_segments_take_unsynced(f->set, segments, 8)) > 0)
                 for (unsigned i = 0; i < n; i++) {
                         assert_int_equal(fdatasync(segments[i]->write_fd), 0);
-                        eng_segment_synced(f->set, segments[i]);
+                        eng_segment_synced(f->set, segments[i], true);
                 }
 }
 
