@@ -116,6 +116,10 @@ def test_tidy_names_what_it_finds(tidy, capsys):
     assert tidy.report(findings, known) == 1
     output = capsys.readouterr().out
     assert "odd [style]" in output and "leak" not in output and "no more" not in output and "engine/y.c gone style" in output
+    assert tidy.report(findings[:1], known) == 1
+    assert "engine/y.c gone style" in capsys.readouterr().out
+    assert tidy.report(findings[:1], known, whole=False) == 0
+    known = tidy.read_known("# why\nengine/x.c first unix.Malloc\n")
     assert tidy.report(findings[:1], known) == 0
     assert tidy.report(findings, set()) == 1
 
