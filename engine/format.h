@@ -297,11 +297,13 @@ struct fmt_scrub_counts {
         uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
 };
 
+#define FMT_SCRUB_ALL UINT32_MAX       /* walk: of the names of all drives at once */
+
 /* | fmt_scrub | name of from_len bytes | */
 struct fmt_scrub {
         struct fmt_scrub_counts now, last;
-        uint32_t drive;
-        uint32_t from_len;
+        uint32_t walk;                 /* other: the drive whose names were walked by 0.1, which went through them drive by drive */
+        uint32_t from_len;             /* names up to this one are through; 0: none is */
 };
 
 /*

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define SETTLE_NS (60ull * 1000 * 1000 * 1000) /* after the store has opened */
-#define KEEP_NS (60ull * 1000 * 1000 * 1000)   /* between records of how far it is */
+#define KEEP_NS (60ull * 1000 * 1000 * 1000)   /* between records of how far it is, where options.heal_keep_ms says nothing */
 #define SOON_NS (1000ull * 1000 * 1000)         /* before a walk that damage asks for */
 #define LATER_NS (600ull * 1000 * 1000 * 1000)
 #define REST_LEAST_NS (10ull * 1000 * 1000 * 1000)
@@ -26,7 +26,7 @@
 struct eng_scrub {
         struct eng_store *store;
         struct eng_verify *run;         /* NULL: none under way */
-        struct eng_verify_place at;     /* where to go on */
+        struct eng_name at;             /* names up to it are through; len 0: none is */
         struct eng_verify_report now, last;
         struct eng_kept kept;           /* the record */
         bool loaded;
@@ -91,7 +91,7 @@ static void from_counts(const struct fmt_scrub_counts *c, struct eng_verify_repo
         };
 }
 
-/* A record that makes no sense, or names a drive there is not, is as none. */
+/* A record that makes no sense is as none; of one that a walk of another kind has left only what it says of the last walk counts. */
 static void decode(struct eng_scrub *scrub, const void *data, size_t len)
 {
         struct fmt_scrub head;
@@ -99,25 +99,25 @@ static void decode(struct eng_scrub *scrub, const void *data, size_t len)
         if (len < sizeof(head))
                 return;
         memcpy(&head, data, sizeof(head));
-        if (head.from_len > FMT_NAME_MAX || len != sizeof(head) + head.from_len ||
-            head.drive >= scrub->store->drive_count)
+        if (head.from_len > FMT_NAME_MAX || len != sizeof(head) + head.from_len)
                 return;
-        scrub->at.drive = head.drive;
-        scrub->at.from.len = (uint16_t)head.from_len;
-        memcpy(scrub->at.from.data, (const uint8_t *)data + sizeof(head), head.from_len);
-        from_counts(&head.now, &scrub->now);
         from_counts(&head.last, &scrub->last);
+        if (head.walk != FMT_SCRUB_ALL)
+                return;
+        scrub->at.len = (uint16_t)head.from_len;
+        memcpy(scrub->at.data, (const uint8_t *)data + sizeof(head), head.from_len);
+        from_counts(&head.now, &scrub->now);
 }
 
 static void keep(struct eng_scrub *scrub)
 {
-        struct fmt_scrub head = {.drive = scrub->at.drive, .from_len = scrub->at.from.len};
+        struct fmt_scrub head = {.walk = FMT_SCRUB_ALL, .from_len = scrub->at.len};
         uint8_t bytes[sizeof(head) + FMT_NAME_MAX];
 
         to_counts(&scrub->now, &head.now);
         to_counts(&scrub->last, &head.last);
         memcpy(bytes, &head, sizeof(head));
-        memcpy(bytes + sizeof(head), scrub->at.from.data, head.from_len);
+        memcpy(bytes + sizeof(head), scrub->at.data, head.from_len);
         eng_kept_write(&scrub->kept, bytes, sizeof(head) + head.from_len);
 }
 
@@ -157,7 +157,7 @@ static void walk_ended(struct eng_scrub *scrub)
                 scrub->rest_until = now + (rest > REST_LEAST_NS ? rest : REST_LEAST_NS);
 }
 
-static void ended(void *arg, bool whole)
+static void ended(void *arg)
 {
         struct eng_scrub *scrub = arg;
 
@@ -165,17 +165,21 @@ static void ended(void *arg, bool whole)
         if (scrub->store->coord->stopping)
                 return;
         pthread_mutex_lock(&scrub->store->health_lock);
-        scrub->now = scrub->store->scrub;
+        scrub->last = scrub->store->scrub;
         pthread_mutex_unlock(&scrub->store->health_lock);
-        if (whole) {
-                walk_ended(scrub);
-                scrub->last = scrub->now;
-                memset(&scrub->at, 0, sizeof(scrub->at));
-                scrub->now = (struct eng_verify_report){.started_ms = 0};
-        }
+        walk_ended(scrub);
+        scrub->at.len = 0;
+        scrub->now = (struct eng_verify_report){.started_ms = 0};
         publish(scrub);
         keep(scrub);
         wait_for_turn(scrub);
+}
+
+static uint64_t keep_ns(const struct eng_scrub *scrub)
+{
+        uint64_t ms = scrub->store->options.heal_keep_ms;
+
+        return ms == 0 ? KEEP_NS : ms * 1000 * 1000;
 }
 
 static void tick(struct lp_timer *timer)
@@ -188,7 +192,7 @@ static void tick(struct lp_timer *timer)
         }
         eng_verify_where(scrub->run, &scrub->at, &scrub->now);
         keep(scrub);
-        lp_timer_start(scrub->store->loops[0].loop, timer, KEEP_NS);
+        lp_timer_start(scrub->store->loops[0].loop, timer, keep_ns(scrub));
 }
 
 static void go(struct eng_scrub *scrub)
@@ -201,9 +205,9 @@ static void go(struct eng_scrub *scrub)
                 scrub->now.started_ms = lp_wall_ms();
         scrub->timer.expired = tick;
         scrub->run = eng_verify_scrub(store, &scrub->at, &scrub->now, store->options.scrub_rate, ended, scrub);
-        if (scrub->run != NULL && scrub->at.drive == 0 && scrub->at.from.len == 0)
+        if (scrub->run != NULL && scrub->at.len == 0)
                 walk_begins(scrub);
-        lp_timer_start(store->loops[0].loop, &scrub->timer, scrub->run != NULL ? KEEP_NS : LATER_NS);
+        lp_timer_start(store->loops[0].loop, &scrub->timer, scrub->run != NULL ? keep_ns(scrub) : LATER_NS);
 }
 
 /* Until a walk may begin that is owed. */
@@ -214,7 +218,7 @@ static uint64_t owed_ns(const struct eng_scrub *scrub)
         return scrub->rest_until > now + SOON_NS ? scrub->rest_until - now : SOON_NS;
 }
 
-/* One that was halted goes on soon; else the next begins an interval after the last did. */
+/* One that a restart has cut off goes on soon; else the next begins an interval after the last did. */
 static void wait_for_turn(struct eng_scrub *scrub)
 {
         const int64_t interval = (int64_t)scrub->store->options.scrub_interval_ms;
@@ -284,7 +288,7 @@ static void scrub_names_wanted(struct lp_msg *msg)
         if (scrub == NULL)
                 return;
         /* One under way may be past the name. */
-        scrub->again |= !scrub->loaded || scrub->run != NULL || scrub->at.from.len > 0 || scrub->at.drive > 0;
+        scrub->again |= !scrub->loaded || scrub->run != NULL || scrub->at.len > 0;
         if (!scrub->loaded || scrub->run != NULL)
                 return;
         lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);

@@ -941,21 +941,14 @@ bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(vo
 /* ---- verification (verify.c) --------------------------------------------------------------------------------------------- */
 
 struct eng_verify;
-/* How far one has come: behind this name, on this drive. from.len 0: at the beginning of the drive. */
-struct eng_verify_place {
-        unsigned drive;
-        struct eng_name from;
-};
 /*
- * Coordinator: reads on from a place at no more than rate bytes/s, adding to what the report says; published as store->scrub. ended: later, when it
- * has come to the end (whole), or was stopped. NULL: no memory.
+ * Coordinator: reads on behind a name (len 0: from the first on) at no more than rate bytes/s, adding to what the report says; published as store->scrub.
+ * ended: later, when it has come to the end. NULL: no memory.
  */
-struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_verify_place *at,
-                                    const struct eng_verify_report *so_far, uint64_t rate,
-                                    void (*ended)(void *arg, bool whole), void *arg);
-void eng_verify_where(const struct eng_verify *v, struct eng_verify_place *at, struct eng_verify_report *so_far);
-/* Ends soon. */
-void eng_verify_stop(struct eng_verify *v);
+struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_name *place, const struct eng_verify_report *so_far, uint64_t rate,
+                                    void (*ended)(void *arg), void *arg);
+/* The last name that is through, and what was counted. */
+void eng_verify_where(const struct eng_verify *v, struct eng_name *place, struct eng_verify_report *so_far);
 /* The loops have stopped around it. */
 void eng_verify_drop(struct eng_verify *v);
 void eng_verify_free(struct eng_store *store);

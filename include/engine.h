@@ -61,7 +61,7 @@ struct eng_options {
         uint64_t segment_bytes;       /* 0: by the size of the drive: 256 MiB to 4 GiB */
         uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
         uint64_t heal_rate;           /* bytes/s of upkeep while clients use the store; more when they do not; 0: by what drives hold, at least 64 MiB */
-        uint64_t heal_keep_ms;        /* between records of how far a walk of upkeep has come; 0: a minute */
+        uint64_t heal_keep_ms;        /* between records of how far a walk of upkeep, or a scrub's of names, has come; 0: a minute */
         uint64_t heal_again_ms;       /* before what a walk could not help is looked at again; 0: half a minute */
         uint64_t scrub_rate;          /* the most bytes/s that a scrub reads of each drive; 0: no scrub */
         uint64_t scrub_interval_ms;   /* from the start of one walk of all names to the next, if it is over by then */
@@ -552,13 +552,13 @@ int eng_force_read(struct eng_store *store, uint64_t number, struct eng_force_re
 
 struct eng_verify_report {
         uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
-        uint64_t unread_shards;    /* of which nothing is known: their drives could not look, for want of memory or buffers */
+        uint64_t unread_shards;    /* of which nothing is known, copies of names included: their drives could not look */
         uint64_t differing_names, repaired_names; /* of which members had different copies, or some none; of these, those made the same */
         bool running;
         int64_t started_ms, ended_ms;
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of the good shards found on each drive */
 };
-/* Starts reading everything (all shards of all objects, all replicas), one at a time. -EALREADY if one runs. Any loop. */
+/* Starts reading everything: all copies of all names, and all shards of all objects, one name at a time. -EALREADY if one runs. Any loop. */
 int eng_verify_start(struct eng_store *store);
 void eng_verify_read(struct eng_store *store, struct eng_verify_report *out); /* any thread */
 

@@ -217,7 +217,7 @@ static const struct metric metrics[] = {
          IN(verify.repaired_shards)},
         {"millrace_verify_missing_shards", GAUGE, "", "Shards that the last verification did not find.", srv_write_u64,
          IN(verify.missing_shards)},
-        {"millrace_verify_unread_shards", GAUGE, "", "Shards of which the last verification knows nothing: their drives lacked memory or buffers.",
+        {"millrace_verify_unread_shards", GAUGE, "", "Shards and copies of names of which the last verification knows nothing: their drives could not look.",
          srv_write_u64, IN(verify.unread_shards)},
         {"millrace_verify_unreadable_objects", GAUGE, "", "Objects that the last verification could not read.",
          srv_write_u64, IN(verify.unreadable_objects)},
