@@ -89,7 +89,7 @@ NAMED = [
     ("a segment found is appended to", "engine/drive/segment_open.c", "segment->sealed = true;", "segment->sealed = false;", ("unit test_segment_open", UNIT, POWER)),
     ("the end of a segment is where its data ends", "engine/drive/segment_open.c", "if (at > segment->end)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
     ("what the index knows of a segment may be behind its end", "engine/drive/segment_open.c", "if (row != NULL && segment->end < row->indexed_to)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
-    ("what is left of a lost stripe stays on the drive that leaves", "engine/mend_write.c", "if (copy_remnants(mend))", "if (mend == NULL)", ("unit test_mend_lost",)),
+    ("what is left of a lost stripe stays on the drive that leaves", "engine/mend_write.c", "if (copy_remnants(mend))", "if (mend->unit == NULL && copy_remnants(mend))", ("unit test_mend_lost",)),
     ("a shard on a drive that is away counts as gone", "engine/get_stripe.c", "(get->el->view.map->gone & eng_bit(slot)) != 0;", "drive_of(get, s, shard) < 0;", ("unit test_mend_lost",)),
     ("a stripe that is lost ends the repair", "engine/mend_write.c", "if (rv == -EAGAIN || !eng_get_lost(mend->get, &at))", "if (rv != 0 || !eng_get_lost(mend->get, &at))", ("unit test_mend_lost",)),
     ("a repair does not wait for another one of the same object", "engine/mend.c", "mend->waits = find_mend(mend->el, &mend->name) != NULL;", "mend->waits = mend->name.len == 0;", ("unit test_mend", SIM)),
