@@ -593,8 +593,8 @@ static void close_now(struct lp_msg *msg)
         struct eng_get *get = (struct eng_get *)((char *)msg - offsetof(struct eng_get, close_msg));
 
         get->closing = true;
-        eng_get_settle(get);
         lp_trace(LP_TRACE_GET_END, (uint64_t)(int64_t)get->error, 0);
+        eng_get_settle(get);
 }
 
 /* By message: the caller may be inside its eng_get_wake(), and what woke it is not done with get. */

@@ -419,8 +419,8 @@ int eng_get_rebuild(struct eng_get *get, struct get_stripe *s)
         }
         for (i = 0; rv == 0 && i < n; i++) {
                 s->state_of[want[i]] = SHARD_GOOD;
-                repair(get, s, want[i]);
                 lp_trace(LP_TRACE_GET_DEGRADED, s->stripe, want[i]);
+                repair(get, s, want[i]);
         }
         return rv;
 }

@@ -64,9 +64,9 @@ void gw_access_report(struct gw_request *req, bool complete)
 
         gw_stats_request(&req->loop->stats, gw_op_index(req->op), status, req->bytes_in, req->bytes_out, now - req->started_ns);
         gw_request_leaves(req, now);
-        if (gw->access == NULL)
         lp_trace_set_request(req->number);
         lp_trace_at(now, LP_TRACE_HTTP_END, req->bytes_in, req->bytes_out);
+        if (gw->access == NULL)
                 return;
         traced = gw_trace_context_of(req->headers, req->header_count, &trace);
         line = (struct gw_access){

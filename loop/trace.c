@@ -70,6 +70,7 @@ void lp_trace_begin(const char *name, unsigned index)
                 atomic_store(&taken[i], false);
                 return;
         }
+        atomic_store(&ring->written, 0); /* nothing is shown of whoever had it before */
         snprintf(ring->name, sizeof(ring->name), "%.14s-%u", name, index);
         own = ring;
         own_number = i;
@@ -263,7 +264,9 @@ static void on_fault(int signal_number)
                 for (n = end > ABORT_RECORDS ? end - ABORT_RECORDS : 0; n < end; n++)
                         write_record(ring->name, &ring->records[n & (LP_TRACE_RECORDS - 1)]);
         }
-        raise(signal_number); /* the handler is gone: SA_RESETHAND */
+        /* Not by SA_RESETHAND: a handler that was set later calls this one (engine/drive/index_guard.c). */
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
 }
 
 void lp_trace_on_abort(void)
@@ -273,7 +276,7 @@ void lp_trace_on_abort(void)
 
         memset(&action, 0, sizeof(action));
         action.sa_handler = on_fault;
-        action.sa_flags = SA_RESETHAND | SA_NODEFER;
+        action.sa_flags = SA_NODEFER;
         for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
                 struct sigaction before;
 

@@ -341,7 +341,7 @@ json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX])
 
 static json_t *heal_json(const struct eng_heal_report *r)
 {
-        return json_pack("{s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "running", r->running,
+        return json_pack("{s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "running", r->running,
                          "surveyed", r->surveyed, "level", (int)r->level, "looked_at", srv_admin_number(r->looked_at),
                          "below", srv_admin_number(r->below), "todo_objects", srv_admin_number(r->todo_objects),
                          "todo_bytes", srv_admin_number(r->todo_bytes), "done_objects", srv_admin_number(r->done_objects),

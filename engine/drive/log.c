@@ -329,9 +329,9 @@ static void written(struct lp_io *io, int res)
         if (!eng_local_release(l))
                 return;
         eng_watch_end(l, &log->watch);
+        lp_trace(LP_TRACE_LOG_FLUSHED, l->drive.slot, (uint64_t)(int64_t)res);
         if (!eng_local_failed(l) && met_full(log, res)) {
                 log->short_since = 0;
-        lp_trace(LP_TRACE_LOG_FLUSHED, l->drive.slot, (uint64_t)(int64_t)res);
                 take_back(l, true);
                 return;
         }

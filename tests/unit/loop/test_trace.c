@@ -219,10 +219,48 @@ static void test_an_abort_tells(void **state)
         assert_non_null(strstr(text, "trace 123 dying-2 ABCDEF put-end result=-5 bytes=42\n"));
 }
 
+/* A handler that is set later and hands on what is not its own, as the index's does. */
+static void (*handed_on)(int);
+
+static void hand_on(int number)
+{
+        handed_on(number);
+}
+
+static void test_a_fault_behind_another_handler_ends_the_process(void **state)
+{
+        int out[2], status;
+        pid_t pid;
+
+        assert_int_equal(pipe(out), 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                struct sigaction action, before;
+
+                alarm(30);
+                signal(SIGSEGV, SIG_DFL);
+                dup2(out[1], STDERR_FILENO);
+                lp_trace_on_abort();
+                sigaction(SIGSEGV, NULL, &before);
+                handed_on = before.sa_handler;
+                memset(&action, 0, sizeof(action));
+                action.sa_handler = hand_on;
+                sigaction(SIGSEGV, &action, NULL);
+                raise(SIGSEGV);
+                _exit(0);
+        }
+        close(out[1]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        close(out[0]);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_an_abort_tells),
+                cmocka_unit_test(test_a_fault_behind_another_handler_ends_the_process),
                 cmocka_unit_test(test_keeps_the_newest),
                 cmocka_unit_test(test_other_threads_write_nothing),
                 cmocka_unit_test(test_texts),
