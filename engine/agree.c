@@ -17,43 +17,6 @@
 
 static void agree_ask(struct eng_agree *agree);
 
-/* ---- what members say of a name ------------------------------------------------------------- */
-
-bool eng_outvoted(eng_mask have, eng_mask absent)
-{
-        return __builtin_popcountll(absent) > __builtin_popcountll(have);
-}
-
-void eng_words_begin(struct eng_words *words, const struct eng_view *view, uint32_t pg)
-{
-        memset(words, 0, sizeof(*words));
-        words->members = eng_speakers(view, pg) & view->up;
-}
-
-void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32_t pg, int rv)
-{
-        eng_mask slot = eng_bit(words->slot);
-
-        if (rv == -EBADMSG)
-                words->damaged |= slot;
-        else if (rv == -ENOENT && eng_may_say_absent(view, pg, words->slot))
-                words->absent |= slot;
-}
-
-bool eng_words_absent(const struct eng_words *words, const struct eng_view *view, uint32_t pg)
-{
-        eng_mask speakers = eng_speakers(view, pg), absent = words->absent & speakers;
-
-        return eng_outvoted((words->members | (speakers & view->up)) & ~absent, absent);
-}
-
-int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words)
-{
-        if (words->damaged != 0 && words->absent != 0)
-                eng_upkeep_group(el->store, pg);
-        return words->damaged != 0 && words->damaged == words->asked ? -EIO : -EHOSTDOWN;
-}
-
 /* ---- making them the same ------------------------------------------------------------------- */
 
 static void agree_release(struct eng_agree *agree)

@@ -220,7 +220,7 @@ static void finish(struct eng_attach *a, int rv)
         store->coord->attach = NULL;
         eng_attach_report(store, a->number, rv, rv == 0 ? "" : a->error.text[0] != 0 ? a->error.text : strerror(-rv));
         free_attach(a);
-        if (store->coord->stopping)
+        if (store->stopping)
                 return;
         eng_attach_start(store);
         eng_health_refresh(store);
@@ -305,7 +305,7 @@ static void opened(struct lp_msg *msg)
         struct eng_attach *a = (struct eng_attach *)((char *)msg - offsetof(struct eng_attach, msg));
         struct eng_coord *c = a->store->coord;
 
-        if (c->stopping)
+        if (c->store->stopping)
                 return;
         if (a->running)
                 pthread_join(a->thread, NULL);
@@ -398,7 +398,7 @@ static void have_let_go(struct eng_store *store, void *arg)
         struct eng_coord *c = store->coord;
         eng_mask held = atomic_load(&a->held);
 
-        if (c->stopping)
+        if (c->store->stopping)
                 return;
         if (!atomic_load(&a->spare_held) && (held == 0 || a->replace || (a->wanted & ~held) != 0)) {
                 a->wanted = a->replace ? a->wanted : a->wanted & ~held;
@@ -445,7 +445,7 @@ static const char *refusal(const struct eng_store *store, const struct request *
         const struct eng_coord *c = store->coord;
 
         *rv = -EHOSTDOWN;
-        if (c->stopping || c->phase != ENG_PHASE_OPEN)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return "the store is not open";
         *rv = -EMFILE;
         if (q->add && q->slot == ENG_DRIVES_MAX)
@@ -649,7 +649,7 @@ static bool hand_late(struct eng_store *store)
 
 void eng_attach_late(struct eng_store *store)
 {
-        if (!store->coord->stopping)
+        if (!store->stopping)
                 hand_late(store); /* what cannot be handed over now is looked at with the missing ones */
 }
 
@@ -682,7 +682,7 @@ void eng_attach_start(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
-        if (c->stopping || c->attach != NULL)
+        if (c->store->stopping || c->attach != NULL)
                 return;
         c->attach_timer.expired = look;
         lp_timer_start(store->loops[0].loop, &c->attach_timer, LOOK_NS);
@@ -694,7 +694,7 @@ static void look(struct lp_timer *timer)
         struct eng_store *store = c->store;
         eng_mask wanted = away(store);
 
-        if (c->stopping || c->attach != NULL)
+        if (c->store->stopping || c->attach != NULL)
                 return;
         if (hand_late(store))
                 return;

@@ -23,52 +23,11 @@
 
 /* ---- a loop's copy --------------------------------------------------------------------------------------- */
 
-static int compare_name(const char *name, struct eng_str s)
-{
-        size_t n = strlen(name);
-        int c = s.len == 0 ? 0 : memcmp(name, s.data, n < s.len ? n : s.len);
-
-        return c != 0 ? c : (n > s.len) - (n < s.len);
-}
-
-/* First bucket whose name is >= s. */
-static unsigned position(const struct eng_loop *el, struct eng_str s)
-{
-        unsigned lo = 0, hi = el->bucket_count;
-
-        while (lo < hi) {
-                unsigned mid = (lo + hi) / 2;
-
-                if (compare_name(el->buckets[mid]->bucket.name, s) < 0)
-                        lo = mid + 1;
-                else
-                        hi = mid;
-        }
-        return lo;
-}
-
-static struct eng_config_bucket *find(const struct eng_loop *el, struct eng_str name)
-{
-        unsigned i = position(el, name);
-
-        if (i == el->bucket_count || compare_name(el->buckets[i]->bucket.name, name) != 0)
-                return NULL;
-        return el->buckets[i];
-}
-
-struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id)
-{
-        struct eng_config_bucket *b;
-
-        HASH_FIND(hh, el->buckets_by_id, &id, sizeof(id), b);
-        return b;
-}
-
 static int add(struct eng_loop *el, const struct eng_bucket *bucket)
 {
         struct eng_str name = {bucket->name, strlen(bucket->name)};
         struct eng_config_bucket *b = calloc(1, sizeof(*b));
-        unsigned i = position(el, name);
+        unsigned i = eng_bucket_position(el, name);
 
         if (b == NULL)
                 return -ENOMEM;
@@ -124,30 +83,6 @@ void eng_config_free(struct eng_loop *el)
         while (el->bucket_count > 0)
                 drop(el, el->buckets[el->bucket_count - 1]->bucket.id);
         free(el->buckets);
-}
-
-int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct eng_bucket **out)
-{
-        const struct eng_loop *el = eng_here(store);
-        struct eng_config_bucket *b;
-
-        if (!el->view.ready)
-                return -EHOSTDOWN;
-        b = find(el, name);
-        if (b == NULL)
-                return -ENOENT;
-        *out = &b->bucket;
-        return 0;
-}
-
-unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned max, const struct eng_bucket **out)
-{
-        const struct eng_loop *el = eng_here(store);
-        unsigned i = position(el, from), n = 0;
-
-        while (i < el->bucket_count && n < max)
-                out[n++] = &el->buckets[i++]->bucket;
-        return n;
 }
 
 /* ---- records --------------------------------------------------------------------------------------------------- */
@@ -318,7 +253,7 @@ static void begin_create(struct request *req)
         struct eng_loop *el = &req->store->loops[0];
         struct eng_str name = {req->bucket.name, strlen(req->bucket.name)};
 
-        if (find(el, name) != NULL) {
+        if (eng_bucket_find(el, name) != NULL) {
                 finish(req, -EEXIST);
                 return;
         }
@@ -477,7 +412,7 @@ static void closed(struct eng_store *store, void *arg)
 static void begin_delete(struct request *req)
 {
         struct eng_str name = {req->bucket.name, strlen(req->bucket.name)};
-        struct eng_config_bucket *b = find(&req->store->loops[0], name);
+        struct eng_config_bucket *b = eng_bucket_find(&req->store->loops[0], name);
 
         if (b == NULL) {
                 finish(req, -ENOENT);
@@ -530,7 +465,7 @@ static void looked(void *arg, int rv, const struct eng_list_entry *entries, unsi
 static void look_first(struct request *req)
 {
         const struct eng_config_bucket *b =
-                find(&req->store->loops[0], (struct eng_str){req->bucket.name, strlen(req->bucket.name)});
+                eng_bucket_find(&req->store->loops[0], (struct eng_str){req->bucket.name, strlen(req->bucket.name)});
 
         if (b == NULL) {
                 refuse(req, -ENOENT);

@@ -81,7 +81,7 @@ static void removed(struct eng_txn *txn)
 
         drop->ending = false;
         eng_txn_drop(txn);
-        if (drop->store->coord->stopping)
+        if (drop->store->stopping)
                 return;
         if (txn->result != 0)
                 end_round(drop, true);
@@ -148,7 +148,7 @@ static void aborted(void *arg, int rv)
         drop->out--;
         if (rv != 0 && rv != -ENOENT)
                 drop->failed = true;
-        if (!drop->store->coord->stopping)
+        if (!drop->store->stopping)
                 abort_some(drop);
 }
 
@@ -187,7 +187,7 @@ static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *ent
         struct eng_drop *drop = arg;
         unsigned i;
 
-        if (drop->store->coord->stopping)
+        if (drop->store->stopping)
                 return;
         drop->count = drop->next = 0;
         drop->more = more && count > 0;
@@ -241,7 +241,7 @@ static void record_found(struct eng_op *op)
 
         if (op->result != 0)
                 drop->tried |= eng_bit(drop->slot);
-        if (drop->store->coord->stopping)
+        if (drop->store->stopping)
                 ;
         else if (op->result != 0)
                 next_record(drop);
@@ -298,7 +298,7 @@ void eng_drop_consider(struct eng_store *store)
         const struct eng_coord *c = store->coord;
         struct eng_drop *drop = c->drop;
 
-        if (c->stopping || c->phase != ENG_PHASE_OPEN)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return;
         drop->again = drop->running;
         if (drop->running)

@@ -58,9 +58,7 @@ static bool take_view(struct eng_loop *el, void *arg, struct lp_msg *ack)
         el->view = *view; /* not looked at again: once the ack is posted, it may be gone */
         if (el->view.paused)
                 el->quiet = ack;
-        eng_txn_view_changed(el);
-        if (el->view.ready)
-                eng_reap_ready(el);
+        el->store->events->view_changed(el);
         return !el->view.paused;
 }
 
@@ -78,12 +76,12 @@ static void spread_done(struct eng_store *store, void *arg)
         free(spread);
 }
 
-void eng_view_spread(struct eng_store *store, void (*done)(struct eng_store *store, void *arg))
+void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg))
 {
         struct spread *spread = malloc(sizeof(*spread));
 
         if (spread != NULL) {
-                spread->view = store->coord->view;
+                spread->view = *view;
                 spread->done = done;
         }
         if (spread == NULL || eng_cast(store, take_view, spread_done, spread) != 0)

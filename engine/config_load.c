@@ -286,7 +286,7 @@ static void repaired(struct eng_fix *fix)
         struct eng_store *store = load->store;
 
         load->fixing = false;
-        if (store->coord->stopping)
+        if (store->stopping)
                 return;
         if (fix->txn.result != 0 && load->tries++ < REPAIR_TRIES) {
                 load->timer.expired = repair_again;

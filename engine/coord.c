@@ -207,7 +207,7 @@ static void change_over(struct eng_store *store, void *arg)
                 eng_join_epoch(store);
         eng_reshape_epoch(store);
         eng_shed_consider(store);
-        eng_heal_consider(store); /* more objects may lack shards now, or fewer */
+        store->events->work_changed(store); /* more objects may lack shards now, or fewer */
 }
 
 /* The placement of an epoch that was not made is of no use. */
@@ -225,7 +225,7 @@ static void give_up_writing(struct eng_store *store)
         c->view.writable = false;
         c->view.paused = false;
         c->view.joining = 0;
-        eng_view_spread(store, change_over);
+        eng_view_spread(store, &store->coord->view, change_over);
 }
 
 static void take_shape(struct eng_coord *c)
@@ -282,7 +282,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         c->view.joining = c->next_joining;
         c->view.up |= c->next_joining & c->present;
         c->view.paused = false;
-        eng_view_spread(store, change_over);
+        eng_view_spread(store, &store->coord->view, change_over);
 }
 
 static void loops_quiet(struct eng_store *store, void *arg);
@@ -291,7 +291,7 @@ static void begin_again(struct lp_timer *timer)
 {
         struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, epoch_timer));
 
-        if (!c->stopping)
+        if (!c->store->stopping)
                 loops_quiet(c->store, NULL);
 }
 
@@ -346,7 +346,7 @@ void eng_epoch_change(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
-        if (c->stopping)
+        if (c->store->stopping)
                 return;
         if (c->changing) {
                 c->again = true;
@@ -360,16 +360,8 @@ void eng_epoch_change(struct eng_store *store)
                 return;
         }
         c->view.paused = true;
-        eng_view_spread(store, loops_quiet);
+        eng_view_spread(store, &store->coord->view, loops_quiet);
 }
-
-struct failure {
-        struct lp_msg msg;
-        struct eng_store *store;
-        unsigned slot;
-        const struct eng_drive *drive;
-        char text[160];
-};
 
 static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
@@ -377,48 +369,24 @@ static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
-static void failure_told(struct lp_msg *msg)
+void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
 {
-        struct failure *f = (struct failure *)msg;
-        struct eng_coord *c = f->store->coord;
+        struct eng_coord *c = store->coord;
         eng_mask counted = c->view.in | c->view.joining;
-        const struct eng_member *m = &f->store->members[f->slot];
+        const struct eng_member *m = &store->members[slot];
 
-        if ((f->drive != m->drive && f->drive != m->local) || (c->shape.gone & eng_bit(f->slot))) { /* another has taken its place, or none is to */
-                free(f);
+        if ((drive != m->drive && drive != m->local) || (c->shape.gone & eng_bit(slot))) /* another has taken its place, or none is to */
                 return;
-        }
         if (c->changing) /* by the epoch that is being made, too */
                 counted |= c->next_in | c->next_joining;
-        eng_member_state(f->store, f->slot, ENG_DRIVE_FAILED, f->text);
-        c->present &= ~eng_bit(f->slot);
-        c->view.up &= ~eng_bit(f->slot);
-        if (c->phase == ENG_PHASE_OPEN && (counted & eng_bit(f->slot)))
-                eng_epoch_change(f->store);
-        if (c->changing && eng_cast(f->store, look_again, NULL, NULL) != 0)
+        eng_member_state(store, slot, ENG_DRIVE_FAILED, text);
+        c->present &= ~eng_bit(slot);
+        c->view.up &= ~eng_bit(slot);
+        if (c->phase == ENG_PHASE_OPEN && (counted & eng_bit(slot)))
+                eng_epoch_change(store);
+        if (c->changing && eng_cast(store, look_again, NULL, NULL) != 0)
                 abort(); /* a loop that waits for this drive would wait for ever */
-        eng_health_refresh(f->store);
-        free(f);
-}
-
-void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
-{
-        struct eng_member *m = &store->members[slot];
-        struct failure *f;
-
-        if (drive != atomic_load(&m->drive) && drive != atomic_load(&m->local))
-                return;
-        if (atomic_exchange(&m->failed, true))
-                return;
-        f = calloc(1, sizeof(*f));
-        if (f == NULL)
-                abort(); /* a dead drive nobody knows of would stop every write */
-        f->store = store;
-        f->slot = slot;
-        f->drive = drive;
-        snprintf(f->text, sizeof(f->text), "%s", text);
-        f->msg.run = failure_told;
-        lp_post(store->loops[0].loop, &f->msg);
+        eng_health_refresh(store);
 }
 
 void eng_coord_open(struct eng_store *store)
@@ -434,10 +402,9 @@ void eng_coord_open(struct eng_store *store)
         eng_force_ended(store, c->read_only ? -EHOSTDOWN : 0, c->read_only ? "another drive has failed meanwhile: it is missed, too" : "");
         eng_join_consider(store);
         eng_shed_consider(store);
-        eng_heal_consider(store);
+        store->events->work_changed(store);
         eng_attach_start(store);
-        eng_scrub_begin(store); /* at once: who asks for a scrub of a store that is ready is heard */
-        eng_scrub_drives_begin(store);
+        store->events->serving(store); /* at once: who asks for a scrub of a store that is ready is heard */
         eng_drop_consider(store);
         eng_config_repair(store);
 }
@@ -573,10 +540,8 @@ static void health_tick(struct lp_timer *timer)
         struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, health_timer));
 
         eng_health_refresh(c->store);
-        if (c->phase == ENG_PHASE_OPEN) { /* each does nothing when it has begun; one that had no memory for it does so later */
-                eng_scrub_begin(c->store);
-                eng_scrub_drives_begin(c->store);
-        }
+        if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */
+                c->store->events->serving(c->store);
         lp_timer_start(c->store->loops[0].loop, timer, HEALTH_NS);
 }
 

@@ -166,8 +166,8 @@ static void requested(struct lp_msg *msg)
 
         eng_outlook_take(store, &outlook);
         eng_outlook_refuse(&outlook, q->slots, why);
-        if (why[0] != 0 || c->stopping) {
-                report(store, q->number, -EINVAL, c->stopping ? "the daemon is stopping" : why);
+        if (why[0] != 0 || c->store->stopping) {
+                report(store, q->number, -EINVAL, c->store->stopping ? "the daemon is stopping" : why);
                 free(q);
                 return;
         }
@@ -177,7 +177,7 @@ static void requested(struct lp_msg *msg)
         c->phase = ENG_PHASE_EPOCH;
         c->view.ready = false;
         eng_health_refresh(store);
-        eng_view_spread(store, quiet); /* one that reads answers 503 from here on, until the groups' state is settled anew */
+        eng_view_spread(store, &store->coord->view, quiet); /* one that reads answers 503 from here on, until the groups' state is settled anew */
 }
 
 int eng_force(struct eng_store *store, uint64_t slots, uint64_t *number)

@@ -205,7 +205,7 @@ static void flushed(struct eng_op *op)
         struct eng_heal *heal = (struct eng_heal *)((char *)op - offsetof(struct eng_heal, sync));
         struct eng_coord *c = heal->store->coord;
 
-        if (c->stopping)
+        if (c->store->stopping)
                 return;
         heal->flushing = false;
         if (heal->running || heal->to_flush == 0 || !same_drives(heal))
@@ -337,7 +337,7 @@ static void lane_ended(struct eng_lane *lane)
 {
         struct eng_heal *heal = lane->store->coord->heal;
 
-        if (--heal->left == 0 && !lane->store->coord->stopping)
+        if (--heal->left == 0 && !lane->store->stopping)
                 walk_over(heal);
 }
 
@@ -410,7 +410,7 @@ static void puts_seen(struct eng_store *store, void *arg)
 {
         struct eng_heal *heal = arg;
 
-        if (store->coord->stopping)
+        if (store->stopping)
                 return;
         if (!heal->again) {
                 begin_walk(heal);
@@ -471,30 +471,6 @@ bool eng_heal_make(struct eng_store *store)
         return rv == 0;
 }
 
-/*
- * What drives hold is taken from the size of their segments and log files: it is known as soon as a drive is open, and leaves out what others have on
- * its file system.
- */
-void eng_heal_choose_rate(struct eng_store *store)
-{
-        const struct eng_coord *c = store->coord;
-        eng_mask in = c->view.in & c->view.up, changing = (c->filling & in) | c->shape.leaving | c->view.joining;
-        struct eng_drive_info info;
-        uint64_t held = 0;
-        unsigned i;
-
-        if (store->options.heal_rate != 0)
-                return;
-        for (i = 0; i < store->drive_count; i++) {
-                if (!(in & eng_bit(i)) || store->members[i].local == NULL)
-                        continue;
-                eng_local_info(store->members[i].local, &info);
-                if (info.data_bytes + info.log_bytes > held)
-                        held = info.data_bytes + info.log_bytes;
-        }
-        atomic_store(&store->pacer.rate, eng_pacer_rate(held, (unsigned)__builtin_popcountll(changing)));
-}
-
 static void heal_begin(struct eng_heal *heal)
 {
         struct eng_store *store = heal->store;
@@ -531,7 +507,7 @@ void eng_heal_consider(struct eng_store *store)
         struct eng_coord *c = store->coord;
         struct eng_heal *heal = c->heal;
 
-        if (c->stopping || c->phase != ENG_PHASE_OPEN)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return;
         if (store->m == 0) { /* without parity nothing is ever missing and readable */
                 eng_sweep_consider(store);
@@ -575,7 +551,7 @@ static void look_asked(struct lp_msg *msg)
         lp_post(eng_primary(look->store, look->group)->loop, msg);
 }
 
-void eng_upkeep_group(struct eng_store *store, uint32_t group)
+void eng_heal_look_at_group(struct eng_store *store, uint32_t group)
 {
         struct look *look;
 

@@ -106,7 +106,7 @@ static void end(struct eng_join *join)
         eng_health_refresh(store);
         eng_join_consider(store);
         eng_reshape_consider(store);
-        eng_heal_consider(store);
+        store->events->work_changed(store);
 }
 
 static void leave_alone(struct eng_join *join, const char *why)
@@ -237,7 +237,7 @@ void eng_join_consider(struct eng_store *store)
         bool gains;
         int slot;
 
-        if (c->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->join != NULL)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->join != NULL)
                 return;
         slot = candidate(store);
         gains = slot < 0;
@@ -559,7 +559,7 @@ static void compare_step(struct eng_join *join)
 {
         bool over;
 
-        if (join->store->coord->stopping || join->stepping || join->step != STEP_COMPARE)
+        if (join->store->stopping || join->stepping || join->step != STEP_COMPARE)
                 return;
         join->stepping = true;
         over = compare_rows(join);

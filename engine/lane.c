@@ -346,7 +346,7 @@ static void lane_steps(struct eng_lane *lane)
 
 void eng_lane_step(struct eng_lane *lane)
 {
-        if (lane->store->coord->stopping || lane->stepping || !lane->may) /* a group may be asked for before the first walk */
+        if (lane->store->stopping || lane->stepping || !lane->may) /* a group may be asked for before the first walk */
                 return;
         lane->stepping = true;
         lane_steps(lane);

@@ -128,7 +128,7 @@ static void came_home(struct lp_msg *msg)
 {
         struct eng_mend *mend = MEND_OF(msg, msg);
 
-        if (!mend->store->coord->stopping) /* else eng_mend_drop() frees it */
+        if (!mend->store->stopping) /* else eng_mend_drop() frees it */
                 mend_over(mend);
 }
 
@@ -160,7 +160,7 @@ void eng_mend_finish(struct eng_mend *mend, int rv)
         mend->ended = true;
         mend->result = rv;
         next = find_mend(mend->el, &mend->name);
-        if (next != NULL && !store->coord->stopping)
+        if (next != NULL && !store->stopping)
                 read_object(next);
         if (mend->home == mend->el) {
                 mend_over(mend);
@@ -237,7 +237,7 @@ static void mend_came(struct lp_msg *msg)
 {
         struct eng_mend *mend = MEND_OF(msg, msg);
 
-        if (!mend->store->coord->stopping)
+        if (!mend->store->stopping)
                 take_turn(mend);
 }
 

@@ -44,7 +44,7 @@ static void mend_discarded(struct eng_op *op)
 {
         struct eng_mend *mend = ((struct eng_mend_op *)op)->mend;
 
-        if (atomic_fetch_sub(&mend->discards_out, 1) == 1 && !mend->store->coord->stopping)
+        if (atomic_fetch_sub(&mend->discards_out, 1) == 1 && !mend->store->stopping)
                 discard_on(mend); /* a failure leaves dead bytes, nothing worse */
 }
 

@@ -23,10 +23,10 @@ static void mend_written(struct eng_op *op)
         if (op->result != 0 && mend->error == 0)
                 mend->error = op->result;
         mend->written.shards += op->result == 0;
-        if (op->result == 0 && mend->digests != NULL && !mend->store->coord->stopping)
+        if (op->result == 0 && mend->digests != NULL && !mend->store->stopping)
                 eng_digest_add(&mend->digests[mo->target], op->write.object_id, op->write.stripe, op->write.shard, op->write.payload,
                                op->write.payload_len);
-        if (--mend->in_flight == 0 && !mend->store->coord->stopping)
+        if (--mend->in_flight == 0 && !mend->store->stopping)
                 mend_go_on(mend);
 }
 
@@ -191,7 +191,7 @@ static void mend_remnant_read(struct eng_op *op)
         struct eng_mend *mend = MEND_OF(op, ask);
 
         mend->in_flight--;
-        if (mend->store->coord->stopping)
+        if (mend->store->stopping)
                 return;
         if (op->read.slot == NULL) { /* the drive has failed, and keeps it until its I/O has ended */
                 mend->unit = NULL;
@@ -281,7 +281,7 @@ static void mend_synced(struct eng_op *op)
 
         if (op->result != 0 && mend->error == 0)
                 mend->error = op->result;
-        if (--mend->in_flight > 0 || mend->store->coord->stopping)
+        if (--mend->in_flight > 0 || mend->store->stopping)
                 return;
         mend->durable = mend->error == 0;
         if (mend->error != 0)

@@ -157,7 +157,7 @@ static void readers_seen(struct eng_store *store, void *arg)
 
         c->asking_readers = false;
         c->readers_counted = true;
-        if (c->stopping || atomic_load(&c->read_from))
+        if (c->store->stopping || atomic_load(&c->read_from))
                 return; /* the next walk asks again */
         c->drained = true;
         eng_reshape_consider(store);
@@ -182,7 +182,7 @@ void eng_reshape_consider(struct eng_store *store)
         struct eng_coord *c = store->coord;
         eng_mask left = c->view.in & c->view.up & ~c->shape.leaving;
 
-        if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->stopping || c->changing || c->join != NULL)
+        if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->store->stopping || c->changing || c->join != NULL)
                 return;
         if (!c->view.writable || c->wish.gone != 0 ||
             !eng_epoch_can_form(left, c->view.in, eng_counted(&c->view) - 1, store->k, store->m))
@@ -206,7 +206,7 @@ static const char *refusal(const struct eng_store *store, unsigned slot, int *rv
         unsigned left;
 
         *rv = -EHOSTDOWN;
-        if (c->stopping || c->phase != ENG_PHASE_OPEN)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return "the store is not open";
         *rv = -EINVAL;
         if (slot >= store->drive_count)

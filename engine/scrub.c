@@ -162,7 +162,7 @@ static void ended(void *arg)
         struct eng_scrub *scrub = arg;
 
         scrub->run = NULL;
-        if (scrub->store->coord->stopping)
+        if (scrub->store->stopping)
                 return;
         pthread_mutex_lock(&scrub->store->health_lock);
         scrub->last = scrub->store->scrub;
@@ -199,7 +199,7 @@ static void go(struct eng_scrub *scrub)
 {
         struct eng_store *store = scrub->store;
 
-        if (store->coord->stopping)
+        if (store->stopping)
                 return;
         if (scrub->now.started_ms == 0)
                 scrub->now.started_ms = lp_wall_ms();

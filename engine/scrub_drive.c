@@ -235,7 +235,7 @@ static void scrubber_kept(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
 
-        if (s->el->store->coord->stopping)
+        if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
         scrubber_go(s);
@@ -281,7 +281,7 @@ static void scrubber_fixed(struct eng_fix *fix)
 {
         struct scrubber *s = (struct scrubber *)((char *)fix - offsetof(struct scrubber, fix));
 
-        if (s->el->store->coord->stopping)
+        if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
         if (fix->txn.result != 0)
@@ -328,7 +328,7 @@ static void scrubber_has_read(struct eng_op *op)
         if (op->scrub.slot != NULL)
                 scrubber_drop_buffer(s);
         s->buffer = NULL; /* a drive that failed gives it back when its I/O has ended */
-        if (s->el->store->coord->stopping) {
+        if (s->el->store->stopping) {
                 eng_buf_unref(name);
                 return;
         }
@@ -363,7 +363,7 @@ static void scrubber_granted(struct lp_reserve *reserve)
 {
         struct scrubber *s = (struct scrubber *)((char *)reserve - offsetof(struct scrubber, reserve));
 
-        if (s->el->store->coord->stopping || !scrubber_may_go_on(s)) {
+        if (s->el->store->stopping || !scrubber_may_go_on(s)) {
                 s->step = SCRUBBER_IDLE;
                 scrubber_drop_buffer(s);
                 return;
@@ -402,7 +402,7 @@ static void scrubber_checked(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
 
-        if (s->el->store->coord->stopping)
+        if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
         if (op->result == 0)
@@ -449,7 +449,7 @@ static void scrubber_loaded(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
 
-        if (s->el->store->coord->stopping)
+        if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
         if (op->result != 0) {
@@ -570,7 +570,7 @@ static void scrub_look(struct lp_timer *timer)
 {
         struct scrub_loop *sl = (struct scrub_loop *)((char *)timer - offsetof(struct scrub_loop, timer));
 
-        if (sl->el->store->coord->stopping)
+        if (sl->el->store->stopping)
                 return;
         scrub_look_around(sl);
         scrub_remind(sl);
@@ -604,7 +604,7 @@ static void scrub_loop_told(struct lp_msg *msg)
         struct scrub_loop *sl = (struct scrub_loop *)((char *)msg - offsetof(struct scrub_loop, msg));
 
         atomic_store(&sl->on_its_way, false);
-        if (sl->el->store->coord->stopping)
+        if (sl->el->store->stopping)
                 return;
         if (atomic_exchange(&sl->wanted, false)) {
                 scrub_loop_starts(sl);

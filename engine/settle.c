@@ -156,7 +156,7 @@ static void config_loaded(struct eng_store *store, int rv)
         eng_settle_free(store);
         ((struct recovery *)store->coord->recovery)->refusals = 0;
         store->coord->view.ready = true;
-        eng_view_spread(store, view_taken);
+        eng_view_spread(store, &store->coord->view, view_taken);
 }
 
 /* ---- making visible ---------------------------------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ static int candidate(const struct eng_store *store)
         const struct eng_coord *c = store->coord;
         eng_mask mask = c->shape.shedding & ~c->wish.shed & c->view.in & c->view.up;
 
-        if (c->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->join != NULL || c->changing ||
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->join != NULL || c->changing ||
             c->shape.adding != 0 || mask == 0)
                 return -1;
         return __builtin_ctzll(mask);
@@ -115,7 +115,7 @@ static void forgotten(struct eng_op *op)
         eng_buf_unref(op->append.body);
         if (op->result != 0)
                 shed->error = op->result;
-        if (--shed->out == 0 && !shed->store->coord->stopping)
+        if (--shed->out == 0 && !shed->store->stopping)
                 page_done(shed);
 }
 

@@ -1,7 +1,7 @@
 /*
  * store.c - opening and closing a store: which folders are drives of it, formatting, locks; and what does not fit elsewhere.
  *
- * Runs before the loops and after them, but eng_store_start() and eng_new_id().
+ * Runs before the loops and after them, but eng_store_start().
  */
 #include "engine/lost_objects.h"
 #include "engine/drive/identity.h"
@@ -473,6 +473,27 @@ static int make_loops(struct eng_store *store)
         return 0;
 }
 
+static void view_changed(struct eng_loop *el)
+{
+        eng_txn_view_changed(el);
+        if (el->view.ready)
+                eng_reap_ready(el);
+}
+
+static void serving(struct eng_store *store)
+{
+        eng_scrub_begin(store);
+        eng_scrub_drives_begin(store);
+}
+
+static const struct eng_events events = {
+        .drive_failed = eng_coord_drive_failed,
+        .view_changed = view_changed,
+        .look_at_group = eng_heal_look_at_group,
+        .work_changed = eng_heal_consider,
+        .serving = serving,
+};
+
 int eng_store_open(const struct eng_options *options, struct eng_store **out, struct eng_error *error)
 {
         struct eng_store *store = calloc(1, sizeof(*store));
@@ -482,6 +503,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         if (store == NULL)
                 return eng_error_set(error, -ENOMEM, "no memory");
         pthread_mutex_init(&store->health_lock, NULL);
+        store->events = &events;
         store->options = *options;
         store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;
         store->loop_count = options->loop_count;
@@ -598,7 +620,7 @@ bool eng_store_close(struct eng_store *store)
                 return true;
         eng_recover_stop(store);
         eng_attach_stop(store);
-        store->coord->stopping = true;
+        store->stopping = true;
         for (i = 0; i < store->loop_count; i++)
                 eng_config_stop(&store->loops[i]);
         for (i = 0; i < store->loop_count; i++)
@@ -624,16 +646,4 @@ bool eng_store_close(struct eng_store *store)
                 return false;
         free_store(store);
         return true;
-}
-
-void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID])
-{
-        uint32_t epoch = htobe32((uint32_t)el->view.epoch);
-        uint16_t loop = htobe16((uint16_t)el->index);
-        uint64_t counter = htobe64(++el->id_counter);
-
-        memcpy(id, &epoch, 4);
-        memcpy(id + 4, &loop, 2);
-        memset(id + 6, 0, 2);
-        memcpy(id + 8, &counter, 8);
 }

@@ -310,7 +310,6 @@ struct eng_coord {
         uint64_t leaving_since;        /* epoch; 0: from before this run */
         struct eng_placement *next_map; /* of next_shape; NULL: as it is */
         struct eng_placement *maps;    /* all that were made, the newest first */
-        bool stopping;                 /* the loops have stopped: what still comes back begins nothing new */
         struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
         struct lp_timer join_timer;
         struct eng_heal *heal;         /* heal.c's own */
@@ -342,8 +341,29 @@ struct eng_coord {
         struct eng_config_loading *config_loading; /* config_load.c's own; NULL: nothing to do */
 };
 
+struct eng_loop;
+struct eng_store;
+
+/*
+ * What modules tell those above them, which they do not know. All are set before the loops run; a test that has less than a store
+ * sets those that it comes to.
+ */
+struct eng_events {
+        /* Coordinator: eng_drive_failed() was called for this drive, once. */
+        void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+        /* A loop has taken a view. */
+        void (*view_changed)(struct eng_loop *el);
+        /* Any loop: eng_upkeep_group(). */
+        void (*look_at_group)(struct eng_store *store, uint32_t group);
+        /* Coordinator: an epoch came into force, or a drive has caught up: there may be more to rebuild, or less. */
+        void (*work_changed)(struct eng_store *store);
+        /* Coordinator: the store serves. Said again from time to time. */
+        void (*serving)(struct eng_store *store);
+};
+
 struct eng_store {
         /* set before the loops run, constant then */
+        const struct eng_events *events;
         struct eng_options options;
         uint8_t store_id[FMT_ID];
         unsigned k, m;
@@ -369,6 +389,7 @@ struct eng_store {
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, or cannot be told to be, for health */
         bool hangs[ENG_DRIVES_MAX];    /* of options.drives: it did not answer when it was looked at. Set before the loops run, constant then */
+        bool stopping;                 /* the loops have stopped: what still comes back begins nothing new */
         bool left_behind;              /* at the end: a thread that opens a drive, or works for one that failed, has not come back, and may use all this */
 
         uint64_t first_epoch;          /* of this run */
@@ -452,8 +473,10 @@ static inline bool eng_takes_changes(const struct eng_store *store, const struct
 
 /* A new object id, unique for ever: epoch, loop, counter. */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
-/* Bucket of an id on this loop, or NULL. */
+/* A loop's copy of the configuration (bucket_copy.c): the bucket of an id, of a name, or NULL; where the first is whose name is not below s. */
 struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id);
+struct eng_config_bucket *eng_bucket_find(const struct eng_loop *el, struct eng_str name);
+unsigned eng_bucket_position(const struct eng_loop *el, struct eng_str s);
 
 /* ---- names (name.c) --------------------------------------------------------------------------------------- */
 
@@ -781,8 +804,10 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
                      void (*done)(struct eng_store *store, eng_mask failed));
 /* The store is closed: what waits to be asked for again is not. */
 void eng_epoch_append_free(struct eng_store *store);
-/* Coordinator: gives every loop coord->view; done when all have taken it. */
-void eng_view_spread(struct eng_store *store, void (*done)(struct eng_store *store, void *arg));
+/* Coordinator: gives every loop this view; done when all have taken it. */
+void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg));
+/* Coordinator: events.drive_failed. */
+void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
 /* Recovery is over: serve. */
 void eng_coord_open(struct eng_store *store);
 void eng_health_refresh(struct eng_store *store);
@@ -917,6 +942,8 @@ int eng_get_restart(struct eng_get *get, uint64_t offset, uint64_t len, void (*w
 bool eng_heal_make(struct eng_store *store);
 /* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */
 void eng_heal_consider(struct eng_store *store);
+/* Any loop: events.look_at_group. */
+void eng_heal_look_at_group(struct eng_store *store, uint32_t group);
 /* Coordinator: where nobody has set the rate of the upkeep, drives that are being filled, emptied or caught up with are done within a day, whatever their size. */
 void eng_heal_choose_rate(struct eng_store *store);
 /* store->heal has changed: health follows. With health_lock held. */

@@ -108,7 +108,7 @@ static bool void_now(const struct eng_sweep *sweep)
         const struct eng_store *store = sweep->store;
         const struct eng_coord *c = store->coord;
 
-        return c->stopping || c->changing || !c->view.writable || c->view.epoch != sweep->epoch || (c->view.in & c->view.up) != c->view.map->all ||
+        return c->store->stopping || c->changing || !c->view.writable || c->view.epoch != sweep->epoch || (c->view.in & c->view.up) != c->view.map->all ||
                atomic_load(&store->unsettled);
 }
 
@@ -334,7 +334,7 @@ static void readers_kept(struct eng_store *store, void *arg)
 {
         struct eng_sweep *sweep = arg;
 
-        if (store->coord->stopping)
+        if (store->stopping)
                 return;
         if (!atomic_load(&sweep->unknown)) {
                 sweep->next = 0;
@@ -348,7 +348,7 @@ static void readers_kept(struct eng_store *store, void *arg)
 
 static void readers_counted(struct eng_store *store, void *arg)
 {
-        if (!store->coord->stopping)
+        if (!store->stopping)
                 ask_readers(arg);
 }
 
@@ -565,7 +565,7 @@ static void bounds_taken(struct eng_store *store, void *arg)
 {
         struct eng_sweep *sweep = arg;
 
-        if (store->coord->stopping)
+        if (store->stopping)
                 return; /* eng_sweep_free() frees it */
         if (void_now(sweep))
                 end(sweep, false);
@@ -580,7 +580,7 @@ void eng_sweep_consider(struct eng_store *store)
 
         if (c->sweep != NULL)
                 c->sweep->asked_again = true;
-        if (c->stopping || c->phase != ENG_PHASE_OPEN || c->sweep != NULL || c->join != NULL)
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN || c->sweep != NULL || c->join != NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &c->sweep_timer);
         sweep = calloc(1, sizeof(*sweep));

@@ -1,5 +1,5 @@
 /*
- * upkeep.h - who finds damage in a placement group asks for a look at all of it (heal.c).
+ * upkeep.h - who finds damage in a placement group asks for a look at all of it (events.c, heal.c).
  */
 #ifndef MILLRACE_ENGINE_UPKEEP_H
 #define MILLRACE_ENGINE_UPKEEP_H

@@ -82,7 +82,7 @@ static void later(struct lp_timer *timer)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)timer - offsetof(struct eng_verify, timer));
 
-        if (!v->store->coord->stopping)
+        if (!v->store->stopping)
                 v->then(v);
 }
 
@@ -192,7 +192,7 @@ static void next_name(struct eng_verify *v)
         struct eng_walk_row row;
         int rv;
 
-        while (!v->store->coord->stopping && !must_wait(v)) {
+        while (!v->store->stopping && !must_wait(v)) {
                 rv = eng_walk_next(v->walk, &row);
                 if (rv == 0)
                         finish(v);

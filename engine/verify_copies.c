@@ -229,7 +229,7 @@ static void copy_came(struct eng_op *op)
         struct eng_verify *v = eng_verify_take_copy(op)->v;
         unsigned slot;
 
-        if (--v->out_copies > 0 || v->store->coord->stopping)
+        if (--v->out_copies > 0 || v->store->stopping)
                 return;
         for (slot = 0; slot < v->store->drive_count; slot++)
                 if (v->asked & eng_bit(slot))

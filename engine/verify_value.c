@@ -78,7 +78,7 @@ static void looked_again(struct eng_op *op)
         struct eng_verify *v = copy->v;
         unsigned slot = (unsigned)(copy - v->copies);
 
-        if (v->store->coord->stopping)
+        if (v->store->stopping)
                 return;
         if (copy->result == 0 && memcmp(eng_value_head(copy->value->data)->id, eng_value_head(v->value->data)->id, FMT_ID) == 0) {
                 count_amiss(v);
@@ -288,7 +288,7 @@ static bool has_slot(struct eng_verify *v)
 
 static void next_shard(struct eng_verify *v)
 {
-        if (v->store->coord->stopping)
+        if (v->store->stopping)
                 return;
         if (!seek_shard(v)) {
                 value_over(v);

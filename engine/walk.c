@@ -30,7 +30,7 @@ static void walk_scanned(struct eng_op *op)
         struct eng_walk *walk = src->walk;
 
         walk->out--;
-        if (op->result == -EAGAIN && !walk->store->coord->stopping && ++src->tries < TRIES) {
+        if (op->result == -EAGAIN && !walk->store->stopping && ++src->tries < TRIES) {
                 walk_scan(walk, src->slot);
                 return;
         }

@@ -251,7 +251,7 @@ static void test_try_again(void **state)
         assert_int_equal(b->walk->error, -EAGAIN);
         assert_int_equal(b->drives[2].asked, TRIES);
         b->drives[2].asked = 0;
-        b->coord.stopping = true;
+        b->store.stopping = true;
         bench_begin(b, "a", "z");
         expect_row(b, "a", eng_bit(0) | eng_bit(1));
         assert_int_equal(b->drives[2].asked, 1);
