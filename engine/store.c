@@ -3,7 +3,11 @@
  *
  * Runs before the loops and after them, but eng_store_start().
  */
-#include "engine/lost_objects.h"
+#include "engine/object/object.h"
+#include "engine/bucket/bucket.h"
+#include "engine/epoch/epoch.h"
+#include "engine/upkeep/upkeep.h"
+#include "engine/upkeep/lost_objects.h"
 #include "engine/drive/identity.h"
 
 #include <assert.h>
@@ -489,6 +493,7 @@ static void serving(struct eng_store *store)
 static const struct eng_events events = {
         .drive_failed = eng_coord_drive_failed,
         .view_changed = view_changed,
+        .value_gone = eng_lost_object_gone,
         .look_at_group = eng_heal_look_at_group,
         .work_changed = eng_heal_consider,
         .serving = serving,

@@ -1,7 +1,8 @@
 /*
  * trace.c - the engine's words for what trace records say in numbers (loop_trace.h). Any thread.
  */
-#include "engine/store.h"
+#include "engine/drive/drive.h"
+#include "engine/txn/txn.h"
 
 #include <stdio.h>
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that dependencies between the houses (folders) go one way.
+"""Checks that dependencies between the houses (folders), and between the modules of a house (its subfolders), go one way.
 
     layers.py [ROOT]
 
 A house may include the public headers (include/<house>.h, include/<house>_*.h) of the houses it may know, and its own private
-headers; nothing else of the project. Exits 1 and names each offending line.
+headers; nothing else of the project. Where a house has modules, a module may include headers of its own and of the modules before it in
+the list, so that there is no cycle between them; what a lower one has to tell an upper one goes by a table of functions. Exits 1 and names
+each offending line.
 """
 import re
 import sys
@@ -25,6 +27,12 @@ MAY_INCLUDE = {
     "load": {"s3"},
     "cli": {"client", "load", "rdma", "ec", "loop", "s3"},
 }
+# The modules of a house, the lowest first; "" is what lies in the house's own folder.
+MODULES = {
+    "engine": ("record", "placement", "drive", "core", "txn", "object", "resync", "bucket", "walk", "epoch", "upkeep", ""),
+}
+# Headers in the house's own folder that every module may include: formats, which include nothing of the project.
+FOR_ALL = {"engine/format.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
@@ -49,6 +57,27 @@ def resolve(source, name):
     return None
 
 
+def module_of(parts):
+    """The place in the order of its house of the module that a file (parts of its path) belongs to; None: the house has none."""
+    order = MODULES.get(parts[0])
+    if order is None:
+        return None
+    name = parts[1] if len(parts) > 2 else ""
+    return order.index(name) if name in order else -1
+
+
+def check_modules(source, target):
+    """What is wrong with this include between two files of one house, or None."""
+    mine, other = source.relative_to(ROOT).parts, target.relative_to(ROOT).parts
+    if module_of(mine) is None or "/".join(other) in FOR_ALL:
+        return None
+    if -1 in (module_of(mine), module_of(other)):
+        return f"{'/'.join(mine if module_of(mine) == -1 else other)} is in no module that layers.py knows"
+    if module_of(other) > module_of(mine):
+        return f"{mine[1]} is below {other[1]} and may not include {'/'.join(other)}"
+    return None
+
+
 def check_file(source):
     house = house_of(source)
     complaints = []
@@ -67,6 +96,8 @@ def check_file(source):
                 complaints.append(f"{where}: {house} may not know {header} (include/{parts[1]})")
         elif parts[0] != house:
             complaints.append(f"{where}: {house} includes {'/'.join(parts)}, which is private to {parts[0]}")
+        elif check_modules(source, target):
+            complaints.append(f"{where}: {check_modules(source, target)}")
     return complaints
 
 

@@ -20,10 +20,12 @@
 #include <unistd.h>
 
 #include "ec.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/index.h"
 #include "engine/drive/logfile.h"
 #include "engine/drive/segment_priv.h"
-#include "engine/store.h"
+#include "engine/placement/place.h"
+#include "engine/record/value.h"
 #include "load_content.h"
 
 #define PER_COMMIT  200000u

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 struct eng_cache;
 

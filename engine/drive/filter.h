@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_DRIVE_FILTER_H
 #define MILLRACE_ENGINE_DRIVE_FILTER_H
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 struct eng_filter;
 

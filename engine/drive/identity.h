@@ -1,5 +1,5 @@
 /*
- * identity.h - what makes a folder a drive: FORMAT and LOCK. Public part: eng_folder_probe(), eng_folder_format() and the like in engine/drive.h.
+ * identity.h - what makes a folder a drive: FORMAT and LOCK. Public part: eng_folder_probe(), eng_folder_format() and the like in engine/drive/drive.h.
  * Blocking; any thread.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_IDENTITY_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 /* Takes DRIVE/LOCK; the lock lives as long as the descriptor. -EBUSY: another process (or another open of this one) has it. */
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error);

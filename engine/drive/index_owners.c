@@ -13,7 +13,7 @@
 
 #include "engine/drive/index_priv.h"
 #include "engine/drive/rec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 #define OWNER_KEY (FMT_ID + sizeof(uint64_t))
 

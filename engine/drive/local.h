@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/cache.h"
 #include "engine/drive/fds.h"
 #include "engine/drive/index.h"

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "ec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/local.h"
 #include "engine/drive/replay.h"
 

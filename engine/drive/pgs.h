@@ -10,7 +10,7 @@
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 #define ENG_PG_RECENT 16u
 #define ENG_PGS_NEAR  4160u /* numbers that are found at once: all that a store has, CONFIG too; what a record says beyond is looked for */

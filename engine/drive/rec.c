@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 #define LOG_HEADER_CRC_BYTES 128u
 #define BUCKET_NAME          9u         /* bytes that names in a bucket begin with: space, bucket id */

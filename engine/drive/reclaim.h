@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/logfile.h"
 #include "engine/drive/replay.h"
 #include "engine/drive/segment.h"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "ec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/local.h"
 
 #define WINDOW_BYTES (4u << 20)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "ec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/segment_priv.h"
 #include "loop.h"
 

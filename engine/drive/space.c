@@ -5,7 +5,7 @@
  */
 #include "engine/drive/space.h"
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/segment.h"
 
 #include <assert.h>

@@ -13,7 +13,7 @@
 #include <bsd/sys/tree.h>
 #include <uthash.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/index.h"
 #include "engine/drive/rec.h"
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 bool eng_thread_ends(pthread_t thread, unsigned seconds)
 {

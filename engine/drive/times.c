@@ -1,7 +1,7 @@
 /*
  * times.c - names of what a drive's time goes to.
  */
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 const char *const eng_drive_step_names[ENG_DRIVE_STEPS] = {
         [ENG_OP_APPEND] = "append",

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 static void job_message(struct lp_msg *msg)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

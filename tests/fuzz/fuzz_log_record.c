@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "ec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/rec.h"
 #include "engine/drive/replay.h"
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 struct fx_body {
         uint8_t bytes[FMT_BODY_MAX];

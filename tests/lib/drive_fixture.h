@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "tests/lib/body_fixture.h"
 
 #define FX_LOOPS_MAX 3u

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "ec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/index.h"
 #include "tests/lib/wait.h"
 

@@ -2,7 +2,7 @@
  * sim.h - the simulator's world: one thread, virtual time, a queue of events, and randomness from one seed.
  *
  * Everything that happens in a history is an event; which one is next depends on nothing but the seed. The engine's own code runs inside the
- * events and meets the world only through loop.h (sim_loop.c) and engine/drive.h (sim_drive.c).
+ * events and meets the world only through loop.h (sim_loop.c) and engine/drive/drive.h (sim_drive.c).
  */
 #ifndef MILLRACE_TESTS_SIM_H
 #define MILLRACE_TESTS_SIM_H

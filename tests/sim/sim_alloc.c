@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "tests/sim/sim.h"
 
 jmp_buf sim_alloc_gone;

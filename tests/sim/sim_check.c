@@ -7,8 +7,8 @@
 #include <endian.h>
 #include <string.h>
 
-#include "engine/store.h"
-#include "engine/stripe.h"
+#include "engine/resync/resync.h"
+#include "engine/record/stripe.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_content.h"

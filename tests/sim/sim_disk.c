@@ -1,5 +1,5 @@
 /*
- * sim_disk.c - simulated disks: what survives, and the folders of engine/drive.h over them.
+ * sim_disk.c - simulated disks: what survives, and the folders of engine/drive/drive.h over them.
  */
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_disk.h"
@@ -288,7 +288,7 @@ void sim_disk_cut(struct sim_disk *disk, uint64_t records)
         disk->rolled_back = true;
 }
 
-/* ---- folders (engine/drive.h) ------------------------------------------------------------------------------------ */
+/* ---- folders (engine/drive/drive.h) ------------------------------------------------------------------------------------ */
 
 static struct sim_disk *disk_of(const char *path)
 {

@@ -6,7 +6,7 @@
 #ifndef MILLRACE_TESTS_SIM_DISK_H
 #define MILLRACE_TESTS_SIM_DISK_H
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/pgs.h"
 #include "tests/sim/sim_names.h"
 

@@ -1,5 +1,5 @@
 /*
- * sim_drive.c - engine/drive.h over a simulated disk: the operations of an open drive, what is volatile of it, and how it fails.
+ * sim_drive.c - engine/drive/drive.h over a simulated disk: the operations of an open drive, what is volatile of it, and how it fails.
  *
  * Semantics follow engine/drive/ (append.c, pgs.c, batch.c, write.c, read.c): records become durable in batches, pending until COMMIT; a tick writes
  * what is applied into the index with the log position it covers, then reports what died; frames are durable by SYNC. Operations arrive after a
@@ -16,7 +16,8 @@
 
 #include "ec.h"
 #include "engine/drive/identity.h"
-#include "engine/store.h"
+#include "engine/placement/place.h"
+#include "engine/record/value.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_world.h"
 

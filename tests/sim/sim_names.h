@@ -4,7 +4,7 @@
 #ifndef MILLRACE_TESTS_SIM_NAMES_H
 #define MILLRACE_TESTS_SIM_NAMES_H
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/rec.h"
 
 enum sim_name_kind {

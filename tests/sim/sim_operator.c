@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "engine/store.h"
+#include "engine/epoch/epoch.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"

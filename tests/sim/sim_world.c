@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/store.h"
+#include "engine/bucket/bucket.h"
 #include "tests/sim/history.h"
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"

@@ -274,9 +274,9 @@ def test_mutations_of_texts_that_are_there(tmp_path):
     mutate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(mutate)
     assert mutate.out_of_date(ROOT) == []
-    for old, count in (("no such text", 0), ("return", (ROOT / "engine/txn.c").read_text().count("return"))):
-        mutate.NAMED = [("one", "engine/txn.c", old, "", ())]
-        assert mutate.out_of_date(ROOT) == [f"its text is {count} times in engine/txn.c: one"]
+    for old, count in (("no such text", 0), ("return", (ROOT / "engine/txn/txn.c").read_text().count("return"))):
+        mutate.NAMED = [("one", "engine/txn/txn.c", old, "", ())]
+        assert mutate.out_of_date(ROOT) == [f"its text is {count} times in engine/txn/txn.c: one"]
     mutate.NAMED = [("one", "engine/no_such_file.c", "return", "", ())]
     assert mutate.out_of_date(ROOT) == ["its text is 0 times in engine/no_such_file.c: one"]
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 #define GROUPS     3u
 #define KEYS       18u

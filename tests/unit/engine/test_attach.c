@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store.h"
+#include "engine/epoch/epoch.h"
 #include "tests/lib/store_objects.h"
 
 #define LOST 0u

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ec.h"
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 static struct eng_buf *filled(size_t len)
 {

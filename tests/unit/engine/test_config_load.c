@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/drive/index.h"
-#include "engine/store.h"
+#include "engine/record/value.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 

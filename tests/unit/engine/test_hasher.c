@@ -11,7 +11,7 @@
 
 #include <openssl/evp.h>
 
-#include "engine/hasher.h"
+#include "engine/core/hasher.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

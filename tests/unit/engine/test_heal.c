@@ -17,9 +17,8 @@
 #include <cmocka.h>
 
 #include "engine/drive/local.h"
-#include "engine/kept.h"
-#include "engine/store.h"
-#include "engine/upkeep.h"
+#include "engine/walk/kept.h"
+#include "engine/upkeep/upkeep.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/store_objects.h"
 #include "tests/lib/wait.h"

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/identity.h"
 
 #include <setjmp.h>

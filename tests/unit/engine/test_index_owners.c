@@ -4,7 +4,7 @@
  */
 #include <lmdb.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "test_index_fixture.h"
 
 #define NAMES 60u

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "engine/mend.h"
-#include "engine/store.h"
+#include "engine/upkeep/mend.h"
+#include "engine/record/value.h"
 #include "tests/lib/store_fixture.h"
 
 #define OBJECTS 12u

@@ -20,9 +20,9 @@
 #include <cmocka.h>
 
 #include "ec.h"
-#include "engine/lost_objects.h"
-#include "engine/mend.h"
-#include "engine/store.h"
+#include "engine/upkeep/lost_objects.h"
+#include "engine/upkeep/mend.h"
+#include "engine/object/object.h"
 #include "tests/lib/store_objects.h"
 
 #define UNIT    (1u << 20)

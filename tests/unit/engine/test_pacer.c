@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "engine/pacer.h"
-#include "engine/store.h"
+#include "engine/core/pacer.h"
+#include "engine/core/store.h"
 
 #define SECOND 1000000000ull
 #define NOW (100 * SECOND)

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store.h"
+#include "engine/placement/place.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 

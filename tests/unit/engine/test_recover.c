@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store.h"
+#include "engine/core/store.h"
 #include "tests/lib/store_fixture.h"
 
 #define DRIVES 7u

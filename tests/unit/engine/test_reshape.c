@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "engine/get.h"
+#include "engine/object/get.h"
 #include "tests/lib/store_objects.h"
 
 static int wait_for(struct sf *sf, uint64_t number, unsigned *slot)

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/store.h"
+#include "engine/upkeep/upkeep.h"
 #include "tests/lib/store_fixture.h"
 
 #define OBJECTS 6u

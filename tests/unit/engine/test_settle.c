@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "engine/recover.h"
-#include "engine/store.h"
+#include "engine/epoch/recover.h"
+#include "engine/core/store.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 

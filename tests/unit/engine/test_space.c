@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "engine/drive/segment.h"
 
 #define GIB (1ull << 30)

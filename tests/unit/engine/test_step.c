@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 #include "tests/lib/store_fixture.h"
 
 #define DRIVES  4u

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/store.h"
+#include "engine/placement/place.h"
 #include "ec.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"

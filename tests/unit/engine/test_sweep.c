@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store.h"
+#include "engine/upkeep/upkeep.h"
 #include "tests/lib/store_fixture.h"
 
 #define NAMES 40u

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/drive/rec.h"
-#include "engine/store.h"
+#include "engine/txn/txn.h"
 #include "tests/lib/drive_fixture.h"
 #include "tests/lib/store_fixture.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/drive.h"
+#include "engine/drive/drive.h"
 
 #include <setjmp.h>
 #include <cmocka.h>

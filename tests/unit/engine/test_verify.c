@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "engine/store.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 

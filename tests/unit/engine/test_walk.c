@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/walk.h"
+#include "engine/walk/walk.h"
 
 #define DRIVES 3u
 #define PAGE   4u

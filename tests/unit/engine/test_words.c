@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/drive/index.h"
-#include "engine/store.h"
+#include "engine/txn/txn.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/store_objects.h"
 

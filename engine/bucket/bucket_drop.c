@@ -1,0 +1,336 @@
+/*
+ * bucket_drop.c - drops what deleted buckets have left: unfinished uploads under an id that no bucket has any more. Coordinator.
+ *
+ * The record that deletes a bucket also puts one that names it as dead (bucket.c). That one is the proof (I6) and the place to go on from: one
+ * dead bucket after the other, its uploads are listed and aborted, some at a time, until a walk from the beginning finds none; then the
+ * record goes. A restart begins with those that are there. Nothing waits for this: names under the dead id are looked up by nobody.
+ */
+#include "engine/bucket/bucket.h"
+#include "engine/txn/txn_util.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 64u                               /* uploads listed at a time */
+#define ABORTS 16u                             /* under way at the same time */
+#define REST_NS (5ull * 1000 * 1000)           /* after each page */
+#define LATER_NS (5ull * 1000 * 1000 * 1000)   /* something failed, or the store cannot be written to */
+
+struct upload {
+        uint8_t id[FMT_ID];
+        uint16_t key_len;
+        char key[ENG_KEY_MAX];
+};
+
+/* owner: coordinator; op: the drive while out */
+struct eng_drop {
+        struct eng_store *store;
+        bool running, again;           /* a round is under way; another one is wanted */
+        bool waiting;                  /* to try again what failed */
+        struct eng_name from, to;      /* behind the last record looked at */
+        eng_mask tried;
+        unsigned slot;                 /* asked last */
+        struct eng_op op;              /* SCAN for the next record */
+        struct eng_name dead;          /* the bucket being dropped */
+        uint64_t bucket;
+        char after[ENG_KEY_MAX];
+        size_t after_len;
+        uint8_t after_id[FMT_ID];
+        bool behind;                   /* the listing goes on behind those two */
+        struct upload *uploads;        /* PAGE */
+        unsigned count, next, out;
+        bool more, clean, failed;      /* clean: this walk has found nothing */
+        struct eng_txn txn;            /* the record's end; under way while ending */
+        bool ending;
+        struct lp_timer timer;
+};
+
+static void next_record(struct eng_drop *drop);
+static void list_page(struct eng_drop *drop);
+
+static void consider_again(struct lp_timer *timer)
+{
+        eng_drop_consider(((struct eng_drop *)((char *)timer - offsetof(struct eng_drop, timer)))->store);
+}
+
+static void end_round(struct eng_drop *drop, bool later)
+{
+        drop->running = false;
+        drop->waiting = later;
+        drop->timer.expired = consider_again;
+        if (later)
+                lp_timer_start(drop->store->loops[0].loop, &drop->timer, LATER_NS);
+        else if (drop->again)
+                eng_drop_consider(drop->store);
+}
+
+/* ---- the end of one bucket ------------------------------------------------------------------------------------- */
+
+static void remove_prepare(struct eng_txn *txn)
+{
+        const struct eng_drop *drop = (struct eng_drop *)((char *)txn - offsetof(struct eng_drop, txn));
+
+        txn->name = drop->dead;
+        eng_txn_delete_name(txn);
+}
+
+static void removed(struct eng_txn *txn)
+{
+        struct eng_drop *drop = (struct eng_drop *)((char *)txn - offsetof(struct eng_drop, txn));
+
+        drop->ending = false;
+        eng_txn_drop(txn);
+        if (drop->store->stopping)
+                return;
+        if (txn->result != 0)
+                end_round(drop, true);
+        else
+                next_record(drop);
+}
+
+static void remove_record(struct eng_drop *drop)
+{
+        struct eng_txn *txn = &drop->txn;
+
+        memset(txn, 0, sizeof(*txn));
+        eng_txn_init(txn, drop->store, 0, drop->dead.data + 10, eng_dead_bucket_name_len(&drop->dead));
+        txn->pg = drop->store->pg_count;
+        txn->internal = true;
+        txn->prepare = remove_prepare;
+        txn->done = removed;
+        drop->ending = true;
+        eng_txn_submit(txn);
+}
+
+/* ---- its uploads ------------------------------------------------------------------------------------------------- */
+
+static void begin_walk(struct eng_drop *drop)
+{
+        drop->behind = false;
+        drop->after_len = 0;
+        drop->clean = true;
+        drop->failed = false;
+        list_page(drop);
+}
+
+static void walk_ended(struct eng_drop *drop)
+{
+        if (drop->failed)
+                end_round(drop, true);
+        else if (drop->clean)
+                remove_record(drop);
+        else
+                begin_walk(drop); /* what was aborted must not be found again */
+}
+
+static void rested(struct lp_timer *timer)
+{
+        list_page((struct eng_drop *)((char *)timer - offsetof(struct eng_drop, timer)));
+}
+
+static void page_done(struct eng_drop *drop)
+{
+        if (!drop->more) {
+                walk_ended(drop);
+                return;
+        }
+        drop->timer.expired = rested;
+        lp_timer_start(drop->store->loops[0].loop, &drop->timer, REST_NS);
+}
+
+static void abort_some(struct eng_drop *drop);
+
+static void aborted(void *arg, int rv)
+{
+        struct eng_drop *drop = arg;
+
+        drop->out--;
+        if (rv != 0 && rv != -ENOENT)
+                drop->failed = true;
+        if (!drop->store->stopping)
+                abort_some(drop);
+}
+
+static void abort_some(struct eng_drop *drop)
+{
+        while (drop->next < drop->count && drop->out < ABORTS && !drop->failed) {
+                const struct upload *u = &drop->uploads[drop->next++];
+
+                drop->out++;
+                eng_upload_abort_dead(drop->store, drop->bucket, (struct eng_str){u->key, u->key_len}, u->id, aborted, drop);
+        }
+        if (drop->out > 0)
+                return;
+        if (drop->failed)
+                walk_ended(drop);
+        else
+                page_done(drop);
+}
+
+static void keep_upload(struct eng_drop *drop, const struct eng_upload_entry *e)
+{
+        struct upload *u = &drop->uploads[drop->count++];
+
+        u->key_len = (uint16_t)e->key.len;
+        memcpy(u->key, e->key.data, e->key.len);
+        memcpy(u->id, e->upload_id, FMT_ID);
+        memcpy(drop->after, e->key.data, e->key.len);
+        drop->after_len = e->key.len;
+        memcpy(drop->after_id, e->upload_id, FMT_ID);
+        drop->behind = true;
+        drop->clean = false;
+}
+
+static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more)
+{
+        struct eng_drop *drop = arg;
+        unsigned i;
+
+        if (drop->store->stopping)
+                return;
+        drop->count = drop->next = 0;
+        drop->more = more && count > 0;
+        drop->failed = rv != 0;
+        for (i = 0; rv == 0 && i < count && i < PAGE; i++)
+                keep_upload(drop, &entries[i]);
+        abort_some(drop);
+}
+
+static void list_page(struct eng_drop *drop)
+{
+        struct eng_list_params p = {.bucket = drop->bucket, .max = PAGE};
+
+        p.prefix.data = p.delimiter.data = "";
+        p.after = (struct eng_str){drop->after, drop->after_len};
+        eng_upload_list(drop->store, &p, drop->behind ? drop->after_id : NULL, uploads_listed, drop);
+}
+
+/* ---- which buckets ----------------------------------------------------------------------------------------------- */
+
+/* A bucket that is there is not dead, whatever a record says: it is left alone. */
+static bool is_dead(const struct eng_drop *drop)
+{
+        return drop->bucket != 0 && eng_bucket_by_id(&drop->store->loops[0], drop->bucket) == NULL;
+}
+
+static void take_record(struct eng_drop *drop, const struct eng_scan_entry *e)
+{
+        size_t len;
+
+        drop->from.len = e->name_len;
+        memcpy(drop->from.data, e + 1, e->name_len);
+        drop->dead = drop->from;
+        len = eng_dead_bucket_name_len(&drop->dead);
+        if (len == 0) {
+                next_record(drop);
+                return;
+        }
+        memcpy(&drop->bucket, drop->dead.data + 10 + len + 1, sizeof(drop->bucket));
+        if (is_dead(drop))
+                begin_walk(drop);
+        else
+                next_record(drop);
+}
+
+static void record_found(struct eng_op *op)
+{
+        struct eng_drop *drop = (struct eng_drop *)((char *)op - offsetof(struct eng_drop, op));
+        struct eng_buf *entries = op->result == 0 ? op->scan.entries : NULL;
+        unsigned count = op->result == 0 ? op->scan.count : 0;
+
+        if (op->result != 0)
+                drop->tried |= eng_bit(drop->slot);
+        if (drop->store->stopping)
+                ;
+        else if (op->result != 0)
+                next_record(drop);
+        else if (count == 0)
+                end_round(drop, false);
+        else
+                take_record(drop, (const struct eng_scan_entry *)entries->data);
+        eng_buf_unref(entries);
+}
+
+/* Asks a member for the next record; another one, if that does not answer. */
+static void next_record(struct eng_drop *drop)
+{
+        struct eng_store *store = drop->store;
+        struct eng_op *op = &drop->op;
+        int slot = eng_pg_reader(&store->loops[0], store->pg_count, drop->tried);
+
+        if (slot < 0 || !store->coord->view.writable) {
+                end_round(drop, true);
+                return;
+        }
+        drop->slot = (unsigned)slot;
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_SCAN;
+        op->epoch = store->loops[0].view.epoch;
+        op->done = record_found;
+        op->scan.from = drop->from.data;
+        op->scan.from_len = drop->from.len;
+        op->scan.after = true;
+        op->scan.to = drop->to.data;
+        op->scan.to_len = drop->to.len;
+        op->scan.max = 1;
+        eng_drive_submit(store->members[slot].drive, op);
+}
+
+bool eng_drop_make(struct eng_store *store)
+{
+        struct eng_drop *drop = calloc(1, sizeof(*drop));
+
+        if (drop == NULL)
+                return false;
+        drop->store = store;
+        drop->uploads = calloc(PAGE, sizeof(drop->uploads[0]));
+        if (drop->uploads == NULL) {
+                free(drop);
+                return false;
+        }
+        store->coord->drop = drop;
+        return true;
+}
+
+void eng_drop_consider(struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+        struct eng_drop *drop = c->drop;
+
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
+                return;
+        drop->again = drop->running;
+        if (drop->running)
+                return;
+        drop->running = true;
+        drop->waiting = false;
+        lp_timer_stop(store->loops[0].loop, &drop->timer);
+        eng_name_space(&drop->from, FMT_SPACE_CONFIG, 0);
+        drop->from.data[drop->from.len++] = 'd';
+        drop->to = drop->from;
+        eng_name_successor(&drop->to);
+        drop->tried = 0;
+        next_record(drop);
+}
+
+bool eng_drop_running(const struct eng_store *store)
+{
+        return store->coord->drop->running || store->coord->drop->waiting;
+}
+
+void eng_drop_free(struct eng_store *store)
+{
+        struct eng_drop *drop = store->coord->drop;
+
+        if (drop == NULL)
+                return;
+        store->coord->drop = NULL;
+        lp_timer_stop(store->loops[0].loop, &drop->timer);
+        if (drop->ending) {
+                eng_txn_abandon(&drop->txn);
+                eng_txn_drop(&drop->txn);
+        }
+        free(drop->uploads);
+        free(drop);
+}

@@ -1,0 +1,48 @@
+/*
+ * events.c - what lower modules tell upper ones, by the table of the store (events.h).
+ */
+#include "engine/core/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct failure {
+        struct lp_msg msg;
+        struct eng_store *store;
+        unsigned slot;
+        const struct eng_drive *drive;
+        char text[160];
+};
+
+static void failure_told(struct lp_msg *msg)
+{
+        struct failure *f = (struct failure *)msg;
+
+        f->store->events->drive_failed(f->store, f->slot, f->drive, f->text);
+        free(f);
+}
+
+void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+{
+        struct eng_member *m = &store->members[slot];
+        struct failure *f;
+
+        if (drive != atomic_load(&m->drive) && drive != atomic_load(&m->local))
+                return;
+        if (atomic_exchange(&m->failed, true))
+                return;
+        f = calloc(1, sizeof(*f));
+        if (f == NULL)
+                abort(); /* a dead drive nobody knows of would stop every write */
+        f->store = store;
+        f->slot = slot;
+        f->drive = drive;
+        snprintf(f->text, sizeof(f->text), "%s", text);
+        f->msg.run = failure_told;
+        lp_post(store->loops[0].loop, &f->msg);
+}
+
+void eng_upkeep_group(struct eng_store *store, uint32_t group)
+{
+        store->events->look_at_group(store, group);
+}

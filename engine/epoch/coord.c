@@ -1,0 +1,560 @@
+/*
+ * coord.c - the coordinator (loop 0) while the store serves: drives that fail, the epochs that go on without them, and health.
+ *
+ * An epoch change: all loops pause appends and wait until those in flight on living members are answered; the record of the new epoch is made
+ * durable on each of its members; only then do the loops take it, and what waited for the dead drive is settled without it (DESIGN: an epoch is in
+ * force only once it is durable on every member).
+ */
+#include "engine/bucket/bucket.h"
+#include "engine/epoch/epoch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEALTH_NS (250ull * 1000 * 1000)
+#define AGAIN_NS (50ull * 1000 * 1000)
+#define APPEND_TRIES 200u /* of the record of an epoch, by a drive that lacks memory or room in its queue */
+
+/* ---- epoch records ------------------------------------------------------------------------------------------- */
+
+static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
+{
+        const struct eng_shape *shape = &c->next_shape;
+
+        return (uint8_t)((c->filling & drive ? FMT_EPOCH_FILLING : 0) | (c->given_up & drive ? FMT_EPOCH_GIVEN_UP : 0) |
+                         (c->filling & c->lost_writes & drive ? FMT_EPOCH_LOST_WRITES : 0) |
+                         (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
+                         (shape->leaving & drive ? FMT_EPOCH_LEAVING : 0) | (shape->gone & drive ? FMT_EPOCH_GONE : 0) |
+                         (shape->shedding & drive ? FMT_EPOCH_SHEDDING : 0));
+}
+
+struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
+                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
+{
+        struct fmt_epoch epoch = {
+                .number = number,
+                .pg_count = store->pg_count,
+                .drives = (uint16_t)store->drive_count,
+                .k = (uint8_t)store->k,
+                .m = (uint8_t)store->m,
+        };
+        struct fmt_epoch_tail tail = {.size = sizeof(tail), .in_force = store->coord->in_force};
+        const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
+        const size_t placed = FMT_EPOCH_PLACED(store->drive_count);
+        struct eng_buf *buf = eng_buf_new(placed + sizeof(tail));
+        unsigned i;
+
+        if (buf == NULL)
+                return NULL;
+        memcpy(epoch.id, id, FMT_ID);
+        memcpy(epoch.parent, parent, FMT_ID);
+        memcpy(buf->data, &epoch, sizeof(epoch));
+        memcpy(tail.in_force_id, store->coord->in_force_id, FMT_ID);
+        memcpy(buf->data + placed, &tail, sizeof(tail));
+        for (i = 0; i < store->drive_count; i++) {
+                struct fmt_epoch_drive d = {.in = FMT_EPOCH_OUT};
+
+                if (in & eng_bit(i))
+                        d.in = FMT_EPOCH_IN;
+                else if (joining & eng_bit(i))
+                        d.in = FMT_EPOCH_JOINING;
+                d.flags = epoch_flags(store->coord, eng_bit(i));
+                d.base = (base & eng_bit(i)) != 0;
+                memcpy(d.drive_id, store->members[i].id, FMT_ID);
+                memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
+                memcpy(buf->data + places + (size_t)i * FMT_ID, store->members[i].place_id, FMT_ID);
+        }
+        return buf;
+}
+
+/* owner: coordinator */
+struct epoch_append {
+        struct eng_store *store;
+        struct eng_buf *body;
+        void (*done)(struct eng_store *store, eng_mask failed);
+        uint64_t number;
+        unsigned left, tries;
+        eng_mask failed, refused; /* refused: -EAGAIN, so it is asked again */
+        struct epoch_op {
+                struct eng_op op;
+                struct epoch_append *all;
+                unsigned slot;
+        } ops[];
+};
+
+static void epoch_append_free(struct epoch_append *all)
+{
+        eng_buf_unref(all->body);
+        free(all);
+}
+
+void eng_epoch_append_free(struct eng_store *store)
+{
+        if (store->coord->append_later != NULL)
+                epoch_append_free(store->coord->append_later);
+        store->coord->append_later = NULL;
+}
+
+static void epoch_append_later(struct epoch_append *all);
+
+static void epoch_appended(struct eng_op *op)
+{
+        struct epoch_op *eo = (struct epoch_op *)((char *)op - offsetof(struct epoch_op, op));
+        struct epoch_append *all = eo->all;
+
+        if (op->result == -EAGAIN && all->tries < APPEND_TRIES)
+                all->refused |= eng_bit(eo->slot);
+        else if (op->result != 0)
+                all->failed |= eng_bit(eo->slot);
+        if (--all->left > 0)
+                return;
+        if (all->failed == 0 && all->refused != 0 && all->store->coord->append_later == NULL) {
+                epoch_append_later(all);
+                return;
+        }
+        all->done(all->store, all->failed != 0 ? all->failed : all->refused);
+        epoch_append_free(all);
+}
+
+static void epoch_submit(struct epoch_append *all, struct epoch_op *eo, unsigned slot)
+{
+        eo->all = all;
+        eo->slot = slot;
+        memset(&eo->op, 0, sizeof(eo->op));
+        eo->op.kind = ENG_OP_APPEND;
+        eo->op.flags = ENG_OP_RESERVE;
+        eo->op.epoch = all->number;
+        eo->op.done = epoch_appended;
+        eo->op.append.body = all->body;
+        eo->op.append.body_crc = era_crc32c(0, all->body->data, all->body->len);
+        eo->op.append.pg = all->store->pg_count;
+        eo->op.append.type = FMT_RECORD_EPOCH;
+        eo->op.append.time_ms = (uint64_t)lp_wall_ms();
+        eo->op.append.record_epoch = all->number;
+        eng_drive_submit(all->store->members[slot].drive, &eo->op);
+}
+
+/* all may be gone afterwards. */
+static void epoch_submit_to(struct epoch_append *all, eng_mask to)
+{
+        const struct eng_store *store = all->store;
+        unsigned i, at = 0;
+
+        all->left = (unsigned)__builtin_popcountll(to);
+        for (i = 0; i < store->drive_count; i++)
+                if (to & eng_bit(i))
+                        epoch_submit(all, &all->ops[at++], i);
+}
+
+static void epoch_append_again(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, append_timer));
+        struct epoch_append *all = c->append_later;
+        eng_mask refused = all->refused;
+
+        c->append_later = NULL;
+        all->refused = 0;
+        all->tries++;
+        epoch_submit_to(all, refused);
+}
+
+/* Lacking something for the moment is no failure: those that refused the record get it a little later. The loops stay paused. */
+static void epoch_append_later(struct epoch_append *all)
+{
+        struct eng_coord *c = all->store->coord;
+
+        c->append_later = all;
+        c->append_timer.expired = epoch_append_again;
+        lp_timer_start(all->store->loops[0].loop, &c->append_timer, AGAIN_NS);
+}
+
+int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
+                     void (*done)(struct eng_store *store, eng_mask failed))
+{
+        struct epoch_append *all = calloc(1, sizeof(*all) + (size_t)__builtin_popcountll(to) * sizeof(all->ops[0]));
+
+        if (all == NULL)
+                return -ENOMEM;
+        all->store = store;
+        all->body = eng_buf_ref(body);
+        all->number = number;
+        all->done = done;
+        epoch_submit_to(all, to);
+        return 0;
+}
+
+/* ---- going on without a drive ---------------------------------------------------------------------------------- */
+
+/*
+ * A start that finds this epoch cannot tell whether all its members have it, so it must have a majority of the one before too. Another epoch of the same
+ * members says that this one was in force, and is enough by itself.
+ */
+static bool unconfirmed(const struct eng_coord *c)
+{
+        return c->view.writable && c->base != c->view.in;
+}
+
+static void change_over(struct eng_store *store, void *arg)
+{
+        struct eng_coord *c = store->coord;
+
+        c->changing = false;
+        eng_health_refresh(store);
+        if (c->again || unconfirmed(c))
+                eng_epoch_change(store);
+        else
+                eng_join_epoch(store);
+        eng_reshape_epoch(store);
+        eng_shed_consider(store);
+        store->events->work_changed(store); /* more objects may lack shards now, or fewer */
+}
+
+/* The placement of an epoch that was not made is of no use. */
+static void drop_next_map(struct eng_coord *c)
+{
+        eng_placement_free(c->next_map);
+        c->next_map = NULL;
+}
+
+static void give_up_writing(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        drop_next_map(c);
+        c->view.writable = false;
+        c->view.paused = false;
+        c->view.joining = 0;
+        eng_view_spread(store, &store->coord->view, change_over);
+}
+
+static void take_shape(struct eng_coord *c)
+{
+        eng_mask gone = c->next_shape.gone & ~c->shape.gone;
+
+        c->shape = c->next_shape;
+        c->present &= ~gone;
+        c->view.up &= ~gone;
+        if (c->next_map == NULL)
+                return;
+        c->next_map->next = c->maps;
+        c->maps = c->next_map;
+        c->next_map = NULL;
+        c->view.map = c->maps;
+}
+
+int eng_shape_map(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        const struct eng_shape *next = &c->next_shape;
+        const struct eng_placement *map = c->view.map;
+
+        drop_next_map(c);
+        if (map != NULL && map->drives == store->drive_count && map->adding == next->adding &&
+            map->leaving == next->leaving && map->gone == next->gone)
+                return 0;
+        c->next_map = eng_placement_new(store, next->adding, next->leaving, next->gone);
+        return c->next_map != NULL ? 0 : -ENOMEM;
+}
+
+static void epoch_durable(struct eng_store *store, eng_mask failed)
+{
+        struct eng_coord *c = store->coord;
+        unsigned i;
+
+        if (failed != 0) { /* it was not in force: begin again with what is left */
+                for (i = 0; i < store->drive_count; i++)
+                        if (failed & eng_bit(i))
+                                eng_drive_failed(store, i, store->members[i].drive, "the record of an epoch could not be appended");
+                c->view.up &= ~failed;
+                c->changing = false;
+                eng_epoch_change(store);
+                return;
+        }
+        c->view.epoch++;
+        c->in_force = c->view.epoch;
+        memcpy(c->in_force_id, c->epoch_id, FMT_ID);
+        lp_trace(LP_TRACE_EPOCH, c->view.epoch, c->next_in);
+        c->base = c->view.in;
+        c->view.in = c->next_in;
+        c->lost &= ~c->next_in;
+        take_shape(c);
+        c->view.joining = c->next_joining;
+        c->view.up |= c->next_joining & c->present;
+        c->view.paused = false;
+        eng_view_spread(store, &store->coord->view, change_over);
+}
+
+static void loops_quiet(struct eng_store *store, void *arg);
+
+static void begin_again(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, epoch_timer));
+
+        if (!c->store->stopping)
+                loops_quiet(c->store, NULL);
+}
+
+/* There was no memory for the epoch: the loops stay paused for a while. */
+static void begin_later(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        drop_next_map(c);
+        c->epoch_timer.expired = begin_again;
+        lp_timer_start(store->loops[0].loop, &c->epoch_timer, AGAIN_NS);
+}
+
+static void loops_quiet(struct eng_store *store, void *arg)
+{
+        struct eng_coord *c = store->coord;
+        eng_mask promoted = 0;
+        uint8_t id[FMT_ID];
+        struct eng_buf *body;
+        int rv = -ENOMEM;
+
+        if (!eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
+                give_up_writing(store); /* another drive failed while the loops paused */
+                return;
+        }
+        c->next_joining = 0;
+        /* A record that still waits for a drive that is gone would not be known to one that joins now: first without the one, then with the other. */
+        if ((c->view.in & ~c->view.up) == 0)
+                eng_join_wants(store, &c->next_joining, &promoted);
+        else
+                c->next_joining = c->view.joining;
+        c->next_joining &= c->present;
+        promoted &= c->next_joining;
+        c->next_in = (c->view.in & c->view.up) | promoted;
+        c->next_joining &= ~promoted;
+        eng_reshape_next(store, promoted);
+        c->next_in &= ~c->next_shape.gone;
+        lp_random(id, sizeof(id));
+        body = eng_shape_map(store) != 0 ? NULL
+                                         : eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->next_in,
+                                                          c->next_joining, c->view.in);
+        if (body != NULL)
+                rv = eng_epoch_append(store, c->view.epoch + 1, body, c->next_in | c->next_joining, epoch_durable);
+        eng_buf_unref(body);
+        if (rv != 0)
+                begin_later(store);
+        else
+                memcpy(c->epoch_id, id, FMT_ID);
+}
+
+void eng_epoch_change(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        if (c->store->stopping)
+                return;
+        if (c->changing) {
+                c->again = true;
+                return;
+        }
+        c->changing = true;
+        c->again = false;
+        if (!c->view.writable ||
+            !eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
+                give_up_writing(store);
+                return;
+        }
+        c->view.paused = true;
+        eng_view_spread(store, &store->coord->view, loops_quiet);
+}
+
+static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        eng_txn_view_changed(el);
+        return true;
+}
+
+void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+{
+        struct eng_coord *c = store->coord;
+        eng_mask counted = c->view.in | c->view.joining;
+        const struct eng_member *m = &store->members[slot];
+
+        if ((drive != m->drive && drive != m->local) || (c->shape.gone & eng_bit(slot))) /* another has taken its place, or none is to */
+                return;
+        if (c->changing) /* by the epoch that is being made, too */
+                counted |= c->next_in | c->next_joining;
+        eng_member_state(store, slot, ENG_DRIVE_FAILED, text);
+        c->present &= ~eng_bit(slot);
+        c->view.up &= ~eng_bit(slot);
+        if (c->phase == ENG_PHASE_OPEN && (counted & eng_bit(slot)))
+                eng_epoch_change(store);
+        if (c->changing && eng_cast(store, look_again, NULL, NULL) != 0)
+                abort(); /* a loop that waits for this drive would wait for ever */
+        eng_health_refresh(store);
+}
+
+void eng_coord_open(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        eng_mask lost = c->view.in & ~c->view.up;
+
+        c->phase = ENG_PHASE_OPEN;
+        store->first_epoch = c->view.epoch;
+        if ((lost != 0 && c->view.writable) || unconfirmed(c))
+                eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
+        eng_health_refresh(store);
+        eng_force_ended(store, c->read_only ? -EHOSTDOWN : 0, c->read_only ? "another drive has failed meanwhile: it is missed, too" : "");
+        eng_join_consider(store);
+        eng_shed_consider(store);
+        store->events->work_changed(store);
+        eng_attach_start(store);
+        store->events->serving(store); /* at once: who asks for a scrub of a store that is ready is heard */
+        eng_drop_consider(store);
+        eng_config_repair(store);
+}
+
+/* ---- health ---------------------------------------------------------------------------------------------------------- */
+
+void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason)
+{
+        struct eng_member *m = &store->members[slot];
+
+        pthread_mutex_lock(&store->health_lock);
+        m->state = state;
+        snprintf(m->reason, sizeof(m->reason), "%s", reason);
+        lp_trace(LP_TRACE_DRIVE_STATE, slot, state);
+        pthread_mutex_unlock(&store->health_lock);
+}
+
+static void hex(char *out, const uint8_t id[FMT_ID])
+{
+        unsigned i;
+
+        for (i = 0; i < FMT_ID; i++)
+                snprintf(out + 2 * i, 3, "%02x", id[i]);
+}
+
+static bool is_full(const struct eng_store *store, const struct eng_drive_info *info)
+{
+        uint64_t reserve = eng_reserve_size(store->options.full_reserve_bytes, info->total_bytes);
+
+        return info->starved || (info->total_bytes != 0 && info->free_bytes < reserve);
+}
+
+static void drive_health(struct eng_store *store, unsigned slot, struct eng_drive_info *out)
+{
+        const struct eng_member *m = &store->members[slot];
+
+        memset(out, 0, sizeof(*out));
+        if (m->local != NULL)
+                eng_local_info(m->local, out);
+        out->scrub = store->scrub_progress[slot];
+        out->state = m->state;
+        out->adding = ((store->coord->shape.adding | store->coord->wish.adding) & eng_bit(slot)) != 0;
+        out->shedding = (store->coord->shape.shedding & eng_bit(slot)) != 0;
+        out->leaving = (store->coord->shape.leaving & eng_bit(slot)) != 0;
+        out->filling = (store->coord->filling & eng_bit(slot)) != 0;
+        snprintf(out->path, sizeof(out->path), "%s", m->path);
+        hex(out->id, m->id);
+        snprintf(out->reason, sizeof(out->reason), "%s", m->reason);
+}
+
+/* Of a drive in use: changes of its groups wait for another that is out. */
+static bool stalls(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (store->members[i].state == ENG_DRIVE_IN && store->members[i].drive != NULL && eng_drive_stalled(store->members[i].drive))
+                        return true;
+        return false;
+}
+
+static void explain(const struct eng_store *store, struct eng_health *h)
+{
+        const struct eng_coord *c = store->coord;
+
+        if (c->phase == ENG_PHASE_WAITING || (c->phase == ENG_PHASE_OPENING && c->waits_for[0] != 0))
+                snprintf(h->reason, sizeof(h->reason), "%s", c->waits_for);
+        else if (c->phase != ENG_PHASE_OPEN)
+                snprintf(h->reason, sizeof(h->reason), "recovery is under way");
+        else if (!eng_takes_changes(store, &c->view))
+                snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write%s", h->drives_in,
+                         h->drive_count - h->drives_removed, c->lost != 0 ? "; some lost writes that they had acknowledged" : "");
+        else if (atomic_load(&store->stalled))
+                snprintf(h->reason, sizeof(h->reason), "the damaged index of a drive fills its memory while another drive is out");
+        else if (h->full)
+                snprintf(h->reason, sizeof(h->reason), "a drive has less free space than its reserve");
+}
+
+void eng_health_refresh(struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+        struct eng_health *h = calloc(1, sizeof(*h));
+        bool full = false, stalled = stalls(store);
+        unsigned i;
+
+        if (h == NULL)
+                return;
+        hex(h->store_id, store->store_id);
+        h->ec_k = store->k;
+        h->ec_m = store->m;
+        h->drive_count = store->drive_count;
+        h->epoch = c->view.epoch;
+        h->buckets = store->loops[0].bucket_count;
+        h->degraded_reads = atomic_load(&store->degraded_reads);
+        h->repaired_reads = atomic_load(&store->repaired_reads);
+        h->settled_records = atomic_load(&store->settled_records);
+        pthread_mutex_lock(&store->health_lock);
+        for (i = 0; i < store->drive_count; i++) {
+                drive_health(store, i, &h->drives[i]);
+                h->drives_in += h->drives[i].state == ENG_DRIVE_IN;
+                h->drives_removed += h->drives[i].state == ENG_DRIVE_REMOVED;
+                h->cache_bytes += h->drives[i].cache_bytes;
+                h->cache_hits += h->drives[i].cache_hits;
+                h->cache_misses += h->drives[i].cache_misses;
+                full |= h->drives[i].state == ENG_DRIVE_IN && is_full(store, &h->drives[i]);
+        }
+        h->full = full;
+        h->healing = store->health.healing;
+        h->objects_below = store->health.objects_below;
+        h->undecided_names = store->health.undecided_names;
+        h->lost_objects = store->health.lost_objects;
+        h->sweeping = store->health.sweeping;
+        h->dropping = eng_drop_running(store);
+        h->swept_ids = store->health.swept_ids;
+        h->heal_bytes_left = store->health.heal_bytes_left;
+        h->heal_seconds_left = store->health.heal_seconds_left;
+        h->heal_rate = eng_pacer_rate_now(&store->pacer, lp_clock());
+        h->mended_objects = store->health.mended_objects;
+        h->mended_bytes = store->health.mended_bytes;
+        atomic_store(&store->full, full);
+        atomic_store(&store->stalled, stalled);
+        h->ready = c->phase == ENG_PHASE_OPEN;
+        h->writable = h->ready && eng_takes_changes(store, &c->view) && !full && !stalled;
+        explain(store, h);
+        store->health = *h;
+        eng_outlook_take(store, &store->outlook);
+        pthread_mutex_unlock(&store->health_lock);
+        free(h);
+}
+
+static void health_tick(struct lp_timer *timer)
+{
+        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, health_timer));
+
+        eng_health_refresh(c->store);
+        if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */
+                c->store->events->serving(c->store);
+        lp_timer_start(c->store->loops[0].loop, timer, HEALTH_NS);
+}
+
+void eng_health_start(struct eng_store *store)
+{
+        store->coord->health_timer.expired = health_tick;
+        lp_timer_start(store->loops[0].loop, &store->coord->health_timer, HEALTH_NS);
+}
+
+void eng_health_read(struct eng_store *store, struct eng_health *out)
+{
+        pthread_mutex_lock(&store->health_lock);
+        *out = store->health;
+        pthread_mutex_unlock(&store->health_lock);
+}

@@ -1,0 +1,369 @@
+/*
+ * list.c - listings of objects, uploads and parts as the gateway asks for them, over merge.c. Home loops.
+ */
+#include "engine/object/object.h"
+#include "engine/txn/txn_util.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- from what to what ------------------------------------------------------------------------------------ */
+
+/* Bytes of `after` up to and with the first delimiter behind the prefix; 0: none (or it does not begin with the prefix). */
+static size_t common_prefix(const struct eng_list_params *p)
+{
+        const char *hit;
+
+        if (p->delimiter.len == 0 || p->after.len <= p->prefix.len ||
+            memcmp(p->after.data, p->prefix.data, p->prefix.len) != 0)
+                return 0;
+        hit = memmem(p->after.data + p->prefix.len, p->after.len - p->prefix.len, p->delimiter.data, p->delimiter.len);
+        return hit == NULL ? 0 : (size_t)(hit - p->after.data) + p->delimiter.len;
+}
+
+static bool after_counts(const struct eng_list_params *p)
+{
+        size_t n = p->after.len < p->prefix.len ? p->after.len : p->prefix.len;
+        int c = n == 0 ? 0 : memcmp(p->after.data, p->prefix.data, n);
+
+        return p->after.len != 0 && (c > 0 || (c == 0 && p->after.len >= p->prefix.len));
+}
+
+static int compare(const struct eng_name *a, const struct eng_name *b)
+{
+        int c = memcmp(a->data, b->data, a->len < b->len ? a->len : b->len);
+
+        return c != 0 ? c : (int)a->len - (int)b->len;
+}
+
+/* Sizes of what a caller may pass; longer ones match nothing or are refused. */
+static bool params_fit(const struct eng_list_params *p)
+{
+        return p->prefix.len <= ENG_KEY_MAX && p->after.len <= ENG_KEY_MAX && p->delimiter.len <= ENG_KEY_MAX &&
+               p->max >= 1 && p->max <= 1001;
+}
+
+/* ---- objects ------------------------------------------------------------------------------------------------ */
+
+struct list {
+        eng_list_done done;
+        void *arg;
+        unsigned flags;
+};
+
+static void view_object(const struct eng_merge_entry *e, struct eng_object *out)
+{
+        struct fmt_value v;
+
+        memcpy(&v, e->value, sizeof(v));
+        out->size = v.size;
+        out->mtime_ms = v.mtime_ms;
+        memcpy(out->id, v.id, FMT_ID);
+        memcpy(out->etag, v.etag, 16);
+        out->etag_parts = v.etag_parts;
+        out->part_count = v.etag_parts != 0 ? v.parts : 0;
+        memcpy(out->upload_id, v.upload_id, FMT_ID);
+        memcpy(out->tag, v.tag, 8);
+        if (e->value_len >= sizeof(v) + v.attrs_len) {
+                out->attrs.data = (const char *)e->value + sizeof(v);
+                out->attrs.len = v.attrs_len;
+        }
+}
+
+static void listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+{
+        struct list *list = arg;
+        struct eng_list_entry *out = calloc(count + 1, sizeof(*out));
+        unsigned i;
+
+        if (out == NULL)
+                rv = -ENOMEM;
+        for (i = 0; rv == 0 && i < count; i++) {
+                out[i].name.data = (const char *)entries[i].name + 9;
+                out[i].name.len = entries[i].name_len - 9u;
+                out[i].is_prefix = entries[i].is_prefix;
+                if (!out[i].is_prefix)
+                        view_object(&entries[i], &out[i].object);
+        }
+        list->done(list->arg, rv, out, rv == 0 ? count : 0, rv == 0 && more);
+        free(out);
+        free(list);
+}
+
+static void object_range(const struct eng_list_params *p, struct eng_name *from, struct eng_name *to, bool *after)
+{
+        size_t cp = p->after_inclusive ? 0 : common_prefix(p);
+
+        eng_name_object(to, p->bucket, p->prefix.data, p->prefix.len);
+        *after = false;
+        *from = *to;
+        if (cp != 0) {
+                eng_name_object(from, p->bucket, p->after.data, cp);
+                eng_name_successor(from);
+        } else if (after_counts(p)) {
+                eng_name_object(from, p->bucket, p->after.data, p->after.len);
+                *after = !p->after_inclusive;
+        }
+        eng_name_successor(to);
+}
+
+void eng_list(struct eng_store *store, const struct eng_list_params *params, eng_list_done done, void *arg)
+{
+        bool fit = params_fit(params);
+        struct list *list = fit ? calloc(1, sizeof(*list)) : NULL;
+        struct eng_name from, to;
+        struct eng_merge_params m = {.from = &from, .to = &to};
+
+        if (list == NULL) {
+                eng_early(store, (struct eng_early){.list = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
+                return;
+        }
+        list->done = done;
+        list->arg = arg;
+        object_range(params, &from, &to, &m.after);
+        if (compare(&from, &to) >= 0) {
+                free(list);
+                eng_early(store, (struct eng_early){.list = done, .arg = arg, .rv = 0});
+                return;
+        }
+        m.prefix_len = 9 + (unsigned)params->prefix.len;
+        m.delimiter = params->delimiter.len == 0 ? "" : params->delimiter.data;
+        m.delimiter_len = params->delimiter.len;
+        m.flags = params->want_attrs ? ENG_OP_WANT_ATTRS : 0;
+        m.max = params->max;
+        eng_merge_start(eng_here(store), &m, listed, list);
+}
+
+/* ---- uploads -------------------------------------------------------------------------------------------------- */
+
+struct uploads {
+        eng_uploads_done done;
+        void *arg;
+};
+
+static size_t unescape(uint8_t *dst, const uint8_t *src, size_t len)
+{
+        size_t i, n = 0;
+
+        for (i = 0; i < len; i++) {
+                dst[n++] = src[i];
+                if (src[i] == 0 && i + 1 < len && src[i + 1] == 0xff)
+                        i++;
+        }
+        return n;
+}
+
+static int view_upload(const struct eng_merge_entry *e, uint8_t *key, struct eng_upload_entry *out)
+{
+        const uint8_t *name = e->name + 9;
+        size_t len = e->name_len - 9u;
+
+        out->is_prefix = e->is_prefix;
+        if (!e->is_prefix) {
+                if (len < FMT_ID + 2u)
+                        return -EIO;
+                len -= FMT_ID + 2u;
+                memcpy(out->upload_id, name + len + 2, FMT_ID);
+                view_object(e, &out->object);
+        }
+        out->key.data = (const char *)key;
+        out->key.len = unescape(key, name, len);
+        return 0;
+}
+
+static void uploads_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+{
+        struct uploads *list = arg;
+        struct eng_upload_entry *out = calloc(count + 1, sizeof(*out));
+        uint8_t *keys = NULL;
+        size_t bytes = 1, at = 0;
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                bytes += entries[i].name_len;
+        keys = malloc(bytes);
+        if (out == NULL || keys == NULL)
+                rv = -ENOMEM;
+        for (i = 0; rv == 0 && i < count; i++) {
+                rv = view_upload(&entries[i], keys + at, &out[i]);
+                at += out[i].key.len;
+        }
+        list->done(list->arg, rv, out, rv == 0 ? count : 0, rv == 0 && more);
+        free(keys);
+        free(out);
+        free(list);
+}
+
+static void add_escaped(struct eng_name *name, const void *data, size_t len)
+{
+        name->len = (uint16_t)(name->len + eng_name_escape(name->data + name->len, data, len));
+}
+
+static void upload_range(const struct eng_list_params *p, const uint8_t *after_upload, struct eng_name *from,
+                         struct eng_name *to, bool *after)
+{
+        size_t cp = common_prefix(p);
+
+        eng_name_space(to, FMT_SPACE_UPLOAD, p->bucket);
+        add_escaped(to, p->prefix.data, p->prefix.len);
+        *from = *to;
+        *after = false;
+        if (after_upload != NULL && after_counts(p)) {
+                eng_name_upload(from, p->bucket, p->after.data, p->after.len, after_upload);
+                *after = true;
+        } else if (cp != 0) {
+                eng_name_space(from, FMT_SPACE_UPLOAD, p->bucket);
+                add_escaped(from, p->after.data, cp);
+                eng_name_successor(from);
+        } else if (after_counts(p)) {
+                eng_name_space(from, FMT_SPACE_UPLOAD, p->bucket);
+                add_escaped(from, p->after.data, p->after.len);
+                memcpy(from->data + from->len, "\0\2", 2); /* behind all uploads of that key */
+                from->len = (uint16_t)(from->len + 2);
+        }
+        eng_name_successor(to);
+}
+
+void eng_upload_list(struct eng_store *store, const struct eng_list_params *params, const uint8_t *after_upload,
+                     eng_uploads_done done, void *arg)
+{
+        bool fit = params_fit(params);
+        struct uploads *list = fit ? calloc(1, sizeof(*list)) : NULL;
+        uint8_t delimiter[2 * ENG_KEY_MAX], prefix[2 * ENG_KEY_MAX];
+        struct eng_name from, to;
+        struct eng_merge_params m = {.from = &from, .to = &to, .delimiter = delimiter, .flags = ENG_OP_WANT_ATTRS};
+
+        if (list == NULL) {
+                eng_early(store, (struct eng_early){.uploads = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
+                return;
+        }
+        list->done = done;
+        list->arg = arg;
+        upload_range(params, after_upload, &from, &to, &m.after);
+        if (compare(&from, &to) >= 0) {
+                free(list);
+                eng_early(store, (struct eng_early){.uploads = done, .arg = arg, .rv = 0});
+                return;
+        }
+        m.prefix_len = 9 + (unsigned)eng_name_escape(prefix, params->prefix.data, params->prefix.len);
+        m.delimiter_len = eng_name_escape(delimiter, params->delimiter.data, params->delimiter.len);
+        m.max = params->max;
+        eng_merge_start(eng_here(store), &m, uploads_listed, list);
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------ */
+
+struct parts {
+        struct eng_lookup lookup;      /* of the upload, to know that it is there */
+        struct eng_op scan;
+        struct eng_name from, to;
+        eng_mask tried;
+        unsigned slot;                 /* that was asked last */
+        unsigned max;
+        eng_parts_done done;
+        void *arg;
+};
+
+static void parts_finish(struct parts *list, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
+{
+        list->done(list->arg, rv, parts, count, more);
+        eng_buf_unref(list->lookup.value);
+        free(list);
+}
+
+static void parts_scan(struct parts *list);
+
+static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned count)
+{
+        unsigned given = count > list->max ? list->max : count, i;
+        struct eng_part_entry *out = calloc(given + 1, sizeof(*out));
+        const uint8_t *p = entries == NULL ? NULL : entries->data;
+
+        for (i = 0; out != NULL && i < given; i++) {
+                const struct eng_scan_entry *e = (const struct eng_scan_entry *)p;
+                struct eng_merge_entry view = {.name = p + sizeof(*e), .name_len = e->name_len, .value_len = e->value_len};
+
+                view.value = view.name + e->name_len;
+                out[i].number = (unsigned)view.name[e->name_len - 2] << 8 | view.name[e->name_len - 1];
+                view_object(&view, &out[i].object);
+                p += e->size;
+        }
+        parts_finish(list, out == NULL ? -ENOMEM : 0, out, out == NULL ? 0 : given, count > list->max);
+        free(out);
+}
+
+static void parts_scanned(struct eng_op *op)
+{
+        struct parts *list = (struct parts *)((char *)op - offsetof(struct parts, scan));
+        struct eng_buf *entries = op->scan.entries;
+
+        if (op->result != 0 || !eng_may_say_absent(&eng_here(list->lookup.store)->view, list->lookup.pg, list->slot)) {
+                if (op->result == 0)
+                        eng_buf_unref(entries);
+                parts_scan(list);
+                return;
+        }
+        parts_answer(list, entries, op->scan.count);
+        eng_buf_unref(entries);
+}
+
+static void parts_scan(struct parts *list)
+{
+        struct eng_store *store = list->lookup.store;
+        struct eng_loop *el = eng_here(store);
+        int slot = eng_pg_reader(el, list->lookup.pg, list->tried);
+        struct eng_op *op = &list->scan;
+
+        if (slot < 0) {
+                parts_finish(list, -EHOSTDOWN, NULL, 0, false);
+                return;
+        }
+        list->slot = (unsigned)slot;
+        list->tried |= eng_bit((unsigned)slot);
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_SCAN;
+        op->flags = ENG_OP_WANT_ATTRS;
+        op->epoch = el->view.epoch;
+        op->done = parts_scanned;
+        op->scan.from = list->from.data;
+        op->scan.from_len = list->from.len;
+        op->scan.after = true;
+        op->scan.to = list->to.data;
+        op->scan.to_len = list->to.len;
+        op->scan.max = list->max + 1;
+        eng_drive_submit(store->members[slot].drive, op);
+}
+
+static void parts_upload_found(struct eng_lookup *lookup)
+{
+        struct parts *list = (struct parts *)lookup;
+
+        if (lookup->result != 0)
+                parts_finish(list, lookup->result, NULL, 0, false);
+        else
+                parts_scan(list);
+}
+
+void eng_part_list(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                   unsigned after, unsigned max, eng_parts_done done, void *arg)
+{
+        bool fit = key.len <= ENG_KEY_MAX && max >= 1 && max <= ENG_PARTS_MAX;
+        struct parts *list = fit ? calloc(1, sizeof(*list)) : NULL;
+
+        if (list == NULL) {
+                eng_early(store, (struct eng_early){.parts = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
+                return;
+        }
+        list->lookup.store = store;
+        list->lookup.pg = eng_pg_of_key(store->pg_count, bucket, key.data, key.len);
+        list->lookup.done = parts_upload_found;
+        eng_name_upload(&list->lookup.name, bucket, key.data, key.len, upload_id);
+        eng_name_part(&list->to, bucket, key.data, key.len, upload_id, 0);
+        eng_name_part(&list->from, bucket, key.data, key.len, upload_id, after > 65535 ? 65535 : after);
+        eng_name_successor(&list->to);
+        list->max = max;
+        list->done = done;
+        list->arg = arg;
+        eng_lookup_start(&list->lookup);
+}

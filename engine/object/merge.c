@@ -1,0 +1,481 @@
+/*
+ * merge.c - one ordered list out of scans of several drives: a smallest set of drives that covers all PGs, each asked for the PGs it
+ * stands for, merged on the loop of the request.
+ *
+ * Answers are values, so nothing on a drive is held while a listing goes on; a drive that fails meanwhile makes the merge begin again over
+ * those that are left, and a new placement makes it begin again, too: a drive from which groups went may have forgotten their names (shed.c).
+ */
+#include "engine/object/object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRIES  40u
+#define RETRY_NS (50ull * 1000 * 1000)
+
+/* ---- the cover ------------------------------------------------------------------------------------------ */
+
+static unsigned covers(const struct eng_loop *el, unsigned slot, const uint64_t *open)
+{
+        unsigned pg, n = 0;
+
+        for (pg = 0; pg < el->store->pg_count; pg++)
+                if ((open[pg / 64] >> (pg % 64) & 1) && (eng_speakers(&el->view, pg) & eng_bit(slot)))
+                        n++;
+        return n;
+}
+
+static void take(const struct eng_loop *el, unsigned slot, uint64_t *open, uint64_t *taken)
+{
+        unsigned pg;
+
+        for (pg = 0; pg < el->store->pg_count; pg++)
+                if ((open[pg / 64] >> (pg % 64) & 1) && (eng_speakers(&el->view, pg) & eng_bit(slot))) {
+                        open[pg / 64] &= ~(1ull << (pg % 64));
+                        taken[pg / 64] |= 1ull << (pg % 64);
+                }
+}
+
+/* Greedy: the drive that covers most of what is open, until nothing is. -EHOSTDOWN: they do not cover all. */
+static int make_cover(struct eng_loop *el, eng_mask fit)
+{
+        struct eng_store *store = el->store;
+        size_t words = store->pg_words;
+        uint64_t *open = calloc(words, 8);
+        unsigned left = store->pg_count, i;
+        int rv = -ENOMEM;
+
+        free(el->cover_pgs);
+        el->cover_pgs = calloc(words * el->view.map->drives, 8);
+        el->cover_count = 0;
+        if (open == NULL || el->cover_pgs == NULL)
+                goto out;
+        for (i = 0; i < store->pg_count; i++)
+                open[i / 64] |= 1ull << (i % 64);
+        while (left > 0) {
+                unsigned best = 0, best_n = 0;
+
+                for (i = 0; i < el->view.map->drives; i++) {
+                        unsigned n = fit & eng_bit(i) ? covers(el, i, open) : 0;
+
+                        if (n > best_n) {
+                                best = i;
+                                best_n = n;
+                        }
+                }
+                rv = -EHOSTDOWN;
+                if (best_n == 0)
+                        goto out;
+                take(el, best, open, el->cover_pgs + words * el->cover_count);
+                el->cover_share[el->cover_count] = (uint16_t)best_n;
+                el->cover_drive[el->cover_count++] = (uint16_t)best;
+                fit &= ~eng_bit(best);
+                left -= best_n;
+        }
+        rv = 0;
+out:
+        free(open);
+        return rv;
+}
+
+/* Of these drives, those that this loop owns: asking them takes no message to another. */
+static eng_mask own_drives(const struct eng_loop *el, eng_mask fit)
+{
+        eng_mask own = 0;
+        unsigned i;
+
+        for (i = 0; i < el->view.map->drives; i++)
+                if ((fit & eng_bit(i)) && el->store->members[i].drive->owner == el->loop)
+                        own |= eng_bit(i);
+        return own;
+}
+
+int eng_cover(struct eng_loop *el, eng_mask avoid)
+{
+        eng_mask fit = el->view.in & el->view.up & ~avoid;
+        unsigned least;
+        int rv;
+
+        if (el->cover_valid && el->cover_in == fit && el->cover_map == el->view.map)
+                return 0;
+        rv = make_cover(el, fit);
+        least = el->cover_count;
+        if (rv == 0 && (make_cover(el, own_drives(el, fit)) != 0 || el->cover_count > least))
+                rv = make_cover(el, fit);
+        el->cover_valid = rv == 0;
+        el->cover_in = fit;
+        el->cover_map = el->view.map;
+        return rv;
+}
+
+/* ---- the merge -------------------------------------------------------------------------------------------- */
+
+/* One drive's part of a merge. owner: the loop of the request; op: the drive while out */
+struct source {
+        struct eng_merge *merge;
+        unsigned slot;
+        struct eng_op op;
+        struct eng_name from;
+        bool after, more;
+        unsigned batch;      /* entries asked for at once */
+        const uint8_t *next; /* entry to be merged next */
+        unsigned left;       /* entries from there */
+        uint64_t *pgs;
+};
+
+struct eng_merge {
+        struct eng_loop *el;
+        const struct eng_placement *map; /* that the cover was made by */
+        struct eng_name from, to;
+        bool after;
+        unsigned prefix_len, flags, max;
+        uint8_t *delimiter;
+        size_t delimiter_len;
+        eng_merge_done done;
+        void *arg;
+        unsigned source_count, out, retries;
+        eng_mask avoid; /* drives whose scans failed */
+        struct source *sources;
+        int rv;
+        struct eng_buf **kept; /* answers the entries point into */
+        unsigned kept_count, kept_cap;
+        struct eng_merge_entry *entries;
+        unsigned count;
+        struct lp_timer retry;
+        TAILQ_ENTRY(eng_merge) link; /* el->retrying, while the timer runs */
+        struct lp_msg msg;
+};
+
+static int begin(struct eng_merge *merge);
+
+static void drop_answers(struct eng_merge *merge)
+{
+        unsigned i;
+
+        for (i = 0; i < merge->kept_count; i++)
+                eng_buf_unref(merge->kept[i]);
+        merge->kept_count = 0;
+        merge->count = 0;
+        for (i = 0; i < merge->source_count; i++)
+                free(merge->sources[i].pgs);
+        free(merge->sources);
+        merge->sources = NULL;
+        merge->source_count = 0;
+}
+
+static void finish(struct eng_merge *merge, int rv, bool more)
+{
+        merge->done(merge->arg, rv, merge->entries, rv == 0 ? merge->count : 0, more);
+        drop_answers(merge);
+        free(merge->kept);
+        free(merge->entries);
+        free(merge->delimiter);
+        free(merge);
+}
+
+static void retry(struct lp_timer *timer)
+{
+        struct eng_merge *merge = (struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry));
+        int rv;
+
+        TAILQ_REMOVE(&merge->el->retrying, merge, link);
+        rv = begin(merge);
+        if (rv != 0)
+                finish(merge, rv, false);
+}
+
+/* All scans are back and one failed: again a little later, when the view may have changed. */
+static void fail(struct eng_merge *merge, int rv)
+{
+        struct eng_loop *el = merge->el;
+
+        drop_answers(merge);
+        merge->rv = 0;
+        if (++merge->retries > RETRIES || el->merges_stopped) {
+                finish(merge, rv == -EBADMSG ? -EIO : -EHOSTDOWN, false);
+                return;
+        }
+        lp_timer_start(el->loop, &merge->retry, RETRY_NS);
+        TAILQ_INSERT_TAIL(&el->retrying, merge, link);
+}
+
+void eng_merges_stop(struct eng_loop *el)
+{
+        struct lp_loop *before = lp_become(el->loop);
+        struct eng_merge *merge;
+
+        el->merges_stopped = true;
+        while ((merge = TAILQ_FIRST(&el->retrying)) != NULL) {
+                TAILQ_REMOVE(&el->retrying, merge, link);
+                lp_timer_stop(el->loop, &merge->retry);
+                finish(merge, -EHOSTDOWN, false);
+        }
+        lp_become(before);
+}
+
+static int keep(struct eng_merge *merge, struct eng_buf *buf)
+{
+        if (merge->kept_count == merge->kept_cap) {
+                unsigned cap = merge->kept_cap * 2 + 8;
+                struct eng_buf **grown = realloc(merge->kept, cap * sizeof(*grown));
+
+                if (grown == NULL)
+                        return -ENOMEM;
+                merge->kept = grown;
+                merge->kept_cap = cap;
+        }
+        merge->kept[merge->kept_count++] = buf;
+        return 0;
+}
+
+static void merge_on(struct eng_merge *merge);
+
+static void scanned(struct eng_op *op)
+{
+        struct source *src = (struct source *)((char *)op - offsetof(struct source, op));
+        struct eng_merge *merge = src->merge;
+        int rv = op->result;
+
+        merge->out--;
+        if (rv == 0 && op->scan.entries != NULL) {
+                rv = keep(merge, op->scan.entries);
+                if (rv != 0)
+                        eng_buf_unref(op->scan.entries);
+        }
+        if (rv == 0) {
+                src->next = op->scan.entries == NULL || op->scan.count == 0 ? NULL : op->scan.entries->data;
+                src->left = op->scan.count;
+                src->more = op->scan.more && op->scan.count > 0;
+        } else {
+                merge->avoid |= eng_bit(src->slot); /* others of its PGs' members are asked instead */
+                merge->rv = rv;
+        }
+        if (merge->out > 0)
+                return;
+        if (merge->rv == 0 && merge->map != merge->el->view.map)
+                merge->rv = -ESTALE;
+        if (merge->rv != 0)
+                fail(merge, merge->rv);
+        else
+                merge_on(merge);
+}
+
+static void scan(struct source *src)
+{
+        struct eng_merge *merge = src->merge;
+        struct eng_op *op = &src->op;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_SCAN;
+        op->flags = merge->flags;
+        op->epoch = merge->el->view.epoch;
+        op->done = scanned;
+        op->scan.from = src->from.data;
+        op->scan.from_len = src->from.len;
+        op->scan.after = src->after;
+        op->scan.to = merge->to.data;
+        op->scan.to_len = merge->to.len;
+        op->scan.prefix_len = (uint16_t)merge->prefix_len;
+        op->scan.delimiter = merge->delimiter_len == 0 ? NULL : merge->delimiter;
+        op->scan.delimiter_len = (uint16_t)merge->delimiter_len;
+        op->scan.max = src->batch;
+        op->scan.pgs = src->pgs;
+        op->scan.pg_words = merge->el->store->pg_words;
+        merge->out++;
+        eng_drive_submit(merge->el->store->members[src->slot].drive, op);
+}
+
+int eng_scan_compare(const struct eng_scan_entry *a, const struct eng_scan_entry *b)
+{
+        unsigned n = a->name_len < b->name_len ? a->name_len : b->name_len;
+        int c = memcmp(a + 1, b + 1, n);
+
+        return c != 0 ? c : (int)a->name_len - (int)b->name_len;
+}
+
+static struct source *least(struct eng_merge *merge)
+{
+        struct source *best = NULL;
+        unsigned i;
+
+        for (i = 0; i < merge->source_count; i++) {
+                struct source *src = &merge->sources[i];
+
+                if (src->left > 0 && (best == NULL || eng_scan_compare((const struct eng_scan_entry *)src->next,
+                                                                       (const struct eng_scan_entry *)best->next) < 0))
+                        best = src;
+        }
+        return best;
+}
+
+static bool same_as_last(const struct eng_merge *merge, const struct eng_scan_entry *e)
+{
+        const struct eng_merge_entry *last = merge->count == 0 ? NULL : &merge->entries[merge->count - 1];
+
+        return last != NULL && last->name_len == e->name_len && memcmp(last->name, e + 1, e->name_len) == 0;
+}
+
+static void emit(struct eng_merge *merge, const struct eng_scan_entry *e)
+{
+        struct eng_merge_entry *out = &merge->entries[merge->count++];
+
+        out->name = (const uint8_t *)(e + 1);
+        out->name_len = e->name_len;
+        out->is_prefix = (e->flags & 1) != 0;
+        out->value = out->name + e->name_len;
+        out->value_len = e->value_len;
+}
+
+/* The source's entries are used up but its drive has more: it goes on behind the last one. */
+static void refill(struct source *src, const struct eng_scan_entry *last)
+{
+        src->from.len = last->name_len;
+        memcpy(src->from.data, last + 1, last->name_len);
+        src->after = true;
+        if (last->flags & 1) {
+                eng_name_successor(&src->from);
+                src->after = false;
+        }
+        scan(src);
+}
+
+static void merge_on(struct eng_merge *merge)
+{
+        struct source *src;
+
+        while ((src = least(merge)) != NULL) {
+                const struct eng_scan_entry *e = (const struct eng_scan_entry *)src->next;
+
+                if (!same_as_last(merge, e)) {
+                        if (merge->count == merge->max) {
+                                finish(merge, 0, true);
+                                return;
+                        }
+                        emit(merge, e);
+                }
+                src->next += e->size;
+                if (--src->left == 0 && src->more) {
+                        refill(src, e);
+                        return;
+                }
+        }
+        finish(merge, 0, false);
+}
+
+/*
+ * How many entries to ask a drive for that stands for `share` of all groups. Names fall into groups by their hash, so its part of a page is
+ * binomial: three deviations more than the mean, and it has to be asked again once in many hundred pages. A common prefix is on all drives.
+ */
+static unsigned batch_size(const struct eng_merge *merge, unsigned share)
+{
+        unsigned whole = merge->max + 1, groups = merge->el->store->pg_count;
+        unsigned mean = (unsigned)((uint64_t)whole * share / groups) + 1, spread = 1;
+
+        while (spread * spread < mean)
+                spread++;
+        return merge->delimiter_len > 0 || mean + 3 * spread > whole ? whole : mean + 3 * spread;
+}
+
+/* Asks the drives, which answer later. What keeps it from that; the merge stands then as before. */
+static int begin(struct eng_merge *merge)
+{
+        struct eng_loop *el = merge->el;
+        size_t words = el->store->pg_words;
+        unsigned i;
+        int rv = el->view.ready && !el->view.in_doubt ? eng_cover(el, merge->avoid) : -EHOSTDOWN;
+
+        if (rv == -EHOSTDOWN && merge->avoid != 0 && el->view.ready && !el->view.in_doubt) {
+                merge->avoid = 0;
+                rv = eng_cover(el, 0);
+        }
+
+        merge->map = el->view.map;
+        if (rv == 0) {
+                merge->sources = calloc(el->cover_count, sizeof(merge->sources[0]));
+                rv = merge->sources == NULL ? -ENOMEM : 0;
+        }
+        for (i = 0; rv == 0 && i < el->cover_count; i++) {
+                struct source *src = &merge->sources[i];
+
+                merge->source_count++;
+                src->merge = merge;
+                src->slot = el->cover_drive[i];
+                src->from = merge->from;
+                src->after = merge->after;
+                src->batch = batch_size(merge, el->cover_share[i]);
+                src->pgs = malloc(words * 8);
+                if (src->pgs == NULL)
+                        rv = -ENOMEM;
+                else
+                        memcpy(src->pgs, el->cover_pgs + words * i, words * 8);
+        }
+        if (rv != 0)
+                return rv;
+        for (i = 0; i < merge->source_count; i++)
+                scan(&merge->sources[i]);
+        return 0;
+}
+
+static void finish_from_message(struct lp_msg *msg)
+{
+        struct eng_merge *merge = (struct eng_merge *)((char *)msg - offsetof(struct eng_merge, msg));
+
+        finish(merge, merge->rv, false);
+}
+
+/* No memory to begin with. */
+struct refusal {
+        struct lp_msg msg;
+        eng_merge_done done;
+        void *arg;
+};
+
+static void refuse(struct lp_msg *msg)
+{
+        struct refusal *r = (struct refusal *)msg;
+
+        r->done(r->arg, -ENOMEM, NULL, 0, false);
+        free(r);
+}
+
+void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg)
+{
+        struct eng_merge *merge = calloc(1, sizeof(*merge));
+
+        if (merge != NULL) {
+                merge->entries = calloc(params->max + 1, sizeof(merge->entries[0]));
+                merge->delimiter = malloc(params->delimiter_len + 1);
+        }
+        if (merge == NULL || merge->entries == NULL || merge->delimiter == NULL) {
+                struct refusal *r = malloc(sizeof(*r));
+
+                if (merge != NULL) {
+                        free(merge->entries);
+                        free(merge->delimiter);
+                        free(merge);
+                }
+                if (r == NULL)
+                        abort(); /* not even a message: the process is beyond answering */
+                *r = (struct refusal){.msg.run = refuse, .done = done, .arg = arg};
+                lp_post(el->loop, &r->msg);
+                return;
+        }
+        merge->el = el;
+        merge->from = *params->from;
+        merge->to = *params->to;
+        merge->after = params->after;
+        merge->prefix_len = params->prefix_len;
+        merge->flags = params->flags;
+        merge->max = params->max;
+        memcpy(merge->delimiter, params->delimiter, params->delimiter_len);
+        merge->delimiter_len = params->delimiter_len;
+        merge->done = done;
+        merge->arg = arg;
+        merge->retry.expired = retry;
+        merge->rv = begin(merge);
+        if (merge->rv == 0)
+                return;
+        merge->msg.run = finish_from_message;
+        lp_post(el->loop, &merge->msg);
+}

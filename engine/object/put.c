@@ -1,0 +1,458 @@
+/*
+ * put.c - an upload of an object or part: bytes in, verified durable shards or an inline record out.
+ *
+ * Objects up to the store's inline_max gather in memory and go into their log record (an empty one always does: there is
+ * nothing that a shard could hold). Larger ones, and all parts, fill one unit at a time in an arena slot; a full unit is added into the
+ * stripe's parity and written at once. commit: last units, then SYNC on every drive used, then the record (a txn), so that a
+ * record never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home loop throughout.
+ * Its other files: put_stripe.c, put_place.c, put_md5.c, put_value.c.
+ */
+#include "engine/object/object.h"
+#include "engine/object/put.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GATHER_BYTES (64u << 10)
+
+static void step(struct eng_put *put);
+
+/* ---- coming back ---------------------------------------------------------------------------------------------------------- */
+
+void eng_put_wake(struct eng_put *put)
+{
+        lp_trace_set_request(put->request);
+        if (!put->waiting)
+                return;
+        put->waiting = false;
+        if (put->no_room != 0)
+                eng_step_ends(put->el, ENG_STEP_ROOM, put->no_room);
+        put->no_room = 0;
+        put->params.wake(put->params.arg);
+}
+
+void eng_put_back(struct eng_put *put)
+{
+        put->in_flight--;
+        step(put);
+}
+
+/* ---- before the first stripe ---------------------------------------------------------------------------------------------------------- */
+
+/* Bytes gathered in memory before slots are asked for: a slow upload holds what it has sent, not what it will. */
+static uint64_t gather_limit(const struct eng_put *put)
+{
+        return put->striped ? GATHER_BYTES : put->store->inline_max;
+}
+
+uint64_t eng_put_held_max(const struct eng_store *store)
+{
+        return store->inline_max > GATHER_BYTES ? store->inline_max : GATHER_BYTES;
+}
+
+static int grow_head(struct eng_put *put, size_t need)
+{
+        size_t cap = put->head_cap * 2 + 4096;
+        struct eng_buf *grown;
+
+        if (need <= put->head_cap)
+                return 0;
+        if (cap > gather_limit(put))
+                cap = gather_limit(put);
+        if (put->params.size < cap)
+                cap = (size_t)put->params.size;
+        if (cap < need)
+                cap = need;
+        grown = eng_buf_new(cap);
+        if (grown == NULL)
+                return -ENOMEM;
+        if (put->head_len > 0)
+                memcpy(grown->data, put->head, put->head_len);
+        eng_buf_unref(put->head_buf);
+        put->head_buf = grown;
+        put->head = grown->data;
+        put->head_cap = cap;
+        return 0;
+}
+
+static int gather(struct eng_put *put, const void *data, size_t len)
+{
+        int rv = grow_head(put, put->head_len + len);
+
+        if (rv != 0)
+                return rv;
+        memcpy(put->head + put->head_len, data, len);
+        put->head_len += len;
+        put->taken += len;
+        return 0;
+}
+
+/* Too much to be gathered, or all has come: what was gathered is the beginning of the first stripe. */
+static int begin_striped(struct eng_put *put)
+{
+        int rv;
+
+        rv = eng_put_reserve(put);
+        if (rv == 0)
+                put->reserved = true;
+        return rv;
+}
+
+/* Moves what was gathered before the first stripe existed. True when all of it is. */
+static bool drain_head(struct eng_put *put)
+{
+        ssize_t n;
+
+        if (put->head_at == put->head_len)
+                return true;
+        n = eng_put_write_striped(put, put->head + put->head_at, put->head_len - put->head_at);
+        if (n > 0)
+                put->head_at += (size_t)n;
+        return put->head_at == put->head_len;
+}
+
+ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
+{
+        ssize_t n;
+        int rv = 0;
+
+        assert(put->state == PUT_BODY && put->lent_to == 0);
+        if (put->error != 0)
+                return put->error;
+        if (put->params.size != ENG_SIZE_UNKNOWN && put->taken + len > put->params.size)
+                return put->error = -EINVAL;
+        if (put->taken + len > put->store->inline_max)
+                put->striped = true; /* its size was not known */
+        if (!put->reserved && put->taken + len <= gather_limit(put)) {
+                rv = gather(put, data, len);
+                if (rv == 0)
+                        return (ssize_t)len;
+        } else if (!put->reserved) {
+                rv = begin_striped(put);
+        }
+        if (rv != 0)
+                return put->error = rv;
+        n = drain_head(put) ? eng_put_write_striped(put, data, len) : put->error;
+        if (n > 0)
+                put->taken += (uint64_t)n;
+        if (n >= 0 && (size_t)n < len) {
+                put->waiting = true;
+                put->no_room = put->granted ? lp_clock() : 0;
+        }
+        return n;
+}
+
+/* ---- open ---------------------------------------------------------------------------------------------------------------- */
+
+static int check_open(struct eng_store *store, const struct eng_put_params *p)
+{
+        const struct eng_loop *el = eng_here(store);
+        const struct eng_config_bucket *bucket;
+
+        if (p->key.len > ENG_KEY_MAX || (p->is_part && (p->part_number < 1 || p->part_number > ENG_PARTS_MAX)))
+                return -EINVAL;
+        if (!el->view.ready)
+                return -EHOSTDOWN;
+        if (!eng_takes_changes(store, &el->view))
+                return -EROFS;
+        if (atomic_load(&store->full))
+                return -ENOSPC;
+        if (atomic_load(&store->stalled))
+                return -EAGAIN;
+        bucket = eng_bucket_by_id(el, p->bucket);
+        return bucket == NULL ? -EIDRM : 0; /* one that is being closed may be open again when the body has come */
+}
+
+int eng_put_open(struct eng_store *store, const struct eng_put_params *params, struct eng_put **out)
+{
+        int rv = check_open(store, params);
+        struct eng_put *put;
+
+        if (rv != 0)
+                return rv;
+        put = calloc(1, sizeof(*put));
+        if (put == NULL)
+                return -ENOMEM;
+        put->store = store;
+        put->el = eng_here(store);
+        put->request = lp_trace_request();
+        put->params = *params;
+        memcpy(put->key, params->key.data, params->key.len);
+        put->params.key.data = put->key;
+        put->key_hash = eng_hash_of_key(params->bucket, params->key.data, params->key.len);
+        put->k = store->k;
+        put->m = store->m;
+        put->need = store->m == 0 ? store->k : store->k + 1;
+        put->code = store->code;
+        put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
+        eng_new_id(put->el, put->id);
+        put->epoch = put->el->view.epoch;
+        put->leaving = put->el->view.map->leaving;
+        TAILQ_INSERT_TAIL(&put->el->puts, put, link);
+        put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > put->store->inline_max);
+        lp_trace(LP_TRACE_PUT_BEGIN, params->size, !put->striped);
+        *out = put;
+        return 0;
+}
+
+void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter)
+{
+        const struct eng_put *oldest = TAILQ_FIRST(&el->puts);
+        uint64_t be;
+
+        if (oldest == NULL)
+                return;
+        memcpy(epoch, oldest->id, 4);
+        *epoch = be32toh(*epoch);
+        memcpy(&be, oldest->id + 8, 8);
+        *counter = be64toh(be);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------------- */
+
+static void put_free(struct eng_put *put)
+{
+        TAILQ_REMOVE(&put->el->puts, put, link);
+        assert(put->md5.out == 0);
+        eng_put_unreserve(put);
+        eng_buf_unref(put->head_buf);
+        free(put->drives);
+        free(put->syncs);
+        free(put->commit_attrs);
+        free(put);
+}
+
+static void discard_all(struct eng_put *put)
+{
+        if (put->touched != 0)
+                eng_discard(put->store, put->id, put->touched);
+}
+
+static void finish(struct eng_put *put, int rv, const struct eng_object *object)
+{
+        put->state = PUT_DONE;
+        lp_trace(LP_TRACE_PUT_END, (uint64_t)(int64_t)rv, put->params.size);
+        put->done(put->done_arg, rv, object);
+        put_free(put);
+}
+
+static void txn_done(struct eng_txn *txn)
+{
+        struct eng_txn_put *change = (struct eng_txn_put *)txn;
+        struct eng_put *put = change->arg;
+        struct eng_object object;
+        int rv = txn->result;
+
+        if (rv == 0)
+                eng_value_object(change->value, &object);
+        else if (!txn->appended)
+                discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
+        finish(put, rv, rv == 0 ? &object : NULL);
+        eng_txn_put_free(change);
+}
+
+static void send_txn(struct eng_put *put)
+{
+        struct eng_txn_put *change =
+                eng_txn_put_new(put->store, put->params.bucket, put->key, put->params.key.len);
+
+        put->state = PUT_RECORD;
+        if (change != NULL) {
+                change->value = eng_put_value(put, change->txn.pg);
+                if (!put->striped && put->head_len != 0) {
+                        put->head_buf->len = (uint32_t)put->head_len;
+                        change->bytes = eng_buf_ref(put->head_buf);
+                }
+        }
+        if (change == NULL || change->value == NULL) {
+                if (change != NULL)
+                        eng_txn_put_free(change);
+                discard_all(put);
+                finish(put, -ENOMEM, NULL);
+                return;
+        }
+        change->condition = put->commit.condition;
+        change->is_part = put->params.is_part;
+        memcpy(change->upload_id, put->params.upload_id, FMT_ID);
+        change->part_number = put->params.part_number;
+        change->arg = put;
+        change->txn.done = txn_done;
+        eng_txn_submit(&change->txn);
+}
+
+static void synced(struct eng_op *op)
+{
+        struct put_sync *sync = (struct put_sync *)((char *)op - offsetof(struct put_sync, op));
+        struct eng_put *put = sync->put;
+
+        if (op->result == -EAGAIN) { /* no memory to flush with: the drive has not failed */
+                if (put->error == 0)
+                        put->error = -EBUSY;
+        } else if (op->result != 0) {
+                eng_drive_failed(put->store, sync->slot_no, sync->drive, "shards could not be made durable");
+                eng_put_lose_drive(put, sync->slot_no);
+        }
+        put->in_flight--;
+        step(put);
+}
+
+static int send_syncs(struct eng_put *put)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < put->store->drive_count; i++)
+                if ((put->touched & eng_bit(i)) && eng_put_is_new(put, i)) {
+                        eng_put_lose_drive(put, i);
+                        put->touched &= ~eng_bit(i);
+                }
+        if (put->error != 0)
+                return put->error;
+        put->syncs = calloc((unsigned)__builtin_popcountll(put->touched) + 1u, sizeof(put->syncs[0]));
+        if (put->syncs == NULL)
+                return -ENOMEM;
+        put->state = PUT_SYNC;
+        put->step_began = lp_clock();
+        put->in_flight++; /* so that step() does not run ahead */
+        for (i = 0; i < put->store->drive_count; i++) {
+                struct put_sync *sync = &put->syncs[n];
+
+                if (!(put->touched & eng_bit(i)))
+                        continue;
+                n++;
+                sync->put = put;
+                sync->slot_no = i;
+                sync->drive = put->store->members[i].drive;
+                sync->op.kind = ENG_OP_SYNC;
+                sync->op.epoch = put->el->view.epoch;
+                sync->op.done = synced;
+                put->in_flight++;
+                eng_drive_submit(sync->drive, &sync->op);
+        }
+        put->in_flight--;
+        return 0;
+}
+
+/* Last units: what is left of the head, the unfinished unit, the parity of an unfinished stripe. True when all are on their way. */
+static bool flush_rest(struct eng_put *put)
+{
+        if (put->error == 0 && !put->reserved)
+                put->error = begin_striped(put); /* a small part: all of it is in the head */
+        if (put->error != 0)
+                return true;
+        if (!put->granted || !drain_head(put)) {
+                put->waiting = !put->granted;
+                return put->error != 0;
+        }
+        if (put->taken == 0 && put->runs == 0 && put->error == 0)
+                put->error = eng_put_place_run(put, 0);
+        if (put->current != NULL && put->fill != 0) {
+                if (put->params.size == ENG_SIZE_UNKNOWN && put->unit_no == 0)
+                        put->stripe_unit = eng_stripe_last_unit(put->fill, 1);
+                eng_put_flush_unit(put);
+        }
+        if (put->in_stripe)
+                eng_put_end_stripe(put);
+        return true;
+}
+
+static void fail(struct eng_put *put)
+{
+        eng_put_drop_unwritten(put);
+        discard_all(put);
+        finish(put, put->error, NULL);
+}
+
+/* The one place that moves a put between its states; called whenever something came back. */
+static void step(struct eng_put *put)
+{
+        lp_trace_set_request(put->request);
+        switch (put->state) {
+        case PUT_BODY:
+                eng_put_wake(put);
+                break;
+        case PUT_FLUSH:
+                if ((put->striped && !flush_rest(put)) || put->in_flight > 0)
+                        break;
+                if (put->striped)
+                        eng_step_ends(put->el, ENG_STEP_WRITE, put->step_began);
+                if (put->error == 0 && put->striped && put->touched != 0) {
+                        put->error = send_syncs(put);
+                        if (put->error == 0)
+                                break;
+                }
+                if (put->error != 0)
+                        fail(put);
+                else
+                        send_txn(put);
+                break;
+        case PUT_SYNC:
+                if (put->in_flight > 0)
+                        break;
+                eng_step_ends(put->el, ENG_STEP_SYNC, put->step_began);
+                if (put->error != 0)
+                        fail(put);
+                else
+                        send_txn(put);
+                break;
+        case PUT_ABORT:
+                if (put->in_flight > 0)
+                        break;
+                eng_put_drop_unwritten(put);
+                discard_all(put);
+                put_free(put);
+                break;
+        case PUT_CALLED:
+        case PUT_RECORD:
+        case PUT_DONE:
+                break;
+        }
+}
+
+static void commit_begins(struct lp_msg *msg)
+{
+        struct eng_put *put = (struct eng_put *)((char *)msg - offsetof(struct eng_put, msg));
+
+        put->state = PUT_FLUSH;
+        put->step_began = lp_clock();
+        eng_put_md5_hurry(put); /* of one that failed there may be some left */
+        step(put);
+}
+
+static void wake_flush(void *arg)
+{
+        step(arg);
+}
+
+void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
+{
+        assert(put->state == PUT_BODY && put->lent_count == 0);
+        put->state = PUT_CALLED;
+        put->commit = *commit;
+        put->done = done;
+        put->done_arg = arg;
+        put->params.wake = wake_flush; /* slots granted late wake the flush */
+        put->params.arg = put;
+        put->waiting = put->reserved && !put->granted;
+        if (commit->attrs_len > ENG_ATTRS_MAX)
+                put->error = -EINVAL;
+        else if (put->params.size != ENG_SIZE_UNKNOWN && put->taken != put->params.size)
+                put->error = -EINVAL;
+        put->commit_attrs = put->error == 0 ? malloc(commit->attrs_len + 1) : NULL;
+        if (put->commit_attrs != NULL)
+                memcpy(put->commit_attrs, commit->attrs, commit->attrs_len);
+        else if (put->error == 0)
+                put->error = -ENOMEM;
+        put->msg.run = commit_begins;
+        lp_post(put->el->loop, &put->msg);
+}
+
+void eng_put_abort(struct eng_put *put)
+{
+        put->state = PUT_ABORT;
+        put->waiting = false;
+        eng_put_md5_hurry(put);
+        step(put);
+}

@@ -1,0 +1,201 @@
+/*
+ * uploads.c - multipart uploads: begin, look at, abort. (Parts are put by objects.c, listed by list.c, joined by complete.c.)
+ */
+#include "engine/txn/txn.h"
+#include "engine/txn/txn_util.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- create ------------------------------------------------------------------------------------------- */
+
+struct create_txn {
+        struct eng_txn txn;
+        uint8_t upload_id[FMT_ID];
+        uint8_t tag[8];
+        eng_upload_done done;
+        void *arg;
+        size_t attrs_len;
+        uint8_t attrs[];
+};
+
+/* Time first, so that uploads of a key sort by their beginning. */
+static void new_upload_id(uint8_t id[FMT_ID])
+{
+        uint64_t ms = htobe64((uint64_t)lp_wall_ms());
+
+        memcpy(id, &ms, 8);
+        lp_random(id + 8, FMT_ID - 8);
+}
+
+static void create_prepare(struct eng_txn *txn)
+{
+        struct create_txn *create = (struct create_txn *)txn;
+        struct eng_value_spec spec = {
+                .space = FMT_SPACE_UPLOAD,
+                .pg = txn->pg,
+                .mtime_ms = lp_wall_ms(),
+                .id = create->upload_id,
+                .upload_id = create->upload_id,
+                .tag = create->tag,
+                .attrs = create->attrs,
+                .attrs_len = create->attrs_len,
+        };
+        struct eng_buf *value = eng_value_new(&spec);
+        int rv = value == NULL ? -ENOMEM : 0;
+
+        eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, create->upload_id);
+        if (rv == 0)
+                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
+        if (rv == 0)
+                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
+        eng_buf_unref(value);
+        if (rv == 0)
+                eng_txn_append(txn);
+        else
+                eng_txn_finish(txn, rv);
+}
+
+static void create_answered(struct eng_txn *txn)
+{
+        struct create_txn *create = (struct create_txn *)txn;
+
+        create->done(create->arg, txn->result, create->upload_id);
+        free(create);
+}
+
+void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str key, const void *attrs, size_t attrs_len,
+                       const uint8_t tag[8], eng_upload_done done, void *arg)
+{
+        struct create_txn *create = NULL;
+        bool valid = key.len <= ENG_KEY_MAX && attrs_len <= ENG_ATTRS_MAX;
+
+        if (valid)
+                create = calloc(1, sizeof(*create) + attrs_len);
+        if (create == NULL) {
+                eng_early(store, (struct eng_early){.upload = done, .arg = arg, .rv = valid ? -ENOMEM : -EINVAL});
+                return;
+        }
+        eng_txn_init(&create->txn, store, bucket, key.data, key.len);
+        new_upload_id(create->upload_id);
+        memcpy(create->tag, tag, 8);
+        memcpy(create->attrs, attrs, attrs_len);
+        create->attrs_len = attrs_len;
+        create->txn.prepare = create_prepare;
+        create->txn.done = create_answered;
+        create->done = done;
+        create->arg = arg;
+        eng_txn_submit(&create->txn);
+}
+
+/* ---- get ------------------------------------------------------------------------------------------------ */
+
+struct upload_get {
+        struct eng_lookup lookup;
+        eng_object_done done;
+        void *arg;
+};
+
+static void upload_got(struct eng_lookup *lookup)
+{
+        struct upload_get *get = (struct upload_get *)lookup;
+        struct eng_object object;
+
+        if (lookup->result == 0)
+                eng_value_object(lookup->value, &object);
+        get->done(get->arg, lookup->result, lookup->result == 0 ? &object : NULL);
+        eng_buf_unref(lookup->value);
+        free(get);
+}
+
+void eng_upload_get(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                    eng_object_done done, void *arg)
+{
+        struct upload_get *get = key.len > ENG_KEY_MAX ? NULL : calloc(1, sizeof(*get));
+
+        if (get == NULL) {
+                eng_early(store, (struct eng_early){.object = done, .arg = arg,
+                                                    .rv = key.len > ENG_KEY_MAX ? -EINVAL : -ENOMEM});
+                return;
+        }
+        get->lookup.store = store;
+        get->lookup.pg = eng_pg_of_key(store->pg_count, bucket, key.data, key.len);
+        get->lookup.done = upload_got;
+        eng_name_upload(&get->lookup.name, bucket, key.data, key.len, upload_id);
+        get->done = done;
+        get->arg = arg;
+        eng_lookup_start(&get->lookup);
+}
+
+/* ---- abort ------------------------------------------------------------------------------------------------ */
+
+struct abort_txn {
+        struct eng_txn txn;
+        uint8_t upload_id[FMT_ID];
+        eng_done done;
+        void *arg;
+};
+
+static void abort_looked_up(struct eng_txn *txn, int rv)
+{
+        if (rv == 0)
+                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0));
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
+        eng_txn_take_seq(txn);
+        eng_body_end_upload(&txn->body, &txn->name, NULL, 0);
+        eng_txn_append(txn);
+}
+
+static void abort_prepare(struct eng_txn *txn)
+{
+        struct abort_txn *ab = (struct abort_txn *)txn;
+
+        eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, ab->upload_id);
+        eng_txn_lookup(txn, 0, abort_looked_up);
+}
+
+static void abort_answered(struct eng_txn *txn)
+{
+        struct abort_txn *ab = (struct abort_txn *)txn;
+
+        ab->done(ab->arg, txn->result);
+        eng_txn_drop(txn);
+        free(ab);
+}
+
+static void start_abort(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                        bool internal, eng_done done, void *arg)
+{
+        struct abort_txn *ab = key.len > ENG_KEY_MAX ? NULL : calloc(1, sizeof(*ab));
+
+        if (ab == NULL) {
+                eng_early(store, (struct eng_early){.plain = done, .arg = arg,
+                                                    .rv = key.len > ENG_KEY_MAX ? -EINVAL : -ENOMEM});
+                return;
+        }
+        eng_txn_init(&ab->txn, store, bucket, key.data, key.len);
+        memcpy(ab->upload_id, upload_id, FMT_ID);
+        ab->txn.internal = internal;
+        ab->txn.prepare = abort_prepare;
+        ab->txn.done = abort_answered;
+        ab->done = done;
+        ab->arg = arg;
+        eng_txn_submit(&ab->txn);
+}
+
+void eng_upload_abort(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                      eng_done done, void *arg)
+{
+        start_abort(store, bucket, key, upload_id, false, done, arg);
+}
+
+void eng_upload_abort_dead(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
+                           eng_done done, void *arg)
+{
+        start_abort(store, bucket, key, upload_id, true, done, arg);
+}

@@ -1,0 +1,247 @@
+/*
+ * agree.c - one name on all members of its group: compared, and made equal, while nobody changes it. Verification and scrub ask for it where two
+ * members seem to differ.
+ *
+ * The key's lock is held from the first lookup to the last copy. Of different values the one of the highest number counts: all numbers are of committed
+ * records. Whether a name that only some have is there, most members decide; when they are as many, it is: nothing is deleted on one member's word (I6). A
+ * name is taken away from a member only if all members of the group answered.
+ */
+#include "engine/resync/resync.h"
+#include "engine/txn/txn_util.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define AGREE_OF(op) ((struct eng_agree *)((char *)(op) - offsetof(struct eng_agree, op)))
+
+static void agree_ask(struct eng_agree *agree);
+
+/* ---- making them the same ------------------------------------------------------------------- */
+
+static void agree_release(struct eng_agree *agree)
+{
+        eng_buf_unref(agree->value);
+        eng_buf_unref(agree->bytes);
+        agree->value = agree->bytes = NULL;
+}
+
+void eng_agree_drop(struct eng_agree *agree)
+{
+        eng_txn_abandon(&agree->txn);
+        agree_release(agree);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------ */
+
+static void agree_write(struct eng_agree *agree);
+
+static void agree_written(struct eng_op *op)
+{
+        struct eng_agree *agree = AGREE_OF(op);
+
+        eng_buf_unref(op->append.body);
+        if (op->result != 0) {
+                eng_txn_finish(&agree->txn, op->result);
+                return;
+        }
+        agree->repaired++;
+        agree_write(agree);
+}
+
+static int agree_body(const struct eng_agree *agree, uint64_t seq, struct eng_body *body)
+{
+        const struct eng_buf *value = agree->keep ? agree->value : NULL, *bytes = agree->keep ? agree->bytes : NULL;
+        int rv = eng_body_begin(body, eng_body_need(agree->name.len, value == NULL ? 0 : value->len, bytes == NULL ? 0 : bytes->len));
+
+        if (rv != 0)
+                return rv;
+        if (value != NULL)
+                eng_body_put(body, &agree->name, value, seq, bytes == NULL ? NULL : bytes->data, bytes == NULL ? 0 : bytes->len);
+        else
+                eng_body_delete(body, &agree->name);
+        body->buf->len = (uint32_t)body->len;
+        return 0;
+}
+
+/* A COPY record to the next member that is to be changed. */
+static void agree_write(struct eng_agree *agree)
+{
+        struct eng_txn *txn = &agree->txn;
+        struct eng_op *op = &agree->op;
+        uint64_t seq = txn->store->pgs[txn->pg].next_seq - 1;
+        struct eng_body body;
+        unsigned slot;
+        int rv;
+
+        if (agree->change == 0) {
+                eng_txn_finish(txn, 0);
+                return;
+        }
+        slot = (unsigned)__builtin_ctzll(agree->change);
+        agree->change &= ~eng_bit(slot);
+        rv = agree_body(agree, seq, &body);
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_APPEND;
+        op->flags = ENG_OP_RESERVE;
+        op->epoch = txn->at->view.epoch;
+        op->done = agree_written;
+        op->append.body = body.buf;
+        op->append.body_crc = era_crc32c(0, body.buf->data, body.len);
+        op->append.inline_len = agree->keep && agree->bytes != NULL ? agree->bytes->len : 0;
+        op->append.pg = txn->pg;
+        op->append.type = FMT_RECORD_COPY;
+        op->append.seq = seq;
+        op->append.committed = txn->store->pgs[txn->pg].committed; /* else a start that finds the name's last record pending takes it for newer */
+        op->append.time_ms = (uint64_t)lp_wall_ms();
+        op->append.record_epoch = txn->at->view.epoch;
+        eng_drive_submit(txn->store->members[slot].drive, op);
+}
+
+/* ---- comparing ---------------------------------------------------------------------------------------------------- */
+
+/* A bucket is there, or is not, as the store has it in memory since its start: the members are told that, and never otherwise. */
+static bool agree_contradicts(const struct eng_agree *agree)
+{
+        const size_t at = 1 + sizeof(uint64_t);
+        const struct eng_name *name = &agree->name;
+        const struct eng_bucket *known;
+        struct eng_str bucket;
+
+        if (name->data[0] != FMT_SPACE_CONFIG || name->len <= at || name->data[at] != 'b')
+                return false;
+        bucket = (struct eng_str){(const char *)name->data + at + 1, name->len - at - 1};
+        return (eng_bucket_get(agree->txn.store, bucket, &known) == 0) != agree->keep;
+}
+
+static void agree_decide(struct eng_agree *agree)
+{
+        struct eng_txn *txn = &agree->txn;
+        eng_mask all = eng_speakers(&txn->at->view, txn->pg), have = agree->same | agree->other;
+
+        if (agree->value == NULL || (agree->other | agree->absent | agree->damaged) == 0) {
+                eng_txn_finish(txn, 0);
+                return;
+        }
+        agree->differed = (agree->other | agree->absent) != 0;
+        agree->keep = !eng_outvoted(have, agree->absent);
+        if (agree->keep)
+                agree->change = agree->other | agree->absent | agree->damaged;
+        else if ((all & ~(have | agree->absent)) == 0)
+                agree->change = have;
+        if (!txn->at->view.writable || agree_contradicts(agree))
+                agree->change = 0;
+        if (agree->keep && agree->change != 0)
+                eng_reap_keep(txn->at, eng_value_head(agree->value->data)->id); /* else it is discarded when the others have lost it, too */
+        agree_write(agree);
+}
+
+static void agree_take(struct eng_agree *agree, struct eng_op *op)
+{
+        uint64_t seq = eng_value_head(op->lookup.value->data)->seq;
+        eng_mask slot = eng_bit(agree->slot);
+
+        if (agree->value != NULL &&
+            eng_fix_same(op->lookup.value->data, op->lookup.value->len, agree->value->data, agree->value->len)) {
+                agree->same |= slot;
+                agree->seq = seq > agree->seq ? seq : agree->seq;
+        } else if (agree->value != NULL && seq <= agree->seq) {
+                agree->other |= slot;
+        } else {
+                agree_release(agree);
+                agree->value = op->lookup.value;
+                agree->bytes = op->lookup.bytes;
+                agree->other |= agree->same;
+                agree->same = slot;
+                agree->seq = seq;
+                return;
+        }
+        eng_buf_unref(op->lookup.value);
+        eng_buf_unref(op->lookup.bytes);
+}
+
+static void agree_answer(struct eng_op *op)
+{
+        struct eng_agree *agree = AGREE_OF(op);
+
+        if (op->result == 0) {
+                agree_take(agree, op);
+        } else {
+                eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
+                eng_buf_unref(op->lookup.bytes);
+        }
+        if (op->result == -ENOENT) {
+                agree->absent |= eng_bit(agree->slot);
+        } else if (op->result == -EBADMSG) {
+                agree->damaged |= eng_bit(agree->slot);
+        } else if (op->result != 0) {
+                eng_txn_finish(&agree->txn, op->result);
+                return;
+        }
+        agree_ask(agree);
+}
+
+static void agree_ask(struct eng_agree *agree)
+{
+        struct eng_txn *txn = &agree->txn;
+        const struct eng_view *view = &txn->at->view;
+        eng_mask left = eng_speakers(view, txn->pg) & view->up & ~agree->asked;
+        struct eng_op *op = &agree->op;
+
+        if (left == 0) {
+                agree_decide(agree);
+                return;
+        }
+        agree->slot = (unsigned)__builtin_ctzll(left);
+        agree->asked |= eng_bit(agree->slot);
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = ENG_OP_WANT_INLINE;
+        op->epoch = view->epoch;
+        op->done = agree_answer;
+        op->lookup.name = agree->name.data;
+        op->lookup.name_len = agree->name.len;
+        eng_drive_submit(txn->store->members[agree->slot].drive, op);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+static void agree_prepare(struct eng_txn *txn)
+{
+        agree_ask((struct eng_agree *)txn);
+}
+
+static void agree_done(struct eng_txn *txn)
+{
+        struct eng_agree *agree = (struct eng_agree *)txn;
+
+        eng_txn_drop(txn);
+        agree_release(agree);
+        agree->done(agree);
+}
+
+int eng_agree_start(struct eng_store *store, struct eng_agree *agree)
+{
+        const struct eng_name name = agree->name;
+        void (*done)(struct eng_agree *) = agree->done;
+        uint8_t key[FMT_NAME_MAX];
+        uint64_t bucket;
+        size_t len;
+
+        if (eng_name_key(&name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
+                return -EBADMSG;
+        memset(agree, 0, sizeof(*agree));
+        agree->name = name;
+        agree->done = done;
+        eng_txn_init(&agree->txn, store, bucket, key, len);
+        if (name.data[0] == FMT_SPACE_CONFIG)
+                agree->txn.pg = store->pg_count;
+        agree->txn.internal = true;
+        agree->txn.prepare = agree_prepare;
+        agree->txn.done = agree_done;
+        eng_txn_submit(&agree->txn);
+        return 0;
+}

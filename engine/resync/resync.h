@@ -1,0 +1,61 @@
+/*
+ * resync.h - one name made the same on the members of its group, with its key locked.
+ */
+#ifndef MILLRACE_ENGINE_RESYNC_H
+#define MILLRACE_ENGINE_RESYNC_H
+
+#include "engine/txn/txn.h"
+
+/*
+ * Makes one name on a drive that catches up (or, to repair it, on a member) equal to what current members have, with the name's key locked. result: 0 (copied says whether
+ * anything had to be written), or what kept it from being done: it may be tried again.
+ */
+struct eng_fix {
+        /* owner: coordinator, until eng_fix_start and from done */
+        struct eng_txn txn;
+        unsigned slot;
+        struct eng_name name;
+        bool repair;                   /* the drive is a member whose copy is damaged: it is copied if it is found so, its bytes included */
+        bool copied;
+        void (*done)(struct eng_fix *fix);
+        void *arg;
+        /* owner: primary loop */
+        struct eng_op op;
+};
+/* -EBADMSG: no name of ours. */
+int eng_fix_start(struct eng_store *store, struct eng_fix *fix);
+/* Bucket and key of an index name: what its changes are locked by. -EBADMSG: no name of ours. */
+int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len);
+
+/*
+ * Makes a name say the same on all members that speak for its group, with its key locked (agree.c). txn.result: 0, or what kept it from being done: it
+ * may be tried again.
+ */
+struct eng_agree {
+        /* owner: coordinator, until eng_agree_start and from done */
+        struct eng_txn txn;
+        struct eng_name name;
+        void (*done)(struct eng_agree *agree);
+        bool differed;                 /* answers */
+        unsigned repaired;             /* copies written */
+        /* owner: primary loop */
+        struct eng_op op;
+        unsigned slot;                 /* being asked */
+        eng_mask asked, same, other, absent, damaged, change;
+        bool keep;                     /* the name is to be there */
+        uint64_t seq;                  /* of the value */
+        struct eng_buf *value, *bytes; /* that counts, and its inline bytes */
+};
+/* When done: what members have could not be made equal, or nobody can tell yet whether the name is there. */
+static inline bool eng_agree_left(const struct eng_agree *agree)
+{
+        return agree->txn.result != 0 || (agree->repaired == 0 && (agree->differed || agree->damaged != 0));
+}
+/* -EBADMSG: no name of ours. */
+int eng_agree_start(struct eng_store *store, struct eng_agree *agree);
+/* The loops have stopped around it. */
+void eng_agree_drop(struct eng_agree *agree);
+/* Whether two encoded values say the same, wherever they stand. */
+bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * lookup.c - reads the value of a name through the primary of its key, and pins what it names.
+ *
+ * Going through the primary is what makes the pin safe: discards of dead shards come to the same loop, wait for the lookups of their group that may
+ * still find the dead value, and are held back while an id is pinned (reap.c). A member that does not answer or is damaged is passed over for the next.
+ * That a name is not there is said only when members agree on it (eng_words_absent()); where they
+ * can't, the answer is that nobody can tell.
+ */
+#include "engine/txn/txn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+#define LOOKUP_OF(m, field) ((struct eng_lookup *)((char *)(m) - offsetof(struct eng_lookup, field)))
+
+static void try_next(struct eng_lookup *lookup);
+
+static void answer(struct lp_msg *msg)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+
+        lookup->done(lookup);
+}
+
+/* From here on only its pin keeps what it found. */
+static void uncount(struct eng_lookup *lookup)
+{
+        if (lookup->counted)
+                TAILQ_REMOVE(&lookup->at->lookups, lookup, link);
+        lookup->counted = false;
+}
+
+static void finish(struct eng_lookup *lookup, int result)
+{
+        uncount(lookup);
+        lookup->result = result;
+        lookup->msg.run = answer;
+        lp_post(lookup->home->loop, &lookup->msg);
+}
+
+/* The same from a message of lookup->at: the caller is not there any more. */
+static void finish_at(struct eng_lookup *lookup, int result)
+{
+        uncount(lookup);
+        lookup->result = result;
+        lookup->msg.run = answer;
+        if (lookup->home == lookup->at)
+                lookup->done(lookup);
+        else
+                lp_post(lookup->home->loop, &lookup->msg);
+}
+
+static int pin(struct eng_lookup *lookup)
+{
+        const struct fmt_value *v = eng_value_head(lookup->value->data);
+        struct eng_loop *el = lookup->at;
+        struct eng_pin *p;
+
+        HASH_FIND(hh, el->pins, v->id, FMT_ID, p);
+        if (p == NULL) {
+                p = calloc(1, sizeof(*p));
+                if (p == NULL)
+                        return -ENOMEM;
+                memcpy(p->id, v->id, FMT_ID);
+                HASH_ADD(hh, el->pins, id, FMT_ID, p);
+        }
+        p->count++;
+        lookup->pinned = true;
+        return 0;
+}
+
+static void found(struct eng_op *op)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(op, op);
+        int rv = op->result;
+
+        eng_step_ends(lookup->at, ENG_STEP_LOOKUP, op->submitted);
+        if (rv == 0) {
+                lookup->value = op->lookup.value;
+                lookup->bytes = op->lookup.bytes;
+                if (lookup->pin && eng_value_has_shards(eng_value_head(lookup->value->data)))
+                        rv = pin(lookup);
+                finish_at(lookup, rv);
+        } else {
+                eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
+                eng_buf_unref(op->lookup.bytes);
+                eng_words_take(&lookup->words, &lookup->at->view, lookup->pg, rv);
+                try_next(lookup);
+        }
+}
+
+static void try_next(struct eng_lookup *lookup)
+{
+        struct eng_words *words = &lookup->words;
+        struct eng_op *op = &lookup->op;
+        int slot;
+
+        if (eng_words_absent(words, &lookup->at->view, lookup->pg)) {
+                finish(lookup, -ENOENT);
+                return;
+        }
+        slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
+        if (slot < 0) {
+                finish(lookup, eng_words_unsure(lookup->at, lookup->pg, words));
+                return;
+        }
+        words->slot = (unsigned)slot;
+        words->asked |= eng_bit(words->slot);
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = lookup->flags;
+        op->epoch = lookup->at->view.epoch;
+        op->done = found;
+        op->lookup.name = lookup->name.data;
+        op->lookup.name_len = lookup->name.len;
+        eng_drive_submit(lookup->store->members[slot].drive, op);
+}
+
+static void arrive(struct lp_msg *msg)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+
+        if (lookup->pin) {
+                lookup->number = ++lookup->at->lookup_count;
+                TAILQ_INSERT_TAIL(&lookup->at->lookups, lookup, link);
+                lookup->counted = true;
+        }
+        if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt) {
+                finish(lookup, -EHOSTDOWN);
+                return;
+        }
+        eng_words_begin(&lookup->words, &lookup->at->view, lookup->pg);
+        try_next(lookup);
+}
+
+void eng_lookup_start(struct eng_lookup *lookup)
+{
+        lookup->home = eng_here(lookup->store);
+        lookup->counted = false;
+        if (!lookup->home->view.ready) { /* and there may be no PGs yet */
+                finish(lookup, -EHOSTDOWN);
+                return;
+        }
+        lookup->at = eng_primary(lookup->store, lookup->pg);
+        lookup->msg.run = arrive;
+        if (lookup->at == lookup->home)
+                arrive(&lookup->msg);
+        else
+                lp_post(lookup->at->loop, &lookup->msg);
+}
+
+
+static void unpin(struct lp_msg *msg)
+{
+        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+        const struct fmt_value *v = eng_value_head(lookup->value->data);
+        struct eng_pin *p;
+
+        HASH_FIND(hh, lookup->at->pins, v->id, FMT_ID, p);
+        if (--p->count == 0) {
+                HASH_DEL(lookup->at->pins, p);
+                free(p);
+        }
+        lookup->done(lookup);
+}
+
+void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup))
+{
+        lookup->pinned = false;
+        lookup->done = free_it;
+        lookup->msg.run = unpin;
+        lp_post(lookup->at->loop, &lookup->msg);
+}

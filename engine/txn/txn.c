@@ -1,0 +1,623 @@
+/*
+ * txn.c - one atomic change of one key: numbered by the key's primary, appended on every member, then made visible.
+ *
+ * Everything here runs on the primary loop but eng_txn_submit() and the answer. Keeps I1 (answered only after every member of the epoch
+ * has the record on stable storage) and I2 (visible only after that). Changes of one key run one after the other; changes of one
+ * PG are appended in the order of their numbers.
+ */
+#include "engine/txn/txn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/drive/rec.h"
+
+/* Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so that no member refuses what another has. */
+#define APPEND_BYTES (64ull << 20)
+
+/* That the epoch which a change waits for may bring to its group. */
+#define MORE_MEMBERS 2u
+
+static void arrive(struct lp_msg *msg);
+static void answer(struct lp_msg *msg);
+
+/* The only place where a state changes, but for what the caller sets up. */
+static void enter(struct eng_txn *txn, enum eng_txn_state state)
+{
+        txn->state = state;
+        lp_trace_set_request(txn->request); /* others' answers bring it about, too */
+        lp_trace(LP_TRACE_TXN_STATE, state, txn->seq);
+}
+
+#define TXN_OF(m) ((struct eng_txn *)((char *)(m) - offsetof(struct eng_txn, msg)))
+
+void eng_txn_submit(struct eng_txn *txn)
+{
+        txn->request = lp_trace_request();
+        enter(txn, ENG_TXN_POSTED);
+        txn->home = eng_here(txn->store);
+        if (!txn->home->view.ready) { /* and there may be no PGs yet */
+                txn->result = -EHOSTDOWN;
+                txn->msg.run = answer;
+                lp_post(txn->home->loop, &txn->msg);
+                return;
+        }
+        txn->at = eng_primary(txn->store, txn->pg);
+        txn->msg.run = arrive;
+        lp_post(txn->at->loop, &txn->msg);
+}
+
+/* ---- the key's lock ---------------------------------------------------------------------------------- */
+
+static int lock_key(struct eng_txn *txn)
+{
+        struct eng_loop *el = txn->at;
+        struct eng_key_lock *lock;
+        uint8_t name[8 + ENG_KEY_MAX];
+        unsigned len = 8u + txn->key_len;
+
+        memcpy(name, &txn->bucket, 8);
+        memcpy(name + 8, txn->key, txn->key_len);
+        HASH_FIND(hh, el->locks, name, len, lock);
+        if (lock == NULL) {
+                lock = calloc(1, sizeof(*lock) + len);
+                if (lock == NULL)
+                        return -ENOMEM;
+                TAILQ_INIT(&lock->waiting);
+                lock->name_len = (uint16_t)len;
+                memcpy(lock->name, name, len);
+                HASH_ADD_KEYPTR(hh, el->locks, lock->name, len, lock);
+        } else if (lock->count >= ENG_KEY_WAITERS) {
+                return -EAGAIN;
+        }
+        txn->lock = lock;
+        enter(txn, ENG_TXN_LOCKING);
+        TAILQ_INSERT_TAIL(&lock->waiting, txn, lock_link);
+        lock->count++;
+        return 0;
+}
+
+static void prepare(struct eng_txn *txn)
+{
+        enter(txn, ENG_TXN_PREPARE);
+        eng_step(txn->at, ENG_STEP_KEY, lp_now(txn->at->loop) - txn->started);
+        txn->prepare(txn);
+}
+
+static void unlock_key(struct eng_txn *txn)
+{
+        struct eng_key_lock *lock = txn->lock;
+        struct eng_txn *next;
+
+        if (lock == NULL)
+                return;
+        txn->lock = NULL;
+        TAILQ_REMOVE(&lock->waiting, txn, lock_link);
+        lock->count--;
+        next = TAILQ_FIRST(&lock->waiting);
+        if (next != NULL) {
+                prepare(next);
+                return;
+        }
+        HASH_DELETE(hh, txn->at->locks, lock);
+        free(lock);
+}
+
+/* ---- arrival and answer -------------------------------------------------------------------------------- */
+
+/* 1: waits until its bucket is gone, or open again. */
+static int park(struct eng_txn *txn, struct eng_config_bucket *bucket)
+{
+        if (bucket->parked_count >= ENG_PARKED_MAX)
+                return -EAGAIN;
+        bucket->parked_count++;
+        enter(txn, ENG_TXN_PARKED);
+        TAILQ_INSERT_TAIL(&bucket->parked, txn, lock_link);
+        return 1;
+}
+
+/* A change would wait for a drive without room in its log, or fill the memory of one that cannot write its index. */
+static int has_room(const struct eng_loop *el, uint32_t pg)
+{
+        eng_mask writers = eng_writers(&el->view, pg);
+        unsigned i;
+
+        for (i = 0; i < el->store->drive_count; i++) {
+                if (!(writers & eng_bit(i)))
+                        continue;
+                if (eng_drive_exhausted(el->store->members[i].drive))
+                        return -ENOSPC;
+                if (eng_drive_stalled(el->store->members[i].drive))
+                        return -EAGAIN;
+        }
+        return 0;
+}
+
+static int admit(struct eng_txn *txn)
+{
+        struct eng_loop *el = txn->at;
+        struct eng_config_bucket *bucket;
+        int rv;
+
+        if (!el->view.ready)
+                return -EHOSTDOWN;
+        if (!el->view.writable)
+                return -EROFS;
+        if (el->txns >= ENG_TXNS_PER_LOOP)
+                return -EAGAIN;
+        if (txn->internal)
+                return 0;
+        if (!eng_takes_changes(el->store, &el->view))
+                return -EROFS;
+        rv = has_room(el, txn->pg);
+        if (rv != 0)
+                return rv;
+        bucket = eng_bucket_by_id(el, txn->bucket);
+        if (bucket == NULL)
+                return -EIDRM;
+        return bucket->closing ? park(txn, bucket) : 0;
+}
+
+static void send_answer(struct eng_txn *txn)
+{
+        enter(txn, ENG_TXN_ANSWER);
+        lp_trace(LP_TRACE_TXN_END, (uint64_t)(int64_t)txn->result, txn->seq);
+        txn->msg.run = answer;
+        lp_post(txn->home->loop, &txn->msg);
+}
+
+static void arrive(struct lp_msg *msg)
+{
+        struct eng_txn *txn = TXN_OF(msg);
+        int rv;
+
+        rv = admit(txn);
+        if (rv == 1)
+                return;
+        if (rv == 0)
+                rv = lock_key(txn);
+        if (rv != 0) {
+                txn->result = rv;
+                send_answer(txn);
+                return;
+        }
+        txn->at->txns++;
+        txn->started = lp_now(txn->at->loop);
+        if (TAILQ_FIRST(&txn->lock->waiting) == txn)
+                prepare(txn);
+}
+
+void eng_txn_unpark(struct eng_config_bucket *bucket)
+{
+        struct eng_txn_list all = TAILQ_HEAD_INITIALIZER(all);
+        struct eng_txn *txn;
+
+        TAILQ_CONCAT(&all, &bucket->parked, lock_link);
+        bucket->parked_count = 0;
+        while ((txn = TAILQ_FIRST(&all)) != NULL) {
+                TAILQ_REMOVE(&all, txn, lock_link);
+                enter(txn, ENG_TXN_POSTED);
+                txn->msg.run = arrive; /* by message: what it begins may change the bucket's copy */
+                lp_post(txn->at->loop, &txn->msg);
+        }
+}
+
+void eng_txn_finish(struct eng_txn *txn, int result)
+{
+        eng_buf_unref(txn->body.buf);
+        txn->body.buf = NULL;
+        txn->result = result;
+        txn->at->txns--;
+        unlock_key(txn);
+        send_answer(txn);
+}
+
+static void answer(struct lp_msg *msg)
+{
+        struct eng_txn *txn = TXN_OF(msg);
+
+        txn->done(txn);
+}
+
+/* ---- looking up what a change depends on ------------------------------------------------------------------ */
+
+int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried)
+{
+        struct eng_store *store = el->store;
+        eng_mask fit = eng_speakers(&el->view, pg) & el->view.up & ~tried;
+        int best = -1, last = -1; /* last: unreliable */
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++) {
+                if (!(fit & eng_bit(i)))
+                        continue;
+                if (eng_drive_unreliable(store->members[i].drive))
+                        last = (int)i;
+                else if (store->members[i].drive->owner == el->loop)
+                        return (int)i;
+                else if (best < 0)
+                        best = (int)i;
+        }
+        return best >= 0 ? best : last;
+}
+
+static void lookup_next(struct eng_txn *txn);
+
+/* Of several the one of the highest number. */
+static void keep_unread(struct eng_txn *txn, struct eng_buf *value)
+{
+        if (value != NULL && txn->unread != NULL &&
+            eng_value_head(value->data)->seq <= eng_value_head(txn->unread->data)->seq) {
+                eng_buf_unref(value);
+                return;
+        }
+        if (value != NULL) {
+                eng_buf_unref(txn->unread);
+                txn->unread = value;
+        }
+}
+
+static void lookup_done(struct eng_op *op)
+{
+        struct eng_txn *txn = (struct eng_txn *)((char *)op - offsetof(struct eng_txn, lookup));
+
+        eng_step_ends(txn->at, ENG_STEP_LOOKUP, op->submitted);
+        if (op->result == 0) {
+                eng_buf_unref(txn->old);
+                eng_buf_unref(txn->old_bytes);
+                txn->old = op->lookup.value;
+                txn->old_bytes = op->lookup.bytes;
+        }
+        if (op->result == 0) {
+                txn->looked_up(txn, 0);
+                return;
+        }
+        keep_unread(txn, op->lookup.value); /* found, but its bytes are damaged */
+        eng_buf_unref(op->lookup.bytes);
+        eng_words_take(&txn->words, &txn->at->view, txn->pg, op->result);
+        lookup_next(txn);
+}
+
+static void lookup_next(struct eng_txn *txn)
+{
+        struct eng_words *words = &txn->words;
+        struct eng_op *op = &txn->lookup;
+        unsigned flags = op->flags;
+        int slot;
+
+        if (eng_words_absent(words, &txn->at->view, txn->pg)) {
+                txn->looked_up(txn, -ENOENT);
+                return;
+        }
+        slot = eng_pg_reader(txn->at, txn->pg, words->asked);
+        if (slot < 0) {
+                txn->looked_up(txn, eng_words_unsure(txn->at, txn->pg, words));
+                return;
+        }
+        words->slot = (unsigned)slot;
+        words->asked |= eng_bit(words->slot);
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = flags;
+        op->epoch = txn->at->view.epoch;
+        op->done = lookup_done;
+        op->lookup.name = txn->name.data;
+        op->lookup.name_len = txn->name.len;
+        eng_drive_submit(txn->store->members[slot].drive, op);
+}
+
+void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
+{
+        txn->looked_up = looked_up;
+        eng_words_begin(&txn->words, &txn->at->view, txn->pg);
+        eng_buf_unref(txn->unread);
+        txn->unread = NULL;
+        txn->lookup.flags = flags;
+        lookup_next(txn);
+}
+
+static int check_etag(const struct eng_condition *c, const struct fmt_value *v)
+{
+        return v->etag_parts == c->etag_parts && memcmp(v->etag, c->etag, 16) == 0 ? 0 : -ESTALE;
+}
+
+int eng_condition_check(const struct eng_condition *c, const struct eng_buf *present)
+{
+        const struct fmt_value *v = present == NULL ? NULL : eng_value_head(present->data);
+
+        if (c->if_absent)
+                return v == NULL ? 0 : -EEXIST;
+        if (!c->if_etag && !c->if_present && !c->if_mtime && !c->if_size)
+                return 0;
+        if (v == NULL)
+                return -ENOENT;
+        if (c->if_etag && check_etag(c, v) != 0)
+                return -ESTALE;
+        if (c->if_mtime && v->mtime_ms / 1000 != c->mtime_s)
+                return -ESTALE;
+        if (c->if_size && v->size != c->size)
+                return -ESTALE;
+        return 0;
+}
+
+/* ---- appending -------------------------------------------------------------------------------------------- */
+
+static void progress(struct eng_loop *el, struct eng_pg *pg);
+
+uint64_t eng_txn_take_seq(struct eng_txn *txn)
+{
+        txn->seq = txn->store->pgs[txn->pg].next_seq++;
+        return txn->seq;
+}
+
+/* Whether no append or commit to a drive that is up is in flight: what an epoch change waits for. One that has failed since the view was spread is not
+ * waited for: the view that says so comes only after this change. */
+static bool quiet(const struct eng_loop *el)
+{
+        const struct eng_store *store = el->store;
+        const struct eng_txn *txn;
+        eng_mask up = el->view.up;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (atomic_load(&store->members[i].failed))
+                        up &= ~eng_bit(i);
+        TAILQ_FOREACH(txn, &el->appended, loop_link)
+                if (!txn->held && (txn->waiting & up) != 0)
+                        return false;
+        return true;
+}
+
+static void tell_quiet(struct eng_loop *el)
+{
+        struct lp_msg *msg = el->quiet;
+
+        if (msg == NULL || !quiet(el))
+                return;
+        el->quiet = NULL;
+        lp_post(el->store->loops[0].loop, msg);
+}
+
+static void fan_release(struct eng_fan *fan)
+{
+        if (--fan->out > 0)
+                return;
+        fan->at->append_bytes -= fan->body->len;
+        eng_buf_unref(fan->body);
+        free(fan);
+}
+
+static void appended(struct eng_op *op)
+{
+        struct eng_fan_op *fo = (struct eng_fan_op *)((char *)op - offsetof(struct eng_fan_op, op));
+        struct eng_fan *fan = fo->fan;
+        struct eng_loop *el = fan->at;
+        struct eng_txn *txn = fan->txn;
+
+        if (op->result != 0) {
+                eng_drive_failed(el->store, fo->slot, fo->drive, "a record could not be appended");
+        } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
+                   el->store->members[fo->slot].drive == fo->drive) {
+                /* a drive that is out may still answer; to commit on its word would send the old epoch to drives that have the new one */
+                txn->waiting &= ~eng_bit(fo->slot);
+                progress(el, &el->store->pgs[txn->pg]);
+                tell_quiet(el);
+        }
+        fan_release(fan);
+}
+
+static void submit_appends(struct eng_txn *txn)
+{
+        struct eng_store *store = txn->store;
+        struct eng_fan *fan = txn->fan;
+        int reader = eng_pg_reader(txn->at, txn->pg, 0);
+        unsigned i, n = 0;
+
+        txn->held = false;
+        txn->sent = eng_writers(&txn->at->view, txn->pg);
+        txn->waiting = txn->sent;
+        fan->members = (unsigned)__builtin_popcountll(txn->waiting);
+        fan->out = 1; /* the txn's own hold, until it leaves */
+        for (i = 0; i < store->drive_count; i++) {
+                struct eng_fan_op *fo = &fan->ops[n];
+
+                if (!(txn->waiting & eng_bit(i)))
+                        continue;
+                n++;
+                fo->fan = fan;
+                fo->slot = i;
+                fo->op.kind = ENG_OP_APPEND;
+                fo->op.flags = ENG_OP_RESERVE | ((int)i == reader ? ENG_OP_CACHE : 0);
+                fo->op.epoch = txn->at->view.epoch;
+                fo->op.done = appended;
+                fo->op.append.body = fan->body;
+                fo->op.append.body_crc = txn->body_crc;
+                fo->op.append.inline_len = txn->inline_len;
+                fo->op.append.pg = txn->pg;
+                fo->op.append.type = FMT_RECORD_PG;
+                fo->op.append.seq = txn->seq;
+                fo->op.append.committed = store->pgs[txn->pg].committed;
+                fo->op.append.time_ms = (uint64_t)lp_wall_ms();
+                fo->op.append.record_epoch = txn->at->view.epoch;
+                fan->out++;
+                fo->drive = store->members[i].drive;
+                eng_drive_submit(fo->drive, &fo->op);
+        }
+}
+
+void eng_txn_append(struct eng_txn *txn)
+{
+        struct eng_loop *el = txn->at;
+        struct eng_pg *pg = &txn->store->pgs[txn->pg];
+        const struct eng_group *group = &el->view.map->groups[txn->pg];
+        unsigned members = (unsigned)__builtin_popcountll(group->before | group->after) + MORE_MEMBERS;
+        unsigned live = (unsigned)__builtin_popcountll(eng_speakers(&el->view, txn->pg));
+        struct eng_fan *fan;
+
+        if (!el->view.writable || live < (txn->store->m == 0 || txn->moves ? 1u : 2u)) {
+                eng_txn_finish(txn, -EROFS);
+                return;
+        }
+        if (eng_rec_check_body(txn->body.buf->data, txn->body.len, txn->inline_len) != 0) { /* all members would refuse it */
+                eng_txn_finish(txn, -EPROTO);
+                return;
+        }
+        if (el->append_bytes > APPEND_BYTES / el->store->loop_count) {
+                eng_txn_finish(txn, -EAGAIN);
+                return;
+        }
+        fan = calloc(1, sizeof(*fan) + 2 * members * sizeof(fan->ops[0]));
+        if (fan == NULL) {
+                eng_txn_finish(txn, -ENOMEM);
+                return;
+        }
+        el->append_bytes += txn->body.len;
+        txn->body.buf->len = (uint32_t)txn->body.len;
+        txn->body_crc = era_crc32c(0, txn->body.buf->data, txn->body.len);
+        fan->at = el;
+        fan->txn = txn;
+        fan->body = txn->body.buf;
+        txn->body.buf = NULL;
+        txn->fan = fan;
+        enter(txn, ENG_TXN_APPEND);
+        txn->append_began = lp_clock();
+        txn->appended = true;
+        TAILQ_INSERT_TAIL(&pg->inflight, txn, pg_link);
+        txn->append_number = ++el->append_count;
+        TAILQ_INSERT_TAIL(&el->appended, txn, loop_link);
+        txn->held = true;
+        if (!el->view.paused)
+                submit_appends(txn);
+}
+
+/* ---- committing --------------------------------------------------------------------------------------------- */
+
+/* The txn is settled, or given up: nothing of it waits here any more. */
+static void leave(struct eng_txn *txn, int result)
+{
+        struct eng_fan *fan = txn->fan;
+
+        eng_step_ends(txn->at, ENG_STEP_RECORD, txn->append_began);
+        TAILQ_REMOVE(&txn->at->appended, txn, loop_link);
+        txn->fan = NULL;
+        fan->txn = NULL;
+        if (fan->out == 0)
+                fan->out = 1; /* was never submitted */
+        fan_release(fan);
+        eng_txn_finish(txn, result);
+}
+
+void eng_txn_abandon(struct eng_txn *txn)
+{
+        if (txn->fan == NULL)
+                return;
+        TAILQ_REMOVE(&txn->at->appended, txn, loop_link);
+        eng_buf_unref(txn->fan->body);
+        free(txn->fan);
+        txn->fan = NULL;
+}
+
+static void committed(struct eng_op *op)
+{
+        struct eng_fan_op *fo = (struct eng_fan_op *)((char *)op - offsetof(struct eng_fan_op, op));
+        struct eng_fan *fan = fo->fan;
+        struct eng_txn *txn = fan->txn;
+
+        if (op->result != 0)
+                eng_drive_failed(fan->at->store, fo->slot, fo->drive, "a record could not be committed");
+        if (txn != NULL && fan->at->store->members[fo->slot].drive == fo->drive) {
+                txn->waiting &= ~eng_bit(fo->slot);
+                if (txn->waiting == 0)
+                        leave(txn, 0);
+                tell_quiet(fan->at);
+        }
+        fan_release(fan);
+}
+
+static void commit(struct eng_txn *txn)
+{
+        struct eng_loop *el = txn->at;
+        struct eng_store *store = txn->store;
+        struct eng_pg *pg = &store->pgs[txn->pg];
+        struct eng_fan *fan = txn->fan;
+        eng_mask members = txn->sent & (el->view.in | el->view.joining) & el->view.up;
+        unsigned i, n = 0;
+
+        pg->committed = txn->seq;
+        TAILQ_REMOVE(&pg->inflight, txn, pg_link);
+        enter(txn, ENG_TXN_COMMIT);
+        txn->waiting = members;
+        for (i = 0; i < store->drive_count; i++) {
+                struct eng_fan_op *fo = &fan->ops[fan->members + n];
+
+                if (!(members & eng_bit(i)))
+                        continue;
+                n++;
+                fo->fan = fan;
+                fo->slot = i;
+                fo->op.kind = ENG_OP_COMMIT;
+                fo->op.flags = ENG_OP_RESERVE;
+                fo->op.epoch = el->view.epoch;
+                fo->op.done = committed;
+                fo->op.commit.pg = txn->pg;
+                fo->op.commit.seq = txn->seq;
+                fan->out++;
+                fo->drive = store->members[i].drive;
+                eng_drive_submit(fo->drive, &fo->op);
+        }
+        if (n == 0) {
+                atomic_store(&store->unsettled, true);
+                leave(txn, -EIO);
+        }
+}
+
+/* Commits what has become stable, in the order of the PG. */
+static void progress(struct eng_loop *el, struct eng_pg *pg)
+{
+        struct eng_txn *txn;
+
+        while ((txn = TAILQ_FIRST(&pg->inflight)) != NULL && !txn->held && txn->waiting == 0)
+                commit(txn);
+}
+
+static void give_up(struct eng_txn *txn)
+{
+        if (txn->state == ENG_TXN_APPEND)
+                TAILQ_REMOVE(&txn->store->pgs[txn->pg].inflight, txn, pg_link);
+        if (!txn->held)
+                atomic_store(&txn->store->unsettled, true);
+        leave(txn, -EROFS);
+}
+
+void eng_txn_view_changed(struct eng_loop *el)
+{
+        struct eng_txn *txn, *next;
+        eng_mask gone = ~((el->view.in | el->view.joining) & el->view.up);
+
+        for (txn = TAILQ_FIRST(&el->appended); txn != NULL; txn = next) {
+                next = TAILQ_NEXT(txn, loop_link);
+                if (txn->state == ENG_TXN_COMMIT) {
+                        txn->waiting &= ~gone;
+                        if (txn->waiting == 0)
+                                leave(txn, 0);
+                } else if (!el->view.writable) {
+                        give_up(txn);
+                } else if (!el->view.paused && txn->held) {
+                        submit_appends(txn);
+                } else if (!el->view.paused) {
+                        txn->waiting &= ~gone;
+                }
+        }
+        if (!el->view.paused) {
+                /* restarts from the head after every step: a commit may end several */
+                for (txn = TAILQ_FIRST(&el->appended); txn != NULL; txn = next) {
+                        next = TAILQ_NEXT(txn, loop_link);
+                        if (txn->state == ENG_TXN_APPEND && !txn->held && txn->waiting == 0 &&
+                            TAILQ_FIRST(&el->store->pgs[txn->pg].inflight) == txn)
+                                commit(txn);
+                }
+        }
+        tell_quiet(el);
+}

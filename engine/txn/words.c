@@ -1,0 +1,43 @@
+/*
+ * words.c - what the members of a group say of one name: the one rule by which it is not there (I6). Lookups, changes, repairs and completions of
+ * uploads all ask it. Functions over values, on the primary loop.
+ */
+#include "engine/txn/txn.h"
+
+#include <errno.h>
+#include <string.h>
+
+bool eng_outvoted(eng_mask have, eng_mask absent)
+{
+        return __builtin_popcountll(absent) > __builtin_popcountll(have);
+}
+
+void eng_words_begin(struct eng_words *words, const struct eng_view *view, uint32_t pg)
+{
+        memset(words, 0, sizeof(*words));
+        words->members = eng_speakers(view, pg) & view->up;
+}
+
+void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32_t pg, int rv)
+{
+        eng_mask slot = eng_bit(words->slot);
+
+        if (rv == -EBADMSG)
+                words->damaged |= slot;
+        else if (rv == -ENOENT && eng_may_say_absent(view, pg, words->slot))
+                words->absent |= slot;
+}
+
+bool eng_words_absent(const struct eng_words *words, const struct eng_view *view, uint32_t pg)
+{
+        eng_mask speakers = eng_speakers(view, pg), absent = words->absent & speakers;
+
+        return eng_outvoted((words->members | (speakers & view->up)) & ~absent, absent);
+}
+
+int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words)
+{
+        if (words->damaged != 0 && words->absent != 0)
+                eng_upkeep_group(el->store, pg);
+        return words->damaged != 0 && words->damaged == words->asked ? -EIO : -EHOSTDOWN;
+}

@@ -1,0 +1,259 @@
+/*
+ * mend_plan.c - what a repair is to write: which shards the object lacks, where they are to go, and which of them drives that are being filled have
+ * already. The primary loop of the key.
+ */
+#include "engine/core/store.h"
+#include "engine/upkeep/mend_parts.h"
+#include "engine/record/stripe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- which shards, and where to -------------------------------------------------------------------------- */
+
+static bool is_lacking(const struct eng_part *part, unsigned run, unsigned shard, eng_mask drives)
+{
+        unsigned slot = eng_mend_named(part, run, shard);
+
+        return slot >= ENG_DRIVES_MAX || (drives & eng_bit(slot)) != 0;
+}
+
+unsigned eng_mend_lack(const struct eng_part *part, eng_mask drives)
+{
+        unsigned run, shard, n, most = 0;
+
+        for (run = 0; run < part->head.runs; run++) {
+                for (n = 0, shard = 0; shard < eng_mend_shards_of(part); shard++)
+                        n += is_lacking(part, run, shard, drives);
+                most = n > most ? n : most;
+        }
+        return most;
+}
+
+static uint32_t stripes_of_run(const struct eng_part *part, unsigned run)
+{
+        uint32_t per = eng_stripes_per_run(part->head.k, part->head.unit), left = eng_part_stripes(&part->head) - run * per;
+
+        return left < per ? left : per;
+}
+
+uint64_t eng_mend_lack_bytes(const struct eng_part *part, eng_mask drives)
+{
+        uint64_t bytes = 0;
+        unsigned run, shard;
+
+        for (run = 0; run < part->head.runs; run++)
+                for (shard = 0; shard < eng_mend_shards_of(part); shard++)
+                        if (is_lacking(part, run, shard, drives))
+                                bytes += (uint64_t)stripes_of_run(part, run) * part->head.unit;
+        return bytes;
+}
+
+bool eng_mend_is_homeless(const struct eng_mend *mend, const struct eng_part *part, unsigned run, unsigned shard)
+{
+        return is_lacking(part, run, shard, mend->homeless);
+}
+
+/* A drive for each missing shard of one run, the preferred ones first. False: there is none for any of them. */
+static bool plan_run(const struct eng_mend *mend, const struct eng_part *part, unsigned run, uint16_t *targets)
+{
+        const struct eng_placement *map = mend->el->view.map;
+        uint32_t pg = eng_pg_of_run(mend->store->pg_count, part->head.id, run);
+        const uint16_t *order = eng_placement_order(map, pg);
+        eng_mask fit = mend->el->view.in & mend->el->view.up & ~mend->homeless;
+        unsigned shard, next = 0;
+        bool any = false;
+
+        for (shard = 0; shard < eng_mend_shards_of(part); shard++)
+                if (eng_mend_named(part, run, shard) < ENG_DRIVES_MAX)
+                        fit &= ~eng_bit(eng_mend_named(part, run, shard));
+        for (shard = 0; shard < eng_mend_shards_of(part); shard++) {
+                targets[shard] = ENG_NO_DRIVE;
+                if (!eng_mend_is_homeless(mend, part, run, shard))
+                        continue;
+                while (next < map->drives && !(fit & eng_bit(order[next])))
+                        next++;
+                if (next == map->drives)
+                        continue;
+                targets[shard] = order[next++];
+                any = true;
+        }
+        return any;
+}
+
+static bool names_filling(const struct eng_mend *mend, const struct eng_part *part)
+{
+        unsigned i, n = part->head.runs * eng_mend_shards_of(part);
+
+        for (i = 0; i < n; i++) {
+                unsigned slot = eng_mend_named(part, 0, i);
+
+                if (slot < ENG_DRIVES_MAX && (mend->filling & eng_bit(slot)))
+                        return true;
+        }
+        return false;
+}
+
+static bool has_bad(const struct eng_mend *mend, const struct eng_part *part)
+{
+        unsigned i;
+
+        for (i = 0; i < mend->bad_count; i++)
+                if (memcmp(mend->bad[i].id, part->head.id, FMT_ID) == 0)
+                        return true;
+        return false;
+}
+
+static int add_plan(struct eng_mend *mend, const struct eng_part *part, uint64_t offset)
+{
+        size_t n = (size_t)part->head.runs * eng_mend_shards_of(part);
+        struct eng_mend_plan *plan = calloc(1, sizeof(*plan) + n * sizeof(uint16_t));
+        unsigned run;
+
+        if (plan == NULL)
+                return -ENOMEM;
+        plan->part = *part;
+        plan->offset = offset;
+        plan->words = (eng_stripes_per_run(part->head.k, part->head.unit) + 63) / 64;
+        plan->held = NULL;
+        for (run = 0; run < part->head.runs; run++)
+                plan->wanted |= plan_run(mend, part, run, plan->targets + (size_t)run * eng_mend_shards_of(part));
+        mend->named_new |= plan->wanted;
+        plan->wanted |= has_bad(mend, part);
+        if (names_filling(mend, part)) {
+                plan->held = calloc(n * plan->words + 1, sizeof(plan->held[0]));
+                if (plan->held == NULL) {
+                        free(plan);
+                        return -ENOMEM;
+                }
+        }
+        STAILQ_INSERT_TAIL(&mend->plans, plan, link);
+        return 0;
+}
+
+int eng_mend_make_plans(struct eng_mend *mend)
+{
+        struct eng_part part;
+        uint64_t offset = 0;
+        size_t pos = 0;
+        int rv = 0;
+
+        while (rv == 0 && eng_value_next_part(mend->value->data, mend->value->len, &pos, &part) == 1) {
+                if (eng_mend_lack(&part, mend->filling | mend->homeless) > 0 || has_bad(mend, &part))
+                        rv = add_plan(mend, &part, offset);
+                offset += part.head.size;
+        }
+        return rv;
+}
+
+void eng_mend_free_plan(struct eng_mend_plan *plan)
+{
+        free(plan->held);
+        free(plan);
+}
+
+/* ---- what drives that are being filled have already ----------------------------------------------------------- */
+
+static void mend_ask_on(struct eng_mend *mend);
+
+uint64_t *eng_mend_held_bits(const struct eng_mend_plan *plan, unsigned run, unsigned shard)
+{
+        return plan->held + ((size_t)run * eng_mend_shards_of(&plan->part) + shard) * plan->words;
+}
+
+unsigned eng_mend_filling_drive(const struct eng_mend *mend, const struct eng_mend_plan *plan, unsigned run, unsigned shard)
+{
+        unsigned slot = plan->held == NULL ? ENG_NO_DRIVE : eng_mend_named(&plan->part, run, shard);
+
+        return slot < ENG_DRIVES_MAX && (mend->filling & eng_bit(slot)) ? slot : ENG_NO_DRIVE;
+}
+
+bool eng_mend_is_stored(const struct eng_part *part, uint32_t stripe, unsigned shard)
+{
+        return shard >= part->head.k || shard < eng_stripe_units(&part->head, stripe);
+}
+
+static void mend_held_answered(struct eng_op *op)
+{
+        struct eng_mend *mend = MEND_OF(op, ask);
+        struct eng_mend_plan *plan = mend->plan;
+        uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), i;
+        uint64_t *bits = eng_mend_held_bits(plan, mend->ask_run, mend->ask_shard);
+
+        if (op->result != 0 || mend->error != 0) {
+                eng_mend_finish(mend, op->result != 0 ? op->result : mend->error);
+                return;
+        }
+        for (i = 0; i < op->held.count; i++) {
+                uint32_t at = mend->ask_stripe + i;
+
+                if (op->held.bits[i / 64] >> (i % 64) & 1)
+                        bits[at / 64] |= 1ull << (at % 64);
+                else if (eng_mend_is_stored(&plan->part, mend->ask_run * per + at, mend->ask_shard))
+                        plan->wanted = true;
+        }
+        mend->ask_stripe += op->held.count;
+        mend_ask_on(mend);
+}
+
+static void mend_ask(struct eng_mend *mend, unsigned slot, uint32_t left)
+{
+        const struct eng_part *part = &mend->plan->part;
+        struct eng_op *op = &mend->ask;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_HELD;
+        op->epoch = mend->el->view.epoch;
+        op->done = mend_held_answered;
+        memcpy(op->held.object_id, part->head.id, FMT_ID);
+        op->held.stripe = mend->ask_run * eng_stripes_per_run(part->head.k, part->head.unit) + mend->ask_stripe;
+        op->held.count = left < ENG_HELD_MAX ? left : ENG_HELD_MAX;
+        op->held.shard = (uint8_t)mend->ask_shard;
+        eng_drive_submit(mend->store->members[slot].drive, op);
+}
+
+/* Asks for the next shards of the plan under way; false: it has been asked for all. */
+static bool ask_next(struct eng_mend *mend)
+{
+        const struct eng_part *part = &mend->plan->part;
+
+        for (; mend->ask_run < part->head.runs; mend->ask_run++, mend->ask_shard = 0) {
+                uint32_t stripes = stripes_of_run(part, mend->ask_run);
+
+                for (; mend->ask_shard < eng_mend_shards_of(part); mend->ask_shard++, mend->ask_stripe = 0) {
+                        unsigned slot = eng_mend_filling_drive(mend, mend->plan, mend->ask_run, mend->ask_shard);
+
+                        if (slot == ENG_NO_DRIVE || mend->ask_stripe >= stripes)
+                                continue;
+                        mend_ask(mend, slot, stripes - mend->ask_stripe);
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* Goes through the plans; those of which nothing is to be written are dropped. */
+static void mend_ask_on(struct eng_mend *mend)
+{
+        struct eng_mend_plan *plan;
+
+        while ((plan = mend->plan) != NULL) {
+                if (plan->held != NULL && ask_next(mend))
+                        return;
+                mend->plan = STAILQ_NEXT(plan, link);
+                mend->ask_run = mend->ask_shard = 0;
+                mend->ask_stripe = 0;
+                if (!plan->wanted) {
+                        STAILQ_REMOVE(&mend->plans, plan, eng_mend_plan, link);
+                        eng_mend_free_plan(plan);
+                }
+        }
+        eng_mend_begin_writing(mend);
+}
+
+void eng_mend_ask_held(struct eng_mend *mend)
+{
+        mend->plan = STAILQ_FIRST(&mend->plans);
+        mend_ask_on(mend);
+}

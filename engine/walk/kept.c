@@ -1,0 +1,124 @@
+/*
+ * kept.c - a small record of the configuration that says how far some upkeep has come. Coordinator; the records themselves are read and written on the
+ * primary loop of the configuration's group, as all changes are.
+ */
+#include "engine/txn/txn.h"
+#include "engine/walk/kept.h"
+#include "engine/txn/txn_util.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define KEPT_OF(txn) ((struct eng_kept *)((char *)(txn) - offsetof(struct eng_kept, txn)))
+
+void eng_kept_init(struct eng_kept *kept, struct eng_store *store, char key, void (*loaded)(struct eng_kept *kept, const void *data, size_t len))
+{
+        memset(kept, 0, sizeof(*kept));
+        kept->store = store;
+        kept->key = key;
+        kept->loaded = loaded;
+}
+
+static void submit(struct eng_kept *kept, void (*prepare)(struct eng_txn *txn), void (*done)(struct eng_txn *txn))
+{
+        memset(&kept->txn, 0, sizeof(kept->txn));
+        eng_txn_init(&kept->txn, kept->store, 0, &kept->key, 1);
+        kept->txn.pg = kept->store->pg_count;
+        kept->txn.internal = true;
+        kept->txn.prepare = prepare;
+        kept->txn.done = done;
+        kept->busy = true;
+        eng_txn_submit(&kept->txn);
+}
+
+static void name_it(struct eng_txn *txn)
+{
+        eng_name_space(&txn->name, FMT_SPACE_CONFIG, 0);
+        txn->name.data[txn->name.len++] = txn->key[0];
+}
+
+static void ended(struct eng_kept *kept)
+{
+        eng_txn_drop(&kept->txn);
+        eng_buf_unref(kept->value);
+        kept->value = NULL;
+        kept->busy = false;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------- */
+
+static void write_prepare(struct eng_txn *txn)
+{
+        const struct eng_buf *value = KEPT_OF(txn)->value;
+        int rv;
+
+        name_it(txn);
+        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
+        if (rv == 0)
+                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
+        if (rv == 0)
+                eng_txn_append(txn);
+        else
+                eng_txn_finish(txn, rv);
+}
+
+static void written(struct eng_txn *txn)
+{
+        ended(KEPT_OF(txn)); /* a failure costs what was done since the last one, after a restart */
+}
+
+void eng_kept_write(struct eng_kept *kept, const void *data, size_t len)
+{
+        struct eng_value_spec spec = {
+                .space = FMT_SPACE_CONFIG,
+                .pg = kept->store->pg_count,
+                .mtime_ms = lp_wall_ms(),
+                .attrs = data,
+                .attrs_len = len,
+        };
+
+        if (kept->busy || !kept->store->coord->view.writable)
+                return;
+        kept->value = eng_value_new(&spec);
+        if (kept->value != NULL)
+                submit(kept, write_prepare, written);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+static void found(struct eng_txn *txn, int rv)
+{
+        eng_txn_finish(txn, rv);
+}
+
+static void load_prepare(struct eng_txn *txn)
+{
+        name_it(txn);
+        eng_txn_lookup(txn, 0, found);
+}
+
+static void load_done(struct eng_txn *txn)
+{
+        struct eng_kept *kept = KEPT_OF(txn);
+        struct eng_buf *old = txn->result == 0 ? eng_buf_ref(txn->old) : NULL;
+        struct eng_object object = {.attrs = {0}};
+
+        ended(kept); /* it may be written from inside */
+        if (old != NULL)
+                eng_value_object(old, &object);
+        kept->loaded(kept, object.attrs.data, object.attrs.len);
+        eng_buf_unref(old);
+}
+
+void eng_kept_load(struct eng_kept *kept)
+{
+        submit(kept, load_prepare, load_done);
+}
+
+void eng_kept_stop(struct eng_kept *kept)
+{
+        if (!kept->busy)
+                return;
+        eng_txn_abandon(&kept->txn);
+        ended(kept);
+}
