@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ops.h"
+#include "request.h"
 
 #define BATCH 64u /* connections taken at a time: then the loop's other work has its turn */
 

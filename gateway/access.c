@@ -62,7 +62,7 @@ void gw_access_report(struct gw_request *req, bool complete)
         struct gw_access line;
         bool traced;
 
-        gw_stats_request(&req->loop->stats, gw_op_index(req->op), status, req->bytes_in, req->bytes_out, now - req->started_ns);
+        gw_stats_request(&req->loop->stats, gw_op_index(gw->service, req->op), status, req->bytes_in, req->bytes_out, now - req->started_ns);
         gw_request_leaves(req, now);
         lp_trace_set_request(req->number);
         lp_trace_at(now, LP_TRACE_HTTP_END, req->bytes_in, req->bytes_out);

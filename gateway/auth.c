@@ -1,8 +1,9 @@
 /*
- * auth.c - who sent a request. On the request's loop; signing keys (four HMACs) are cached per loop, the least recently used gives way,
- * and all are forgotten when credentials change.
+ * auth.c - who sent a request. On the request's loop.
  */
 #include "auth.h"
+#include "credentials.h"
+#include "refuse.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -10,32 +11,6 @@
 #include <string.h>
 
 #define REASON_TEXT 512u
-
-void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
-                    struct s3_signing_key *out)
-{
-        const char *region = loop->gw->region;
-        struct gw_key_cached *slot = &loop->keys[0];
-        unsigned i;
-
-        for (i = 0; i < GW_KEYS_CACHED; i++) {
-                struct gw_key_cached *k = &loop->keys[i];
-
-                if (strcmp(k->access_key, credential->access_key) == 0 && strcmp(k->scope_date, scope_date) == 0) {
-                        k->used = ++loop->key_uses;
-                        *out = k->key;
-                        return;
-                }
-                if (k->used < slot->used)
-                        slot = k;
-        }
-        memset(slot, 0, sizeof(*slot));
-        slot->used = ++loop->key_uses;
-        snprintf(slot->access_key, sizeof(slot->access_key), "%s", credential->access_key);
-        snprintf(slot->scope_date, sizeof(slot->scope_date), "%s", scope_date);
-        s3_signing_key_derive(s3_str_of(credential->secret_key), scope_date, region, "s3", &slot->key);
-        *out = slot->key;
-}
 
 /* What AWS adds to SignatureDoesNotMatch so that clients can be mended: what was signed here. */
 static const char *mismatch_extra(struct gw_request *req, const struct s3_request *signed_request, const struct s3_auth *auth)

@@ -12,8 +12,4 @@
  */
 bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3_error routed);
 
-/* The key of that day of a user's or session's secret. owner: loop */
-void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
-                    struct s3_signing_key *out);
-
 #endif

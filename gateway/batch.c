@@ -9,8 +9,6 @@
  */
 #include "batch.h"
 
-#include "ops.h"
-
 #include <errno.h>
 #include <stdlib.h>
 

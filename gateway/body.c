@@ -5,8 +5,7 @@
  * becomes visible before gw_body_finish() has said S3_OK and the operation commits.
  */
 #include "budget.h"
-#include "ops.h"
-#include "session.h"
+#include "request.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -147,7 +146,7 @@ static enum s3_error read_checksums(struct gw_request *req, struct gw_body *body
         enum s3_error error = S3_OK;
         unsigned i;
 
-        if (req->op->run == gw_run_complete)
+        if (req->op->sums_of_result)
                 return S3_OK;
         if (count_sums(req) > 1) {
                 *message = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
@@ -190,8 +189,8 @@ static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, 
         struct s3_chunked_params params = {.form = auth->payload, .decoded_length = S3_LENGTH_UNKNOWN};
         struct s3_chunk_chain chain;
 
-        body->expected = gw_session_upload(req) ? req->rdma->window.length : req->content_length;
-        if (gw_session_upload(req))
+        body->expected = gw_carried_upload(req) ? req->carrier->length(req) : req->content_length;
+        if (gw_carried_upload(req))
                 return S3_OK;
         /* A signed hash is of the bytes as they come: decoding them would leave it unchecked. */
         if (!streaming && (auth->payload == S3_PAYLOAD_SHA256 || !says_aws_chunked(req)))

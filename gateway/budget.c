@@ -9,7 +9,7 @@
  */
 #include "budget.h"
 
-#include "ops.h"
+#include "request.h"
 
 #define IN_LINE_MAX     1024u          /* of one loop */
 #define LINE_LONGEST_NS 10000000000ull /* longer than it takes to find a slow reader */

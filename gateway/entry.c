@@ -6,6 +6,7 @@
  */
 #include "entry.h"
 
+#include "credentials.h"
 #include "error.h"
 
 #include <errno.h>

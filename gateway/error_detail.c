@@ -3,7 +3,7 @@
  *
  * Called by reply.c and by the operations, on the request's loop. Texts are in the request's arena.
  */
-#include "ops.h"
+#include "request.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * gateway.c - the gateway's life: its share of each loop, its listeners, credentials, draining.
+ * gateway.c - the gateway's life: its share of each loop, its listeners, draining.
  *
  * libmicrohttpd's daemons are driven from the loops: the daemon's epoll descriptor is watched, and a hook runs each daemon that has something to do before
  * the loop sleeps, for at most as long as the library's own next timeout.
@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 #include "budget.h"
-#include "executor.h"
-#include "ops.h"
-#include "rdma.h"
+#include "credentials.h"
+#include "request.h"
 
 #define DEFAULT(value, fallback) ((value) != 0 ? (value) : (fallback))
 
@@ -130,79 +129,6 @@ void gw_drain(struct gw_gateway *gw)
         }
 }
 
-/* ---- credentials -------------------------------------------------------------------------------------------- */
-
-static void credentials_put(struct gw_credentials *c)
-{
-        if (c == NULL || atomic_fetch_sub(&c->references, 1) != 1)
-                return;
-        explicit_bzero(c->list, c->count * sizeof(c->list[0]));
-        free(c);
-}
-
-static bool holds(const struct gw_credential *list, unsigned count, const struct gw_credential *one)
-{
-        for (unsigned i = 0; i < count; i++)
-                if (strcmp(list[i].access_key, one->access_key) == 0 && strcmp(list[i].secret_key, one->secret_key) == 0)
-                        return true;
-        return false;
-}
-
-/* Sessions end with the credentials that opened them. */
-static void revoke_sessions(struct gw_gateway *gw, const struct gw_credentials *old, const struct gw_credential *list,
-                            unsigned count)
-{
-        for (unsigned i = 0; gw->rdma != NULL && old != NULL && i < old->count; i++)
-                if (!holds(list, count, &old->list[i]))
-                        rdx_sessions_revoke(gw->rdma, old->list[i].access_key);
-}
-
-int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count)
-{
-        struct gw_credentials *c = calloc(1, sizeof(*c) + count * sizeof(c->list[0])), *old;
-
-        if (c == NULL)
-                return -ENOMEM;
-        atomic_init(&c->references, 1);
-        c->count = count;
-        memcpy(c->list, list, count * sizeof(c->list[0]));
-        pthread_mutex_lock(&gw->lock);
-        old = gw->credentials;
-        gw->credentials = c;
-        atomic_fetch_add(&gw->credentials_generation, 1);
-        pthread_mutex_unlock(&gw->lock);
-        revoke_sessions(gw, old, list, count);
-        credentials_put(old);
-        return 0;
-}
-
-static void refresh_credentials(struct gw_loop *loop)
-{
-        struct gw_gateway *gw = loop->gw;
-
-        if (loop->credentials_seen == atomic_load(&gw->credentials_generation))
-                return;
-        pthread_mutex_lock(&gw->lock);
-        credentials_put(loop->credentials);
-        loop->credentials = gw->credentials;
-        if (loop->credentials != NULL)
-                atomic_fetch_add(&loop->credentials->references, 1);
-        loop->credentials_seen = atomic_load(&gw->credentials_generation);
-        pthread_mutex_unlock(&gw->lock);
-        explicit_bzero(loop->keys, sizeof(loop->keys)); /* keys of secrets that may be gone */
-}
-
-const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char *access_key)
-{
-        unsigned i;
-
-        refresh_credentials(loop);
-        for (i = 0; loop->credentials != NULL && i < loop->credentials->count; i++)
-                if (strcmp(loop->credentials->list[i].access_key, access_key) == 0)
-                        return &loop->credentials->list[i];
-        return NULL;
-}
-
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
 static void take_domains(struct gw_gateway *gw, const char *domains)
@@ -265,7 +191,7 @@ static void init_loop(struct gw_gateway *gw, unsigned i, struct lp_loop *lp)
 /* The newest of the process, for a debugger (tools/gdb/millrace.py); nothing here reads it. */
 static struct gw_gateway *volatile for_debuggers __attribute__((used));
 
-int gw_new(const struct gw_options *options, struct gw_gateway **out)
+int gw_site_new(const struct gw_options *options, const struct gw_service *service, struct gw_gateway **out)
 {
         struct gw_gateway *gw = calloc(1, sizeof(*gw));
         unsigned i;
@@ -278,6 +204,7 @@ int gw_new(const struct gw_options *options, struct gw_gateway **out)
                 return -ENOMEM;
         }
         pthread_mutex_init(&gw->lock, NULL);
+        gw->service = service;
         gw->store = options->store;
         gw->rdma = options->rdma;
         gw->proxies = options->proxies;
@@ -322,6 +249,7 @@ static void abandon_requests(struct gw_loop *loop)
 /* On its loop: uploads that are given up have the engine discard what they wrote. */
 static void free_loop(struct gw_loop *loop)
 {
+        struct gw_gateway *gw = loop->gw;
         struct lp_loop *before = lp_become(loop->lp);
         struct gw_listener *listener;
         struct gw_request *req;
@@ -337,14 +265,14 @@ static void free_loop(struct gw_loop *loop)
                 free(listener);
         }
         gw_requests_abandon(loop);
-        gw_executor_end(loop->executor);
+        gw->service->loop_end(loop);
         gw_linger_free_all(loop); /* after the daemons, whose closing connections may leave some */
         while ((req = STAILQ_FIRST(&loop->spare)) != NULL) {
                 STAILQ_REMOVE_HEAD(&loop->spare, spare);
                 free(req);
         }
         gw_digests_free(&loop->digests);
-        credentials_put(loop->credentials);
+        gw_credentials_put(loop->credentials);
         lp_become(before);
 }
 
@@ -361,7 +289,7 @@ void gw_free(struct gw_gateway *gw)
                 free_loop(&gw->loops[i]);
         gw_tls_free(gw);
         gw_guests_free(&gw->guests);
-        credentials_put(gw->credentials);
+        gw_credentials_put(gw->credentials);
         pthread_mutex_destroy(&gw->lock);
         free(gw->loops);
         free(gw);

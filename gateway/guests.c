@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops.h"
+#include "request.h"
 
 #define GUEST_LEAST_NS 500000000ull  /* everybody has this long to shake hands and to send a head */
 #define IDLE_LEAST_NS  1000000000ull /* a client between two requests */

@@ -41,6 +41,8 @@
 #define GW_SMALL_GET (1u << 20)         /* answers up to this leave from one buffer */
 
 struct gw_executor;
+struct gw_request;
+struct gw_service;
 struct gw_tls;
 
 /* Access keys and secrets. Immutable once made; counted by the gateway and every loop that looked at it. */
@@ -143,6 +145,7 @@ struct gw_loop {
 };
 
 struct gw_gateway {
+        const struct gw_service *service;
         struct eng_store *store;
         struct rdx_server *rdma;                /* NULL: none */
         struct gw_limits limits;
@@ -177,8 +180,8 @@ void gw_tls_free(struct gw_gateway *gw);
 int gw_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *ca, int ca_count, const gnutls_pk_algorithm_t *algos,
                     int algo_count, gnutls_pcert_st **pcert, unsigned *pcert_count, gnutls_privkey_t *key);
 
-/* The loop's credentials as last set. owner: loop */
-const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char *access_key);
+/* gw_new(), of a service. */
+int gw_site_new(const struct gw_options *options, const struct gw_service *service, struct gw_gateway **out);
 
 /* accept.c */
 /* Takes connections (again); called when there may be room, harmless where it does already. owner: loop */
@@ -195,6 +198,8 @@ void gw_sweep_start(struct gw_loop *loop);
 void gw_conn_cut(struct gw_conn *conn);
 /* Keeps a copy of the connection's socket and reads it dry after the library has closed its own. */
 void gw_conn_linger(struct gw_conn *conn);
+/* Answers in the middle of a request body, past the library, and lingers. False: it could not be sent. */
+bool gw_conn_answer(struct gw_request *req);
 /* The library is about to close: lingers where its own answer might be lost otherwise. */
 void gw_conn_closing(struct gw_conn *conn);
 void gw_linger_free_all(struct gw_loop *loop);

@@ -9,7 +9,9 @@
 
 #include "auth.h"
 #include "gateway_head.h"
-#include "ops.h"
+#include "head.h"
+#include "refuse.h"
+#include "route.h"
 #include "session.h"
 
 /* ---- headers -------------------------------------------------------------------------------------------- */
@@ -195,29 +197,6 @@ static bool owner_as_expected(const struct gw_request *req)
         struct s3_str source = gw_header(req, "x-amz-source-expected-bucket-owner");
 
         return (owner.data == NULL || s3_str_eq(owner, ours)) && (source.data == NULL || s3_str_eq(source, ours));
-}
-
-void gw_refuse_route(struct gw_request *req, enum s3_error error)
-{
-        struct s3_str source = gw_header(req, "x-amz-copy-source"), part = gw_query(req, "partNumber");
-
-        if (error == S3_ERR_INVALID_REQUEST)
-                gw_reply_error(req, error,
-                               gw_printf(req, "Key is not expected for the GET method ?%s subresource",
-                                         gw_query_has(req, "uploads") ? "uploads" : "versions"));
-        else if (error == S3_ERR_INVALID_ARGUMENT && source.data != NULL && !s3_str_eq(req->method, S3_STR("PUT")))
-                gw_reply_argument(req, "x-amz-copy-source", source,
-                                  "You can only specify a copy source header for copy requests.");
-        else if (error == S3_ERR_INVALID_ARGUMENT && part.data != NULL && !gw_query_has(req, "uploadId"))
-                gw_reply_argument(req, "partNumber", part,
-                                  "This operation does not accept partNumber without uploadId");
-        else if (error == S3_ERR_NOT_IMPLEMENTED && gw_route_sub(req->query).data == NULL)
-                gw_refuse_header(req, "Content-Type"); /* of a form, which alone is posted to a bucket */
-        else {
-                if (error == S3_ERR_NOT_IMPLEMENTED)
-                        req->refused_query = gw_route_sub(req->query);
-                gw_reply_error(req, error, NULL);
-        }
 }
 
 /* A bucket of such a name can't be here. To ask for one that AWS would have is no mistake of form. */

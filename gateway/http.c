@@ -16,8 +16,7 @@
 #include <string.h>
 
 #include "access.h"
-#include "ops.h"
-#include "session.h"
+#include "request.h"
 
 /* The library counts a connection a little longer than we do (accept.c), and must not refuse the one that comes in its place. */
 #define CLOSING_MAX 64u
@@ -61,7 +60,7 @@ static enum MHD_Result refuse_body(struct gw_request *req)
                 gw_request_move(req, GW_DRAIN);
                 return MHD_YES;
         }
-        gw_reply_raw(req);
+        gw_conn_answer(req);
         gw_request_move(req, GW_GONE);
         return MHD_NO;
 }
@@ -77,13 +76,13 @@ static enum MHD_Result begin_over(struct gw_request *req)
                 gw_request_wait(req);
                 return MHD_YES;
         }
-        gw_request_move(req, has_body(req) || gw_session_upload(req) ? GW_BODY : GW_CHECKED);
+        gw_request_move(req, has_body(req) || gw_carried_upload(req) ? GW_BODY : GW_CHECKED);
         return MHD_YES;
 }
 
 static enum MHD_Result first_call(struct gw_request *req, const char *method, const char *version)
 {
-        gw_head_accept(req, method, version);
+        req->loop->gw->service->accept(req, method, version);
         if (gw_answered(req))
                 return refuse(req);
         gw_request_move(req, GW_BEGIN);
@@ -152,7 +151,7 @@ static enum MHD_Result body_call(struct gw_request *req, const char *data, size_
         size_t offered = *len;
         enum s3_error error;
 
-        if (gw_session_upload(req))
+        if (gw_carried_upload(req))
                 return window_call(req);
         if (offered == 0 && req->put != NULL && !eng_put_md5_ready(req->put)) {
                 gw_request_wait(req);
@@ -191,7 +190,7 @@ static enum MHD_Result drain_call(struct gw_request *req, size_t *len)
         *len = 0;
         if (req->drained <= GW_DRAIN_BYTES)
                 return MHD_YES;
-        gw_reply_raw(req);
+        gw_conn_answer(req);
         gw_request_move(req, GW_GONE);
         return MHD_NO;
 }

@@ -7,6 +7,7 @@
 #include "budget.h"
 #include "ops.h"
 #include "session.h"
+#include "stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,14 +27,6 @@ struct get_work {
 };
 
 /* ---- headers ---------------------------------------------------------------------------------------- */
-
-char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts)
-{
-        char text[S3_ETAG_SIZE];
-        size_t len = s3_etag_format(md5, parts, text);
-
-        return gw_copy(req, (struct s3_str){text, len});
-}
 
 static void date_header(struct gw_request *req, const char *name, int64_t ms)
 {
@@ -257,17 +250,6 @@ static bool conditions_hold(struct gw_request *req, const struct eng_object *obj
 }
 
 /* ---- the answer --------------------------------------------------------------------------------------------- */
-
-void gw_crc_header(struct gw_request *req, const struct eng_get *get)
-{
-        uint8_t value[S3_CHECKSUM_MAX];
-        char text[S3_CHECKSUM_TEXT];
-        size_t len;
-
-        s3_checksum_from_crc(S3_CRC32C, eng_get_crc32c(get), value);
-        len = s3_checksum_format(S3_CRC32C, value, 0, text);
-        gw_reply_header_str(req, "x-millrace-crc32c", (struct s3_str){text, len});
-}
 
 /* The answer's bytes are all there, where they can stay until they are sent: no copy. */
 static bool keep(struct gw_request *req, struct get_work *work)

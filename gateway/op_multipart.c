@@ -1,43 +1,9 @@
 /*
- * op_multipart.c - CreateMultipartUpload, AbortMultipartUpload, and what names an upload and its parts. On the
- * request's loop.
+ * op_multipart.c - CreateMultipartUpload and AbortMultipartUpload. On the request's loop.
  */
 #include <errno.h>
 
 #include "ops.h"
-
-/* ---- upload ids and part numbers ----------------------------------------------------------------- */
-
-void gw_upload_id_text(const uint8_t id[ENG_ID_LEN], char out[GW_UPLOAD_ID_TEXT])
-{
-        s3_hex_encode(id, ENG_ID_LEN, out);
-}
-
-int gw_upload_id_parse(struct s3_str text, uint8_t id[ENG_ID_LEN])
-{
-        return text.len == GW_UPLOAD_ID_TEXT - 1 ? s3_hex_decode(text, id, ENG_ID_LEN) : -EINVAL;
-}
-
-bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN])
-{
-        if (gw_upload_id_parse(gw_query(req, "uploadId"), id) == 0)
-                return true;
-        gw_reply_error(req, S3_ERR_NO_SUCH_UPLOAD, NULL);
-        return false;
-}
-
-bool gw_part_number_of(struct gw_request *req, unsigned *out)
-{
-        struct s3_str text = gw_query(req, "partNumber");
-        uint64_t number;
-
-        if (s3_parse_uint(text, ENG_PARTS_MAX, &number) == 0 && number > 0) {
-                *out = (unsigned)number;
-                return true;
-        }
-        gw_reply_argument(req, "partNumber", text, "Part number must be an integer between 1 and 10000, inclusive");
-        return false;
-}
 
 /* ---- CreateMultipartUpload ----------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  * op_shared.c - small pieces that several operations' answers have in common. On the request's loop.
  */
 #include <ctype.h>
+#include <errno.h>
 
 #include "ops.h"
 
@@ -98,5 +99,46 @@ bool gw_version_check(struct gw_request *req, struct s3_str version)
                 return true;
         gw_reply_argument(req, "versionId", version,
                           version.len == 0 ? "Version id cannot be the empty string" : "Invalid version id specified");
+        return false;
+}
+
+char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts)
+{
+        char text[S3_ETAG_SIZE];
+        size_t len = s3_etag_format(md5, parts, text);
+
+        return gw_copy(req, (struct s3_str){text, len});
+}
+
+/* ---- upload ids and part numbers ----------------------------------------------------------------- */
+
+void gw_upload_id_text(const uint8_t id[ENG_ID_LEN], char out[GW_UPLOAD_ID_TEXT])
+{
+        s3_hex_encode(id, ENG_ID_LEN, out);
+}
+
+int gw_upload_id_parse(struct s3_str text, uint8_t id[ENG_ID_LEN])
+{
+        return text.len == GW_UPLOAD_ID_TEXT - 1 ? s3_hex_decode(text, id, ENG_ID_LEN) : -EINVAL;
+}
+
+bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN])
+{
+        if (gw_upload_id_parse(gw_query(req, "uploadId"), id) == 0)
+                return true;
+        gw_reply_error(req, S3_ERR_NO_SUCH_UPLOAD, NULL);
+        return false;
+}
+
+bool gw_part_number_of(struct gw_request *req, unsigned *out)
+{
+        struct s3_str text = gw_query(req, "partNumber");
+        uint64_t number;
+
+        if (s3_parse_uint(text, ENG_PARTS_MAX, &number) == 0 && number > 0) {
+                *out = (unsigned)number;
+                return true;
+        }
+        gw_reply_argument(req, "partNumber", text, "Part number must be an integer between 1 and 10000, inclusive");
         return false;
 }

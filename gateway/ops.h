@@ -4,8 +4,8 @@
 #ifndef GATEWAY_OPS_H
 #define GATEWAY_OPS_H
 
-#include "error.h"
 #include "meta.h"
+#include "refuse.h"
 #include "request.h"
 
 /* ---- handlers (begin and run of struct gw_op) ---- */
@@ -48,27 +48,8 @@ void gw_run_complete(struct gw_request *req);
 
 void gw_begin_batch(struct gw_request *req);
 void gw_run_batch(struct gw_request *req);
-void gw_begin_session_open(struct gw_request *req);
-void gw_run_session_open(struct gw_request *req);
-void gw_run_session_end(struct gw_request *req);
 
 /* ---- shared ---- */
-
-/* First thing in every callback of the engine: false when the gateway is gone and nothing may be touched. */
-static inline bool gw_back(const struct gw_request *req)
-{
-        return !req->orphan;
-}
-
-/* Answers with the error of a result. */
-void gw_reply_errno(struct gw_request *req, int rv, enum gw_about about);
-void gw_reply_no_memory(struct gw_request *req);
-
-/* What eng_get_start() is to call: wakes the request; arg is the request. */
-void gw_stream_wake(void *arg);
-/* Content reader of the library over req->get. */
-#define GW_CRC_TAIL 4u /* bytes of the CRC32C, most significant first, that follow the object's where the client asked for it */
-ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max);
 
 /*
  * If-Match and If-None-Match of a write as the engine's condition. False: answered (refused). never is set where If-Match names something
@@ -81,8 +62,6 @@ bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *
  * object (part absent), or none (partial). False: no memory, answered.
  */
 bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial, struct eng_str part);
-/* x-millrace-crc32c of what get has handed out. */
-void gw_crc_header(struct gw_request *req, const struct eng_get *get);
 char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts);
 
 /* versionId: only "null" is one of ours. False: answered. */
@@ -123,8 +102,6 @@ int gw_token_read(struct s3_str token, char *out, size_t *len);
 /* A number among the query parameters: fallback where there is none (or none after the "="). False: answered. */
 bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint64_t fallback, uint64_t *out);
 
-/* NOT_IMPLEMENTED, and which header it was. */
-void gw_refuse_header(struct gw_request *req, const char *name);
 /* Refuses headers of a write that mean something not done here. False: answered. */
 bool gw_write_headers_check(struct gw_request *req);
 

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 
 #include "budget.h"
-#include "ops.h"
-#include "session.h"
+#include "request.h"
+#include "stream.h"
 
 #define HEADERS_FIRST 24u
 #define ERROR_DOC_MAX (64u << 10)
@@ -285,8 +285,6 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
         /* What the library took for the end of a chunked body may have been another's idea of its middle: nothing follows it here. */
         if (req->closing || req->chunked || req->loop->draining)
                 ok = ok && MHD_add_response_header(response, "Connection", "close") == MHD_YES;
-        if (a->status >= 300 && gw_session_none_posted(req))
-                ok = ok && MHD_add_response_header(response, "x-millrace-rdma-posted", "none") == MHD_YES;
         /* A value the library refuses (none should be left) is not worth the answer. */
         for (unsigned i = 0; i < a->header_count; i++)
                 MHD_add_response_header(response, a->headers[i].name,
@@ -301,6 +299,7 @@ bool gw_reply_queue(struct gw_request *req)
 
         if (response == NULL)
                 return false;
+        req->loop->gw->service->last_headers(req);
         ok = add_headers(req, response);
         gw_request_move(req, GW_SENDING);
         req->answered_ns = req->state_ns;
@@ -349,6 +348,5 @@ bool gw_reply_raw(struct gw_request *req)
                 return false;
         req->answered_ns = gw_clock_ns();
         req->bytes_out = iov[1].iov_len;
-        gw_conn_linger(req->conn);
         return true;
 }

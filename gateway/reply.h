@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "error.h"
 #include "s3.h"
 
 struct gw_request;
@@ -60,6 +61,10 @@ void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size);
 void gw_reply_error(struct gw_request *req, enum s3_error error, const char *message);
 void gw_reply_error_extra(struct gw_request *req, enum s3_error error, const char *message, const char *extra);
 
+/* Answers with the error of a result. */
+void gw_reply_errno(struct gw_request *req, int rv, enum gw_about about);
+void gw_reply_no_memory(struct gw_request *req);
+
 /* InvalidArgument, and which argument it was. message NULL: the default one. */
 void gw_reply_argument(struct gw_request *req, const char *name, struct s3_str value, const char *message);
 /* Elements for extra: one or two (name2 may be NULL), escaped; what belongs to an error by itself (NULL: nothing). NULL: no memory. */
@@ -71,7 +76,7 @@ bool gw_answered(const struct gw_request *req);
 
 /* Library side: makes a response of the answer and queues it. False: the connection must be closed. */
 bool gw_reply_queue(struct gw_request *req);
-/* Writes an error answer past the library, in the middle of a request body. False: it could not be sent. */
+/* Writes an error answer past the library, in the middle of a request body. False: it could not be sent. For gw_conn_answer(). */
 bool gw_reply_raw(struct gw_request *req);
 
 #endif

@@ -7,7 +7,6 @@
  */
 #include "request.h"
 #include "budget.h"
-#include "session.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -159,8 +158,8 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target)
 
 void gw_request_release(struct gw_request *req)
 {
-        if (req->rdma != NULL)
-                gw_transfer_drop(req);
+        if (req->carrier != NULL)
+                req->carrier->drop(req);
         if (req->get != NULL) {
                 eng_get_close(req->get);
                 req->get = NULL;
@@ -278,7 +277,7 @@ void gw_request_move(struct gw_request *req, enum gw_state state)
         now = gw_clock_ns();
         if (stage_of(req, state) != stage_of(req, req->state))
                 gw_request_leaves(req, now);
-        lp_trace_at(now, LP_TRACE_HTTP_STATE, state, gw_op_index(req->op));
+        lp_trace_at(now, LP_TRACE_HTTP_STATE, state, gw_op_index(req->loop->gw->service, req->op));
         req->state = state;
 }
 

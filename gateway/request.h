@@ -11,8 +11,8 @@
 #include <stdarg.h>
 
 #include "gw.h"
+#include "op.h"
 #include "reply.h"
-#include "route.h"
 
 /*
  *   LINE -> BEGIN -> CHECKED -> RUN -> ANSWER -> SENDING
@@ -29,6 +29,18 @@ enum gw_state {
         GW_ANSWER,  /* the answer is ready to be queued */
         GW_SENDING, /* the answer is queued */
         GW_GONE     /* the connection is to be closed without (another) answer */
+};
+
+/* Another way of an object's bytes than the connection. Constant. */
+struct gw_carrier {
+        /* The request is over, whatever becomes of the bytes under way. Harmless where there are none. */
+        void (*drop)(struct gw_request *req);
+        /* Of an upload: how many bytes there are; some are under way, or are about to be; the client's device is waited for. */
+        uint64_t (*length)(const struct gw_request *req);
+        bool (*under_way)(const struct gw_request *req);
+        bool (*waits)(const struct gw_request *req);
+        /* The client is too slow, and others wait for what it holds. */
+        void (*cut)(struct gw_request *req);
 };
 
 #define GW_ARENA_INLINE 4096u
@@ -83,6 +95,7 @@ struct gw_request {
         const struct gw_op *op;
         const char *access_key;         /* NULL: not authenticated */
         struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
+        const struct gw_carrier *carrier; /* set with rdma */
         uint64_t bucket_id;
         const char *refused_header;     /* what is not implemented: a header, */
         struct s3_str refused_query;    /* or a sub-resource; shown with NOT_IMPLEMENTED */
@@ -161,10 +174,17 @@ static inline struct s3_str gw_s3_str(struct eng_str s)
         return (struct s3_str){s.data, s.len};
 }
 
-/* head.c: the head is in. Leaves the request CHECKED or BODY, or with an answer ready (refused). */
-/* Says why a request has no operation (an error of gw_route()). */
-void gw_refuse_route(struct gw_request *req, enum s3_error error);
-void gw_head_accept(struct gw_request *req, const char *method, const char *version);
+/* It is an upload whose bytes do not come as its body. */
+static inline bool gw_carried_upload(const struct gw_request *req)
+{
+        return req->carrier != NULL && req->op->body == GW_BODY_DATA;
+}
+
+/* First thing in every callback of the engine: false when the gateway is gone and nothing may be touched. */
+static inline bool gw_back(const struct gw_request *req)
+{
+        return !req->orphan;
+}
 
 uint64_t gw_clock_ns(void);
 

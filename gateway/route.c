@@ -10,7 +10,9 @@
 #include <stddef.h>
 
 #include "ops.h"
+#include "session.h"
 #include "stats.h"
+#include "sub_resource.h"
 
 #define GET_CONFIG(op_name, query, error)                                                                              \
         {                                                                                                              \
@@ -168,6 +170,7 @@ const struct gw_op gw_ops[] = {
          .method = "GET",
          .scope = GW_OBJECT,
          .versions = true,
+         .sends_object = true,
          .permission = "s3:GetObject",
          .begin = gw_begin_get,
          .run = gw_run_get},
@@ -175,6 +178,7 @@ const struct gw_op gw_ops[] = {
          .method = "HEAD",
          .scope = GW_OBJECT,
          .versions = true,
+         .sends_object = true,
          .permission = "s3:GetObject",
          .begin = gw_begin_get,
          .run = gw_run_get},
@@ -217,6 +221,7 @@ const struct gw_op gw_ops[] = {
          .scope = GW_OBJECT,
          .sub = "uploadId",
          .body = GW_BODY_XML,
+         .sums_of_result = true,
          .permission = "s3:PutObject",
          .begin = gw_begin_complete,
          .run = gw_run_complete},
@@ -263,91 +268,15 @@ const struct gw_op gw_ops[] = {
          .scope = GW_RESERVED,
          .path = "rdma/v1/sessions/",
          .no_bucket = true,
+         .ends_session = true,
          .permission = "s3:GetObject",
          .run = gw_run_session_end},
 };
 
 const unsigned gw_op_count = sizeof(gw_ops) / sizeof(gw_ops[0]);
-const struct gw_op gw_op_none = {.name = "None", .method = ""};
 
 _Static_assert(sizeof(gw_ops) / sizeof(gw_ops[0]) < GW_STATS_OPS,
                "each operation has its counters, and one is for none");
-
-/* Query parameters that name another thing than the object or bucket itself, whether we have it or not. */
-static const char *const sub_resources[] = {
-        "abac",
-        "accelerate",
-        "acl",
-        "analytics",
-        "attributes",
-        "cors",
-        "delete",
-        "encryption",
-        "intelligent-tiering",
-        "inventory",
-        "legal-hold",
-        "lifecycle",
-        "location",
-        "logging",
-        "metadataConfiguration",
-        "metadataInventoryTable",
-        "metadataJournalTable",
-        "metadataTable",
-        "metrics",
-        "notification",
-        "object-lock",
-        "ownershipControls",
-        "policy",
-        "policyStatus",
-        "publicAccessBlock",
-        "renameObject",
-        "replication",
-        "requestPayment",
-        "restore",
-        "retention",
-        "select",
-        "session",
-        "tagging",
-        "torrent",
-        "uploadId",
-        "uploads",
-        "versioning",
-        "versions",
-        "website",
-};
-
-/* All begin with a small letter; the parameters of a presigned URL do not. */
-static bool is_sub_resource(struct s3_str name)
-{
-        if (name.len == 0 || name.data[0] < 'a' || name.data[0] > 'z')
-                return false;
-        for (unsigned i = 0; i < sizeof(sub_resources) / sizeof(sub_resources[0]); i++) {
-                if (name.data[0] == sub_resources[i][0] && s3_str_eq(name, s3_str_of(sub_resources[i])))
-                        return true;
-        }
-        return false;
-}
-
-/* The sub-resource of a query, or NULL; INVALID_ARGUMENT if there are two. */
-static enum s3_error find_sub(const struct s3_query *query, const struct s3_query_param **out)
-{
-        *out = NULL;
-        for (unsigned i = 0; i < query->count; i++) {
-                if (!is_sub_resource(query->param[i].name))
-                        continue;
-                if (*out != NULL)
-                        return S3_ERR_INVALID_ARGUMENT;
-                *out = &query->param[i];
-        }
-        return S3_OK;
-}
-
-struct s3_str gw_route_sub(const struct s3_query *query)
-{
-        const struct s3_query_param *sub;
-
-        return find_sub(query, &sub) == S3_OK && sub != NULL ? sub->name : (struct s3_str){NULL, 0};
-}
 
 static bool has_header(const struct s3_header *headers, unsigned count, const char *name)
 {
@@ -362,7 +291,7 @@ static bool has_header(const struct s3_header *headers, unsigned count, const ch
 static enum s3_error find_selector(struct s3_str method, enum gw_scope scope, const struct s3_query *query,
                                    const struct s3_query_param **out)
 {
-        enum s3_error error = find_sub(query, out);
+        enum s3_error error = gw_sub_find(query, out);
 
         if (error != S3_OK || *out != NULL || scope != GW_BUCKET || !s3_str_eq(method, S3_STR("GET")))
                 return error;
@@ -455,9 +384,4 @@ enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const 
                 }
         }
         return error;
-}
-
-unsigned gw_op_index(const struct gw_op *op)
-{
-        return op == &gw_op_none ? gw_op_count : (unsigned)(op - gw_ops);
 }

@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-#include "auth.h"
-#include "ops.h"
+#include "credentials.h"
 
 #define SESSION_HEADER "x-millrace-rdma-session"
 #define NUMBER_HEADER  "x-millrace-rdma-request"
@@ -82,8 +81,14 @@ static enum s3_error read_headers(struct gw_request *req, const uint8_t session[
                 return S3_ERR_MALFORMED_RDMA_REQUEST;
         if (is_upload(req->op) && !gw_session_bodyless(req))
                 return S3_ERR_MALFORMED_RDMA_REQUEST;
-        req->rdma = rdma;
+        gw_session_attach(req, rdma);
         return S3_OK;
+}
+
+void gw_session_attach(struct gw_request *req, struct gw_rdma *rdma)
+{
+        req->rdma = rdma;
+        req->carrier = &gw_transfer_carrier;
 }
 
 bool gw_session_accept(struct gw_request *req, bool by_session)
@@ -103,9 +108,9 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
                 error = S3_ERR_ACCESS_DENIED;
         else if (gw_credentials_find(req->loop, info.owner) == NULL)
                 error = S3_ERR_ACCESS_DENIED;
-        else if (req->op->begin == gw_begin_get || is_upload(req->op))
+        else if (req->op->sends_object || is_upload(req->op))
                 error = read_headers(req, session);
-        else if (req->op->run != gw_run_session_end || !gw_session_of_path(req, ended) ||
+        else if (!req->op->ends_session || !gw_session_of_path(req, ended) ||
                  memcmp(ended, session, RDX_ID_LEN) != 0)
                 error = S3_ERR_ACCESS_DENIED;
         if (error == S3_OK) {

@@ -41,13 +41,17 @@ bool gw_session_bodyless(const struct gw_request *req);
 void gw_session_headers(struct gw_request *req, unsigned status, uint64_t bytes);
 /* The session that the path of EndRDMASession names; false: it names none. */
 bool gw_session_of_path(const struct gw_request *req, uint8_t session[RDX_ID_LEN]);
-/* It came with a session's key or with a token, and its bytes are to be read from the memory that it names. */
-static inline bool gw_session_upload(const struct gw_request *req)
-{
-        return req->rdma != NULL && req->op->body == GW_BODY_DATA;
-}
 /* The client may use the memory again, whatever the answer: it named some, and nothing was posted. */
 bool gw_session_none_posted(const struct gw_request *req);
+
+/* The request has it from here on. */
+void gw_session_attach(struct gw_request *req, struct gw_rdma *rdma);
+
+/* ---- session_open.c: operations ---- */
+
+void gw_begin_session_open(struct gw_request *req);
+void gw_run_session_open(struct gw_request *req);
+void gw_run_session_end(struct gw_request *req);
 
 /* ---- token.c ---- */
 
@@ -63,8 +67,7 @@ void gw_token_decline(struct gw_request *req, enum rdx_decline reason);
 
 /* begin(): takes the number. Goes on with next(), or answers, or (a GET that is declined) ends in gw_begin_done(). */
 void gw_transfer_begin(struct gw_request *req, void (*next)(struct gw_request *req));
-/* The request is over, whatever becomes of the transfer. Harmless where there is none. */
-void gw_transfer_drop(struct gw_request *req);
+extern const struct gw_carrier gw_transfer_carrier;
 
 /* ---- transfer_get.c ---- */
 
@@ -73,8 +76,6 @@ bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, 
 
 /* ---- transfer_put.c ---- */
 
-/* For the client's device. */
-bool gw_transfer_waits(const struct gw_request *req);
 /* The engine is to wake the transfer. */
 void gw_transfer_wakes(struct gw_request *req, struct eng_put_params *params);
 /*

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auth.h"
-#include "ops.h"
+#include "credentials.h"
 
 #define OPEN_BODY_MAX   4096u
 #define VERSIONS_MAX    16u

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "route.h"
+#include "op.h"
 
 const char *gw_stage_name(enum gw_stage stage)
 {
@@ -56,9 +56,9 @@ static void add_op(struct gw_op_stats *sum, const struct gw_op_counters *c)
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
 {
         memset(out, 0, sizeof(*out));
-        out->operations = gw_op_count + 1;
+        out->operations = *gw->service->op_count + 1;
         for (unsigned i = 0; i < out->operations; i++)
-                out->op[i].operation = i < gw_op_count ? gw_ops[i].name : gw_op_none.name;
+                out->op[i].operation = gw_op_at(gw->service, i)->name;
         out->answer_memory_used = atomic_load_explicit(&gw->answer_memory, memory_order_relaxed);
         out->upload_memory_used = atomic_load_explicit(&gw->upload_memory, memory_order_relaxed);
         for (unsigned l = 0; l < gw->loop_count; l++) {

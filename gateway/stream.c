@@ -5,7 +5,7 @@
  * error in the middle cuts the connection, since the status has left: never a wrong byte (I5). The CRC32C of a large answer is not known before its
  * last byte: a client that asked for it gets it behind that.
  */
-#include "ops.h"
+#include "stream.h"
 
 #include <errno.h>
 
@@ -72,4 +72,15 @@ ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max)
         gw_request_wait(req);
         req->inside = false;
         return 0;
+}
+
+void gw_crc_header(struct gw_request *req, const struct eng_get *get)
+{
+        uint8_t value[S3_CHECKSUM_MAX];
+        char text[S3_CHECKSUM_TEXT];
+        size_t len;
+
+        s3_checksum_from_crc(S3_CRC32C, eng_get_crc32c(get), value);
+        len = s3_checksum_format(S3_CRC32C, value, 0, text);
+        gw_reply_header_str(req, "x-millrace-crc32c", (struct s3_str){text, len});
 }

@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 #include "budget.h"
-#include "ops.h"
-#include "session.h"
+#include "request.h"
 
 #define MS 1000000ull
 #define SLOW_SWEEPS 10u                 /* in a row below the minimum rate, while others wait for what it holds */
@@ -116,6 +115,14 @@ void gw_conn_linger(struct gw_conn *conn)
         loop->linger_count++;
 }
 
+bool gw_conn_answer(struct gw_request *req)
+{
+        if (!gw_reply_raw(req))
+                return false;
+        gw_conn_linger(req->conn);
+        return true;
+}
+
 void gw_conn_closing(struct gw_conn *conn)
 {
         int unread = 0;
@@ -178,8 +185,8 @@ static bool waits_for_us(const struct gw_request *req, enum lp_share share)
 {
         int bytes = 0;
 
-        if (gw_session_upload(req))
-                return !gw_transfer_waits(req);
+        if (gw_carried_upload(req))
+                return !req->carrier->waits(req);
         if (ioctl(req->conn->fd, share == LP_SHARE_PUT ? FIONREAD : SIOCOUTQ, &bytes) != 0)
                 return false;
         return share == LP_SHARE_PUT ? bytes > 0 : bytes == 0;
@@ -225,7 +232,7 @@ static bool answer_too_slow(struct gw_request *req, uint64_t now)
  */
 static void answer_early(struct gw_request *req)
 {
-        if (!gw_reply_raw(req)) {
+        if (!gw_conn_answer(req)) {
                 gw_request_move(req, GW_GONE);
                 gw_conn_cut(req->conn);
                 return;
@@ -249,10 +256,10 @@ static bool sends_too_slowly(struct gw_request *req, uint64_t now)
         return (req->get != NULL || req->buffers) && too_slow(req, LP_SHARE_GET, req->bytes_out);
 }
 
-/* It holds buffers until its READs are over: only the end of the session ends them. */
+/* It holds buffers until its READs are over: only the carrier can end them. */
 static bool reads_too_slowly(struct gw_request *req)
 {
-        return req->state == GW_BODY && gw_session_upload(req) && req->rdma->transfer != NULL &&
+        return req->state == GW_BODY && gw_carried_upload(req) && req->carrier->under_way(req) &&
                too_slow(req, LP_SHARE_PUT, req->body->received);
 }
 
@@ -265,7 +272,7 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
                 if (age > GW_GONE_MS * MS && conn->ended > 0)
                         gw_conn_cut(conn); /* also where bytes it sent before wait unread */
                 else if (reads_too_slowly(req))
-                        rdx_session_end(req->loop->gw->rdma, req->rdma->session);
+                        req->carrier->cut(req);
                 return;
         }
         switch (req->state) {

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "ops.h"
 
 /* ---- may it be served ------------------------------------------------------------------------------ */
 
@@ -55,7 +54,7 @@ void gw_token_decline(struct gw_request *req, enum rdx_decline reason)
 {
         if (req->loop->gw->rdma != NULL)
                 rdx_count_decline(req->loop->gw->rdma, reason);
-        if (!gw_session_upload(req)) {
+        if (!gw_carried_upload(req)) {
                 req->rdma->declined = true;
                 req->rdma->reason = reason;
                 gw_begin_done(req);
@@ -72,7 +71,7 @@ void gw_token_decline(struct gw_request *req, enum rdx_decline reason)
 /* Nothing else transfers an object's bytes; there the header means nothing. */
 static bool is_about_bytes(const struct gw_request *req)
 {
-        return req->op->body == GW_BODY_DATA || (req->op->begin == gw_begin_get && !req->is_head);
+        return req->op->body == GW_BODY_DATA || (req->op->sends_object && !req->is_head);
 }
 
 static bool is_there(const struct gw_request *req, bool *once)
@@ -106,7 +105,7 @@ static enum s3_error read_token(struct gw_request *req, bool once)
         rdma->token = token;
         rdma->window = (struct rdx_place){.address = token->address, .rkey = token->rkey, .length = token->size};
         rdma->declined = is_declined(req, token, &rdma->reason);
-        req->rdma = rdma;
+        gw_session_attach(req, rdma);
         return S3_OK;
 }
 

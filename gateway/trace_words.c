@@ -2,6 +2,7 @@
  * trace_words.c - the gateway's words for what trace records say in numbers (loop_trace.h). Any thread.
  */
 #include "request.h"
+#include "route.h"
 
 #include <stdio.h>
 

@@ -94,7 +94,7 @@ static void decline(struct gw_request *req, enum rdx_decline reason)
                 return;
         }
         rdx_count_decline(req->loop->gw->rdma, reason);
-        if (gw_session_upload(req)) {
+        if (gw_carried_upload(req)) {
                 gw_reply_header(req, "x-millrace-rdma-declined", rdx_decline_name(reason));
                 gw_reply_error(req, S3_ERR_RDMA_DECLINED, NULL);
                 return;
@@ -118,7 +118,7 @@ static void begin_refused(struct gw_request *req, int rv)
         }
         if (rv == -EEXIST || rv == -ERANGE)
                 gw_reply_error(req, S3_ERR_RDMA_REQUEST_REPEATED, NULL);
-        else if (rv == -EINVAL && gw_session_upload(req) && req->rdma->window.length > GW_OBJECT_MAX)
+        else if (rv == -EINVAL && gw_carried_upload(req) && req->rdma->window.length > GW_OBJECT_MAX)
                 gw_reply_error(req, S3_ERR_ENTITY_TOO_LARGE, NULL);
         else if (rv == -EINVAL)
                 gw_reply_error(req, S3_ERR_MALFORMED_RDMA_REQUEST, NULL);
@@ -169,14 +169,14 @@ void gw_transfer_begin(struct gw_request *req, void (*next)(struct gw_request *r
         t->rdx.token = rdma->token;
         t->rdx.number = rdma->number;
         t->rdx.window = rdma->window;
-        t->rdx.read = gw_session_upload(req);
+        t->rdx.read = gw_carried_upload(req);
         t->rdx.begun = begun;
         t->rdx.ended = ended;
         rdma->transfer = t;
         rdx_request_begin(req->loop->gw->rdma, &t->rdx);
 }
 
-void gw_transfer_drop(struct gw_request *req)
+static void transfer_drop(struct gw_request *req)
 {
         struct gw_transfer *t = req->rdma->transfer;
 
@@ -189,3 +189,27 @@ void gw_transfer_drop(struct gw_request *req)
         else if (t->begun)
                 gw_transfer_fail(t, -ECANCELED);
 }
+
+static uint64_t transfer_length(const struct gw_request *req)
+{
+        return req->rdma->window.length;
+}
+
+static bool transfer_under_way(const struct gw_request *req)
+{
+        return req->rdma->transfer != NULL;
+}
+
+/* It holds buffers until its READs are over, and only the end of its session ends these. */
+static void transfer_cut(struct gw_request *req)
+{
+        rdx_session_end(req->loop->gw->rdma, req->rdma->session);
+}
+
+const struct gw_carrier gw_transfer_carrier = {
+        .drop = transfer_drop,
+        .length = transfer_length,
+        .under_way = transfer_under_way,
+        .waits = gw_transfer_waits,
+        .cut = transfer_cut,
+};

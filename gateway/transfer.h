@@ -4,7 +4,6 @@
 #ifndef GATEWAY_TRANSFER_H
 #define GATEWAY_TRANSFER_H
 
-#include "ops.h"
 #include "session.h"
 
 #define GW_PIECES 16u /* handed over and not through, of one request */
@@ -60,5 +59,7 @@ void gw_transfer_written(struct gw_transfer *t);
 void gw_transfer_read(struct gw_transfer *t);
 void gw_transfer_get_free(struct gw_transfer *t);
 void gw_transfer_put_free(struct gw_transfer *t);
+/* It waits for the client's device. */
+bool gw_transfer_waits(const struct gw_request *req);
 
 #endif

@@ -4,6 +4,7 @@
  *
  * On the request's loop. What was not read into the arena (small objects, from log and cache) is copied into a slot of it. transfer.c says what keeps I7.
  */
+#include "stream.h"
 #include "transfer.h"
 
 #include <assert.h>
