@@ -215,6 +215,10 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 return false;
         }
         req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        if (req->access_key == NULL) {
+                gw_reply_no_memory(req);
+                return false;
+        }
         gw_guest_leave(req->conn);
         if (!gw_session_accept(req, credential == &of_session))
                 return false;

@@ -8,6 +8,8 @@
  */
 #include "copy.h"
 
+#include "permit.h"
+
 #include <errno.h>
 
 #define DOC_MAX 4096u
@@ -127,11 +129,17 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
 void gw_copy_open(struct gw_request *req)
 {
         struct gw_copying *copy = req->work;
+        struct s3_str source = s3_address_bucket(&copy->source.address), key = s3_address_key(&copy->source.address);
         const struct eng_bucket *bucket;
-        int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(s3_address_bucket(&copy->source.address)), &bucket);
+        int rv;
 
+        if (!gw_permit(req->loop, req->access_key, "s3:GetObject", source, key)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
+        rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket);
         if (rv == -ENOENT) {
-                refuse_missing(req, S3_ERR_NO_SUCH_BUCKET, "BucketName", s3_address_bucket(&copy->source.address));
+                refuse_missing(req, S3_ERR_NO_SUCH_BUCKET, "BucketName", source);
                 return;
         }
         if (rv != 0) {
@@ -139,8 +147,7 @@ void gw_copy_open(struct gw_request *req)
                 return;
         }
         copy->source_bucket = bucket->id;
-        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(s3_address_key(&copy->source.address)), source_opened,
-                     req);
+        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), source_opened, req);
 }
 
 /* ---- ending -------------------------------------------------------------------------------------- */

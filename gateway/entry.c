@@ -6,8 +6,8 @@
  */
 #include "entry.h"
 
-#include "credentials.h"
 #include "error.h"
+#include "permit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -153,8 +153,9 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         entry->range_length = asked->range_length;
         entry->suffix = asked->suffix;
         entry->room = asked->length;
-        if (gw_credentials_find(entry->loop, access_key) == NULL) {
-                gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED); /* taken away since the batch came */
+        if (!gw_permit(entry->loop, access_key, "s3:GetObject", (struct s3_str){asked->bucket.data, asked->bucket.len},
+                       (struct s3_str){asked->key.data, asked->key.len})) {
+                gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
                 return false;
         }
         if (!names_are_valid(asked)) {

@@ -10,6 +10,7 @@
 #include "auth.h"
 #include "gateway_head.h"
 #include "head.h"
+#include "permit.h"
 #include "refuse.h"
 #include "route.h"
 #include "session.h"
@@ -176,6 +177,16 @@ static enum s3_error take_names(struct gw_request *req, const char **message)
         return error;
 }
 
+/* May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that they reach. */
+static bool is_permitted(struct gw_request *req)
+{
+        const struct s3_str none = {NULL, 0};
+        bool reserved = req->op->scope == GW_RESERVED;
+
+        return gw_permit(req->loop, req->access_key, req->op->permission, reserved ? none : req->bucket,
+                         reserved ? none : req->key);
+}
+
 static int find_bucket(struct gw_request *req)
 {
         const struct eng_bucket *bucket;
@@ -228,6 +239,10 @@ static void accept_named(struct gw_request *req)
                 routed = bad_bucket_name(req);
         if (routed != S3_OK) {
                 gw_refuse_route(req, routed);
+                return;
+        }
+        if (!is_permitted(req)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return;
         }
         if (req->op->scope == GW_OBJECT && !req->op->versions && gw_query_has(req, "versionId")) {

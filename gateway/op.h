@@ -40,7 +40,7 @@ struct gw_op {
         bool sends_object;              /* answers with an object's bytes, which RDMA can carry */
         bool sums_of_result;            /* checksums in its headers are of the object that it makes, not of its body */
         bool ends_session;              /* an RDMA session's own key may ask for it */
-        const char *permission;         /* the right it needs, as IAM names it */
+        const char *permission;         /* the right it needs, as IAM names it: gw_permit() */
         void (*begin)(struct gw_request *req); /* before the body is read; may answer (refuse); may be NULL */
         void (*run)(struct gw_request *req);   /* all is in: answers, now or later */
         enum s3_error arg;              /* what the answer of a never-set configuration is; S3_OK: see the handler */

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "ops.h"
+#include "permit.h"
 
 #define AT_ONCE      32u
 #define ANSWER_LIMIT (24u << 20)
@@ -181,6 +182,8 @@ static void begin_some(struct gw_request *req)
 
                 if (req->peer_gone)
                         item->error = S3_ERR_REQUEST_TIMEOUT; /* nobody will read it */
+                else if (!gw_permit(req->loop, req->access_key, req->op->permission, req->bucket, object->key))
+                        item->error = S3_ERR_ACCESS_DENIED;
                 else if (item_condition(item, object, &condition)) {
                         many->under_way++;
                         eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(object->key), &condition,

@@ -280,12 +280,33 @@ static void a_body_for_which_there_is_no_room(void **state)
         site_close();
 }
 
+static bool no_odd_keys(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        return strcmp(permission, "s3:GetObject") != 0 || key.len == 0 || key.data[key.len - 1] % 2 == 0;
+}
+
+/* The batch is permitted, and each entry is asked for. */
+static void entries_that_are_not_permitted(void **state)
+{
+        struct frame frames[256] = {0};
+        int fd = put_objects();
+        bool end;
+
+        site_may = no_odd_keys;
+        send_batch(fd, KEYS, true);
+        assert_int_equal(read_frames(fd, frames, &end), KEYS);
+        for (unsigned i = 0; i < KEYS; i++)
+                assert_int_equal(frames[i].result.code, i % 2 == 0 ? RDX_CODE_OK : RDX_CODE_ACCESS_DENIED);
+        close(fd);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(spans_that_are_short_and_late, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_failure_before_the_first_byte, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_failure_in_the_midst, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(entries_that_are_not_permitted, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(clients_that_go_away, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_user_that_is_taken_away, site_setup, site_teardown),
                 cmocka_unit_test(a_body_for_which_there_is_no_room),

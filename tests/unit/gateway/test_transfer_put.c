@@ -180,6 +180,24 @@ static void what_is_refused_before_a_read(void **state)
         close(fd);
 }
 
+static bool nothing_is_permitted(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        return false;
+}
+
+/* A session's key does what the user may who opened it, and no more. */
+static void an_upload_that_is_not_permitted(void **state)
+{
+        int fd = dial();
+
+        site_may = nothing_is_permitted;
+        send_window(fd, "/bucket/key", 0, 100, NULL);
+        expect_refused(fd, 403, "AccessDenied", false);
+        assert_string_equal(site_asked_for, "s3:PutObject");
+        nothing_stored();
+        close(fd);
+}
+
 static void a_body_beside_the_window(void **state)
 {
         int fd = dial();
@@ -392,6 +410,7 @@ int main(void)
                 TEST(all_sizes),
                 TEST(the_engine_lets_wait),
                 TEST(what_is_refused_before_a_read),
+                TEST(an_upload_that_is_not_permitted),
                 TEST(a_body_beside_the_window),
                 TEST(a_session_that_ends_at_any_read),
                 TEST(an_engine_that_fails_at_any_place),
