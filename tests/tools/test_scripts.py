@@ -27,7 +27,7 @@ def tree(folder, files):
         path.write_text(text)
 
 
-GOOD = {"include/ec.h": "", "include/engine.h": '#include "ec.h"\n', "include/s3_uri.h": "", "engine/log.h": "", "gateway/gw.h": "",
+GOOD = {"include/ec.h": "", "include/engine.h": '#include "ec.h"\n', "include/s3_uri.h": "", "engine/log.h": "", "gateway/http/gw.h": "",
         "engine/log.c": '#include "log.h"\n#include "engine.h"\n#include <stdio.h>\n', "engine/drive/x.c": '#include "engine/log.h"\n',
         "gateway/put.c": '#include "gw.h"\n#include "engine.h"\n#include "s3_uri.h"\n'}
 

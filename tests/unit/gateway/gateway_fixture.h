@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "gateway.h"
-#include "gateway/gw.h"
+#include "gateway/http/gw.h"
 #include "s3.h"
 #include "tests/unit/gateway/fake_engine.h"
 #include "tests/lib/wait.h"

@@ -1,10 +1,10 @@
 /*
- * gateway/executor.c, task.c and pack.c: BATCH messages of real sessions, with an engine that is slow, fails, or is left waiting. Every result and every byte is
+ * gateway/rdma/executor.c, task.c and pack.c: BATCH messages of real sessions, with an engine that is slow, fails, or is left waiting. Every result and every byte is
  * compared; nothing outside the places may change; buffers are spoilt when they are given back. Sessions that end meanwhile: test_executor_ends.c.
  */
 #include "tests/unit/gateway/executor_fixture.h"
 
-#include "gateway/gw.h"
+#include "gateway/http/gw.h"
 
 static void random_batches(void **state)
 {

@@ -1,9 +1,9 @@
 /*
- * gateway/permit.c: every operation of the table asks whether it is permitted, with the permission of its row, before anything else is looked for; and what
+ * gateway/http/permit.c: every operation of the table asks whether it is permitted, with the permission of its row, before anything else is looked for; and what
  * reaches objects that a request's path does not name asks for each (also test_batch.c, test_executor.c, test_transfer_put.c).
  */
-#include "gateway/meta.h"
-#include "gateway/route.h"
+#include "gateway/s3/meta.h"
+#include "gateway/s3/route.h"
 #include "tests/unit/gateway/ops_fixture.h"
 
 static bool nothing_is_permitted(const char *permission, struct s3_str bucket, struct s3_str key)

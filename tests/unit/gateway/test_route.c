@@ -1,5 +1,5 @@
 /*
- * gateway/route.c: which operation a request is, and that none falls through to a plainer one which would store or
+ * gateway/s3/route.c: which operation a request is, and that none falls through to a plainer one which would store or
  * delete.
  */
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "gateway/ops.h"
-#include "gateway/route.h"
+#include "gateway/s3/handlers.h"
+#include "gateway/s3/route.h"
 
 static const struct s3_header copy_header = {{"X-Amz-Copy-Source", 17}, {"/b/k", 4}};
 

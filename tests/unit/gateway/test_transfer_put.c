@@ -4,7 +4,7 @@
  */
 #include "tests/unit/gateway/ops_fixture.h"
 
-#include "tests/unit/gateway/fake_rdma.h"
+#include "tests/unit/gateway/fake_rdx.h"
 
 #define LARGE (5u << 20)
 
