@@ -4,7 +4,8 @@
     layers.py [ROOT]
 
 A house may include the public headers (include/<house>.h, include/<house>_*.h) of the houses it may know, and its own private
-headers; nothing else of the project. Exits 1 and names each offending line.
+headers; nothing else of the project. A house in MODULES consists of modules, which are its folders: each may include headers of
+those below it, and of these only the ones that they show. Exits 1 and names each offending line.
 """
 import re
 import sys
@@ -24,6 +25,14 @@ MAY_INCLUDE = {
     "client": {"s3", "rdma", "ec", "loop"},
     "load": {"s3"},
     "cli": {"client", "load", "rdma", "ec", "loop", "s3"},
+}
+# The modules of a house, the lowest first: (folder, headers that modules above it may include; None: all). "." is the house's own folder.
+MODULES = {
+    "gateway": [
+        ("http", {"body.h", "budget.h", "error.h", "guests.h", "gw.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h"}),
+        ("rdma", {"executor.h", "get_batch.h", "rdma_session.h"}),
+        ("s3", set()),
+    ],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
@@ -49,9 +58,34 @@ def resolve(source, name):
     return None
 
 
+def module_of(parts):
+    """The module that a file of a house with modules lies in."""
+    return parts[1] if len(parts) > 2 else "."
+
+
+def check_module(parts, target):
+    """What is wrong with one file of a house including another one of it, or None."""
+    house = parts[0]
+    order = [name for name, _ in MODULES[house]]
+    mine, other = module_of(parts), module_of(target)
+    if other not in order:
+        return f"{'/'.join(target)} is in no module of {house}"
+    if mine == other or mine not in order:
+        return None
+    if order.index(other) > order.index(mine):
+        return f"module {house}/{mine} is below {house}/{other} and may not know {'/'.join(target)}"
+    shown = dict(MODULES[house])[other]
+    if shown is not None and target[-1] not in shown:
+        return f"{'/'.join(target)} is private to module {house}/{other}"
+    return None
+
+
 def check_file(source):
     house = house_of(source)
     complaints = []
+    own = source.relative_to(ROOT).parts
+    if house in MODULES and module_of(own) not in dict(MODULES[house]):
+        complaints.append(f"{source.relative_to(ROOT)}: is in no module of {house}")
     for match in INCLUDE.finditer(source.read_text(errors="replace")):
         name = match.group(1)
         line = source.read_text(errors="replace").count("\n", 0, match.start()) + 1
@@ -67,6 +101,10 @@ def check_file(source):
                 complaints.append(f"{where}: {house} may not know {header} (include/{parts[1]})")
         elif parts[0] != house:
             complaints.append(f"{where}: {house} includes {'/'.join(parts)}, which is private to {parts[0]}")
+        elif house in MODULES:
+            wrong = check_module(own, parts)
+            if wrong is not None:
+                complaints.append(f"{where}: {wrong}")
     return complaints
 
 

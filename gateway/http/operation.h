@@ -16,14 +16,14 @@ enum gw_scope {
         GW_SERVICE,
         GW_BUCKET,
         GW_OBJECT,
-        GW_RESERVED     /* a path below /_millrace/, which no bucket can have */
+        GW_RESERVED /* a path below /_millrace/, which no bucket can have */
 };
 
 enum gw_body_kind {
-        GW_BODY_NONE,   /* what comes is checked and dropped */
+        GW_BODY_NONE, /* what comes is checked and dropped */
         GW_BODY_XML,
-        GW_BODY_DATA,   /* an object's bytes */
-        GW_BODY_KEPT    /* kept as it is, up to GW_KEPT_MAX */
+        GW_BODY_DATA, /* an object's bytes */
+        GW_BODY_KEPT  /* kept as it is, up to GW_KEPT_MAX */
 };
 
 /* One S3 operation. */
@@ -31,19 +31,19 @@ struct gw_op {
         const char *name;
         const char *method;
         enum gw_scope scope;
-        const char *sub;                /* query parameter that selects it, or NULL */
-        const char *path;               /* GW_RESERVED: behind the reserved name, all below it if it ends in a slash; else NULL */
-        const char *header;             /* header that selects it, or NULL */
+        const char *sub;    /* query parameter that selects it, or NULL */
+        const char *path;   /* GW_RESERVED: behind the reserved name, all below it if it ends in a slash; else NULL */
+        const char *header; /* header that selects it, or NULL */
         enum gw_body_kind body;
-        bool no_bucket;                 /* the bucket need not exist */
-        bool versions;                  /* of an object: it takes versionId */
-        bool sends_object;              /* answers with an object's bytes, which RDMA can carry */
-        bool sums_of_result;            /* checksums in its headers are of the object that it makes, not of its body */
-        bool ends_session;              /* an RDMA session's own key may ask for it */
-        const char *permission;         /* the right it needs, as IAM names it: gw_permit() */
+        bool no_bucket;         /* the bucket need not exist */
+        bool versions;          /* of an object: it takes versionId */
+        bool sends_object;      /* answers with an object's bytes, which RDMA can carry */
+        bool sums_of_result;    /* checksums in its headers are of the object that it makes, not of its body */
+        bool ends_session;      /* an RDMA session's own key may ask for it */
+        const char *permission; /* the right it needs, as IAM names it: gw_permit() */
         void (*begin)(struct gw_request *req); /* before the body is read; may answer (refuse); may be NULL */
         void (*run)(struct gw_request *req);   /* all is in: answers, now or later */
-        enum s3_error arg;              /* what the answer of a never-set configuration is; S3_OK: see the handler */
+        enum s3_error arg; /* what the answer of a never-set configuration is; S3_OK: see the handler */
 };
 
 /* Counted for requests that never came to an operation. */

@@ -8,7 +8,8 @@
 
 #include "gateway/http/http_request.h"
 
-#define GW_CRC_TAIL 4u /* bytes of the CRC32C, most significant first, that follow the object's where the client asked for it */
+#define GW_CRC_TAIL                                                                                                    \
+        4u /* bytes of the CRC32C, most significant first, that follow the object's where the client asked for it */
 
 /* What eng_get_start() is to call: wakes the request; arg is the request. */
 void gw_stream_wake(void *arg);

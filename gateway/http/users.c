@@ -24,7 +24,8 @@ void gw_credentials_put(struct gw_credentials *c)
 static bool holds(const struct gw_credential *list, unsigned count, const struct gw_credential *one)
 {
         for (unsigned i = 0; i < count; i++)
-                if (strcmp(list[i].access_key, one->access_key) == 0 && strcmp(list[i].secret_key, one->secret_key) == 0)
+                if (strcmp(list[i].access_key, one->access_key) == 0 &&
+                    strcmp(list[i].secret_key, one->secret_key) == 0)
                         return true;
         return false;
 }

@@ -18,14 +18,15 @@ static void print_target(const struct gw_op *op, char *out, size_t size)
         bool part = op->sub != NULL && strcmp(op->sub, "uploadId") == 0;
 
         if (op->scope == GW_RESERVED)
-                snprintf(out, size, "/" GW_RESERVED_NAME "/%s%s", op->path, op->path[strlen(op->path) - 1] == '/' ? ID : "");
+                snprintf(out, size, "/" GW_RESERVED_NAME "/%s%s", op->path,
+                         op->path[strlen(op->path) - 1] == '/' ? ID : "");
         else if (op->sub == NULL)
                 snprintf(out, size, "%s", paths[op->scope]);
         else if (part && strcmp(op->method, "PUT") == 0)
                 snprintf(out, size, "%s?partNumber=1&uploadId=" ID, paths[op->scope]);
         else
                 snprintf(out, size, "%s?%s=%s", paths[op->scope], op->sub,
-                         part                                  ? ID
+                         part                                ? ID
                          : strcmp(op->sub, "list-type") == 0 ? "2"
                                                              : "");
 }
