@@ -21,8 +21,8 @@ SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
 SRC_rdma := $(wildcard rdma/*.c)
-SRC_engine := $(wildcard engine/*.c engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
-SRC_gateway := $(wildcard gateway/*.c)
+SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
+SRC_gateway := $(wildcard gateway/*/*.c)
 SRC_server := $(filter-out server/main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*.c)
 SRC_load := $(wildcard load/*.c)
@@ -168,7 +168,7 @@ $(MICRO_BIN): $(call obj,$(SRC_micro)) $(O)/micro.sources $(LIBS) $(LINKED_WITH)
 SIM_WRAP := -Wl,--wrap=pthread_create -Wl,--wrap=pthread_join -Wl,--wrap=pthread_clockjoin_np -Wl,--wrap=pthread_detach -Wl,--wrap=open -Wl,--wrap=close
 $(eval $(call remember,$(O)/sim.sources,SRC_sim))
 # Its store's memory (not its drives') fails at its word, and when the store ends the process for that, a simulated process ends.
-$(O)/lib/libsimengine.a: $(call obj,$(filter-out engine/drive/%,$(wildcard engine/*.c engine/*/*.c)))
+$(O)/lib/libsimengine.a: $(call obj,$(filter-out engine/drive/%,$(wildcard engine/*/*.c)))
 	@mkdir -p $(@D)
 	rm -f $@
 	ar rc $@ $^

@@ -1,6 +1,6 @@
 /*
  * format.h - what stands on a drive. Nothing else defines a byte on disk, but for what these bytes carry for others: attrs
- * and tag of a value are the gateway's (gateway/format.h). All integers are little-endian unless said.
+ * and tag of a value are the gateway's (gateway/s3/attrs_format.h). All integers are little-endian unless said.
  *
  * Numbers of every enumeration here are stored: append only, and a number that was given is never given again.
  *

@@ -164,7 +164,7 @@ NAMED = [
     ("a log file goes before it is known how the one before it ended", "engine/drive/file.c", "before->number != file->number - 1 || before->end_crc != 0)\n                return true;", "before->number != file->number - 1 || before->end_crc != 1)\n                return true;", ("unit test_log_end", SIMDRIVE)),
     ("replay does not look ahead for how files ended", "engine/drive/replay.c", "else if (rec->type == FMT_RECORD_ENDS)", "else if (rec->type == FMT_RECORD_ENDS && r == NULL)", ("unit test_log_end", SIMDRIVE)),
     ("what a copy replaces or deletes is dead", "engine/drive/batch_write.c", "if (!eng_value_has_shards(&head) || entry->copied || ", "if (!eng_value_has_shards(&head) || ", ("unit test_copy",)),
-    ("a format cut short between drives stays so", "engine/store.c", "rv = finish_format(o, probes, error);", "(void)finish_format;", (POWER,)),
+    ("a format cut short between drives stays so", "engine/store/store.c", "rv = finish_format(o, probes, error);", "(void)finish_format;", (POWER,)),
 ]
 
 # Without these nothing is lost; why they are there all the same. By title.

@@ -27,9 +27,10 @@ def tree(folder, files):
         path.write_text(text)
 
 
-GOOD = {"include/ec.h": "", "include/engine.h": '#include "ec.h"\n', "include/s3_uri.h": "", "engine/log.h": "", "gateway/gw.h": "",
+GOOD = {"include/ec.h": "", "include/engine.h": '#include "ec.h"\n', "include/s3_uri.h": "", "engine/log.h": "", "gateway/http/gw.h": "",
         "engine/log.c": '#include "log.h"\n#include "engine.h"\n#include <stdio.h>\n', "engine/drive/x.c": '#include "engine/log.h"\n',
-        "gateway/put.c": '#include "gw.h"\n#include "engine.h"\n#include "s3_uri.h"\n'}
+        "gateway/http/private.h": "", "gateway/s3/route.h": "", "gateway/http/http.c": '#include "private.h"\n',
+        "gateway/s3/put.c": '#include "route.h"\n#include "gateway/http/gw.h"\n#include "engine.h"\n#include "s3_uri.h"\n'}
 
 
 def test_layers_that_are_right(tmp_path):
@@ -39,7 +40,10 @@ def test_layers_that_are_right(tmp_path):
 
 
 @pytest.mark.parametrize("name, text, word", [
-    ("gateway/bad.c", '#include "engine/log.h"\n', "private to engine"), ("gateway/bad.c", '#include "../engine/log.h"\n', "private to engine"),
+    ("gateway/s3/bad.c", '#include "engine/log.h"\n', "private to engine"), ("gateway/s3/bad.c", '#include "../../engine/log.h"\n', "private to engine"),
+    ("gateway/http/bad.c", '#include "gateway/s3/route.h"\n', "is below gateway/s3"), ("gateway/http/bad.h", '#include "../s3/route.h"\n', "is below gateway/s3"),
+    ("gateway/s3/bad.c", '#include "gateway/http/private.h"\n', "private to module gateway/http"),
+    ("gateway/bad.c", "", "gateway/bad.c: is in no module"), ("gateway/more/bad.c", "", "gateway/more/bad.c: is in no module"),
     ("ec/bad.c", '#include "engine.h"\n', "ec may not know engine"), ("engine/bad.c", '  #  include "s3_uri.h"\n', "engine may not know s3"),
     ("engine/bad.c", '#include "nowhere.h"\n', "not a file"), ("include/ec.h", '#include "engine.h"\n', "may not include")])
 def test_layers_that_are_wrong(tmp_path, name, text, word):

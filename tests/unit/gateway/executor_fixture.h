@@ -144,7 +144,7 @@ struct wish {
 
 static struct wish wishes[RDX_BATCH_ENTRIES];
 static struct rdx_grip grips[GRIPS];
-static bool count_on; /* what has come, over several send()s */
+static bool count_on; /* what has come, over several batches */
 
 static inline void wish_whole(struct wish *wish, unsigned object, uint64_t *at)
 {
@@ -181,7 +181,7 @@ static inline void wish_any(struct wish *wish, uint64_t most, uint64_t *at)
 }
 
 /* In messages of at most `each` entries, over the whole memory. How many messages. */
-static inline unsigned send(struct client *client, struct rdx_grip *grip, unsigned count, unsigned each, bool ordered,
+static inline unsigned send_batch(struct client *client, struct rdx_grip *grip, unsigned count, unsigned each, bool ordered,
                             unsigned deadline)
 {
         static struct rdx_entry entries[RDX_BATCH_ENTRIES];
@@ -266,7 +266,7 @@ static inline void whole_objects(struct client *client, unsigned count, unsigned
         for (unsigned i = 0; i < count; i++)
                 wish_whole(&wishes[i], from + i % (to - from), &at);
         assert_true(at <= MEMORY_SIZE);
-        messages = send(client, grips, count, RDX_MESSAGE_ENTRIES, false, 0);
+        messages = send_batch(client, grips, count, RDX_MESSAGE_ENTRIES, false, 0);
         settle(client);
         over(client, grips, messages);
         check_all(client, count, false);

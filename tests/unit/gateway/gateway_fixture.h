@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "gateway.h"
+#include "gateway/http/gw.h"
 #include "s3.h"
 #include "tests/unit/gateway/fake_engine.h"
 #include "tests/lib/wait.h"
@@ -37,6 +38,21 @@ static struct {
 static struct rdx_server *site_rdma;                                     /* of the next site_open() */
 static const char *site_access = ACCESS_KEY, *site_secret = SECRET_KEY; /* of what is signed */
 static const char *site_region = "us-east-1"; /* of the next site_open(), and of what is signed */
+
+/* What root may not do, while it is set: of gw_permit(). asked counts its questions, and asked_for is the permission of the last. */
+typedef bool site_policy(const char *permission, struct s3_str bucket, struct s3_str key);
+static _Atomic(site_policy *) site_may;
+static _Atomic unsigned site_asked;
+static _Atomic(const char *) site_asked_for;
+
+static bool ask_policy(const struct gw_credential *who, const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        site_policy *may = site_may;
+
+        site_asked++;
+        site_asked_for = permission;
+        return may == NULL || may(permission, bucket, key);
+}
 
 static void note_access(void *arg, const struct gw_access *line)
 {
@@ -81,6 +97,8 @@ static void site_open(const struct gw_limits *limits)
         assert_int_equal(lp_loop_new(&config, &site.loop), 0);
         fake_reset(site.loop);
         assert_int_equal(gw_new(&options, &site.gw), 0);
+        site_may = NULL;
+        site.gw->policy = ask_policy;
         assert_int_equal(gw_credentials_set(site.gw, &root, 1), 0);
         assert_int_equal(gw_listen(site.gw, 0, listen_any(&site.port), false, NULL), 0);
         assert_int_equal(pthread_create(&site.thread, NULL, run_loop, site.loop), 0);

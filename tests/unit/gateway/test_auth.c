@@ -1,5 +1,5 @@
 /*
- * gateway/auth.c: the cache of signing keys keeps those that are used, whoever else comes by.
+ * gateway/http/users.c: the cache of signing keys keeps those that are used, whoever else comes by.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "gateway/auth.h"
+#include "gateway/http/users.h"
 
 static struct gw_gateway gw = {.region = "us-east-1"};
 static struct gw_loop *loop;

@@ -1,5 +1,5 @@
 /*
- * gateway/error.c: each result the engine's header promises has its S3 error, and what it does not promise is an InternalError.
+ * gateway/http/error.c: each result the engine's header promises has its S3 error, and what it does not promise is an InternalError.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "gateway/error.h"
+#include "gateway/http/error.h"
 
 static void each_result_has_its_error(void **state)
 {

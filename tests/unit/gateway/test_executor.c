@@ -1,8 +1,10 @@
 /*
- * gateway/executor.c, task.c and pack.c: BATCH messages of real sessions, with an engine that is slow, fails, or is left waiting. Every result and every byte is
+ * gateway/rdma/executor.c, task.c and pack.c: BATCH messages of real sessions, with an engine that is slow, fails, or is left waiting. Every result and every byte is
  * compared; nothing outside the places may change; buffers are spoilt when they are given back. Sessions that end meanwhile: test_executor_ends.c.
  */
 #include "tests/unit/gateway/executor_fixture.h"
+
+#include "gateway/http/gw.h"
 
 static void random_batches(void **state)
 {
@@ -20,7 +22,7 @@ static void random_batches(void **state)
                         step_arena[i].slots = 1 + (unsigned)step_random(STEP_SLOTS);
                 for (i = 0; i < count; i++)
                         wish_any(&wishes[i], (MEMORY_SIZE - at) / (count - i), &at);
-                messages = send(&one, grips, count, (count + 3) / 4 + (unsigned)step_random(64), ordered, 0);
+                messages = send_batch(&one, grips, count, (count + 3) / 4 + (unsigned)step_random(64), ordered, 0);
                 settle(&one);
                 over(&one, grips, messages);
                 check_all(&one, count, ordered);
@@ -41,7 +43,7 @@ static const struct {
 
 static void expect_codes(unsigned count, enum rdx_code code)
 {
-        unsigned messages = send(&one, grips, count, RDX_MESSAGE_ENTRIES, false, 0);
+        unsigned messages = send_batch(&one, grips, count, RDX_MESSAGE_ENTRIES, false, 0);
 
         settle(&one);
         over(&one, grips, messages);
@@ -79,6 +81,27 @@ static void failures_of_the_engine(void **state)
         assert_memory_equal(one.bytes, one.shadow, MEMORY_SIZE);
 }
 
+static bool permits_nothing(const struct gw_credential *who, const char *permission, struct s3_str bucket,
+                            struct s3_str key)
+{
+        assert_string_equal(who->access_key, OWNER);
+        assert_string_equal(permission, "s3:GetObject");
+        assert_true(bucket.len > 0 && key.len > 0);
+        return false;
+}
+
+static void entries_that_are_not_permitted(void **state)
+{
+        uint64_t at = 0;
+
+        for (unsigned i = 0; i < 40; i++)
+                wish_whole(&wishes[i], i % OBJECTS, &at);
+        gw->policy = permits_nothing;
+        expect_codes(40, RDX_CODE_ACCESS_DENIED);
+        gw->policy = NULL;
+        assert_memory_equal(one.bytes, one.shadow, MEMORY_SIZE);
+}
+
 /* In the midst of a large object, with writes of it under way: it has failed, and the others have not. */
 static void a_failure_in_the_midst(void **state)
 {
@@ -89,7 +112,7 @@ static void a_failure_in_the_midst(void **state)
         fake.break_at = 100000;
         for (unsigned i = 0; i < 24; i++)
                 wish_whole(&wishes[i], i % 2 == 0 ? i % SMALL : SMALL + i % 10, &at);
-        messages = send(&one, grips, 24, RDX_MESSAGE_ENTRIES, false, 0);
+        messages = send_batch(&one, grips, 24, RDX_MESSAGE_ENTRIES, false, 0);
         settle(&one);
         over(&one, grips, messages);
         for (unsigned i = 0; i < 24; i++) {
@@ -113,7 +136,7 @@ static void no_slots(void **state)
         take_all_slots();
         for (unsigned i = 0; i < 60; i++)
                 wish_whole(&wishes[i], i < 12 ? SMALL + i % 10 : 1 + i % (SMALL - 1), &at);
-        messages = send(&one, grips, 60, RDX_MESSAGE_ENTRIES, false, 0);
+        messages = send_batch(&one, grips, 60, RDX_MESSAGE_ENTRIES, false, 0);
         settle(&one);
         assert_int_equal(one.last, 0);
         give_all_slots();
@@ -130,7 +153,7 @@ static void slots_that_do_not_come(void **state)
         take_all_slots();
         for (unsigned i = 0; i < 60; i++)
                 wish_whole(&wishes[i], 1 + i % (SMALL - 1), &at);
-        messages = send(&one, grips, 60, RDX_MESSAGE_ENTRIES, false, 0);
+        messages = send_batch(&one, grips, 60, RDX_MESSAGE_ENTRIES, false, 0);
         settle(&one);
         for (unsigned i = 0; i < 60; i++) {
                 step_arena_expire();
@@ -160,7 +183,7 @@ static void deadlines(void **state)
 
                 for (unsigned i = 0; i < 100; i++)
                         wish_whole(&wishes[i], 1 + i % (SMALL - 1), &at);
-                messages = send(&one, grips, 100, RDX_MESSAGE_ENTRIES, true, limits[round]);
+                messages = send_batch(&one, grips, 100, RDX_MESSAGE_ENTRIES, true, limits[round]);
                 fake_set_hold();
                 settle(&one);
                 assert_int_equal(one.last, 0);
@@ -193,7 +216,7 @@ static void sessions_in_turn(void **state)
         }
         count_on = true;
         for (messages = 0; messages < 6; messages++)
-                assert_int_equal(send(&one, grips + messages, 256, RDX_MESSAGE_ENTRIES, false, 0), 1);
+                assert_int_equal(send_batch(&one, grips + messages, 256, RDX_MESSAGE_ENTRIES, false, 0), 1);
         count_on = false;
         at = 0;
         wish_whole(&wishes[0], 7, &at);
@@ -225,6 +248,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(random_batches, setup, teardown),
                 cmocka_unit_test_setup_teardown(failures_of_the_engine, setup, teardown),
+                cmocka_unit_test_setup_teardown(entries_that_are_not_permitted, setup, teardown),
                 cmocka_unit_test_setup_teardown(a_failure_in_the_midst, setup, teardown),
                 cmocka_unit_test_setup_teardown(no_slots, setup, teardown),
                 cmocka_unit_test_setup_teardown(slots_that_do_not_come, setup, teardown),

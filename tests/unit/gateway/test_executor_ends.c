@@ -1,4 +1,4 @@
-/* gateway/executor.c, task.c and pack.c: sessions, and the gateway itself, that end at any point of their BATCH messages. Everything is given back. */
+/* gateway/rdma/executor.c, task.c and pack.c: sessions, and the gateway itself, that end at any point of their BATCH messages. Everything is given back. */
 #include "tests/unit/gateway/executor_fixture.h"
 
 #define ENDINGS 160u
@@ -41,7 +41,7 @@ static void sessions_that_end(void **state)
                         take_all_slots();
                 for (unsigned i = 0; i < 150; i++)
                         wish_whole(&wishes[i], i < 10 ? SMALL + i % 10 : i % SMALL, &at);
-                messages = send(&one, grips, 150, 50, step_random(2) == 0, 0);
+                messages = send_batch(&one, grips, 150, 50, step_random(2) == 0, 0);
                 while (steps-- > 0 && step())
                         ;
                 end_session((enum way)step_random(WAYS));
@@ -81,7 +81,7 @@ static void an_end_in_the_midst(void **state)
                         take_all_slots();
                 for (unsigned i = 0; i < 150; i++)
                         wish_whole(&wishes[i], i < 10 ? SMALL + i % 10 : i % SMALL, &at);
-                messages = send(&one, grips, 150, 50, step_random(2) == 0, 0);
+                messages = send_batch(&one, grips, 150, 50, step_random(2) == 0, 0);
                 while (steps-- > 0 && step())
                         if (steps == 100 && round % 2 == 0)
                                 fake_set_hold();

@@ -1,5 +1,5 @@
 /*
- * gateway/http.c and head.c over real sockets: connections that are kept, requests in a row, "100 Continue", refusals before and behind a body, and
+ * gateway/http/http.c and head.c over real sockets: connections that are kept, requests in a row, "100 Continue", refusals before and behind a body, and
  * everything that could make two parties see different requests in the same bytes.
  */
 #include "tests/unit/gateway/gateway_fixture.h"

@@ -1,5 +1,5 @@
 /*
- * gateway/list_token.c: a token gives back the name it was made of, and nothing else is one.
+ * gateway/s3/list_token.c: a token gives back the name it was made of, and nothing else is one.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "gateway/ops.h"
+#include "gateway/s3/handlers.h"
 
 /* A token is made in the arena of a request; nothing else of it is touched. */
 static int setup(void **state)

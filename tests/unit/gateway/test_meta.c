@@ -1,5 +1,5 @@
 /*
- * gateway/meta.c: what is kept of headers and checksums comes back as it was; what is too much is refused; bytes that are not ours are an error and
+ * gateway/s3/meta.c: what is kept of headers and checksums comes back as it was; what is too much is refused; bytes that are not ours are an error and
  * never read beyond their end.
  */
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "gateway/meta.h"
+#include "gateway/s3/meta.h"
 
 static struct s3_header header(const char *name, const char *value)
 {
@@ -212,7 +212,7 @@ static void checksums_come_back(void **state)
 
 /*
  * What stands on drives, byte by byte: however the program orders its own enumerations, these numbers stay. Written out
- * here and not taken from gateway/format.h, which may not change them either.
+ * here and not taken from gateway/s3/attrs_format.h, which may not change them either.
  */
 static void stored_numbers_stay(void **state)
 {

@@ -1,5 +1,5 @@
 /*
- * gateway/route.c: which operation a request is, and that none falls through to a plainer one which would store or
+ * gateway/s3/route.c: which operation a request is, and that none falls through to a plainer one which would store or
  * delete.
  */
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "gateway/ops.h"
-#include "gateway/route.h"
+#include "gateway/s3/handlers.h"
+#include "gateway/s3/route.h"
 
 static const struct s3_header copy_header = {{"X-Amz-Copy-Source", 17}, {"/b/k", 4}};
 
@@ -185,12 +185,16 @@ static void sub_resources_never_fall_through(void **state)
 /* Counters and metrics are told apart by number and by name; rows without a sub-resource must not hide others. */
 static void the_table_is_sound(void **state)
 {
+        const struct gw_service service = {.ops = gw_ops, .op_count = &gw_op_count};
+
         assert_true(gw_op_count < GW_STATS_OPS);
-        assert_int_equal(gw_op_index(&gw_op_none), gw_op_count);
+        assert_int_equal(gw_op_index(&service, &gw_op_none), gw_op_count);
+        assert_ptr_equal(gw_op_at(&service, gw_op_count), &gw_op_none);
         for (unsigned i = 0; i < gw_op_count; i++) {
                 const struct gw_op *op = &gw_ops[i];
 
-                assert_int_equal(gw_op_index(op), i);
+                assert_int_equal(gw_op_index(&service, op), i);
+                assert_ptr_equal(gw_op_at(&service, i), op);
                 assert_non_null(op->run);
                 assert_non_null(op->permission);
                 assert_true(op->body == GW_BODY_NONE || op->begin != NULL);

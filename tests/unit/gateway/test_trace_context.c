@@ -1,7 +1,7 @@
 /*
- * test_trace_context.c - gateway/trace_context.c: which traceparent headers are taken, and which are as good as none.
+ * test_trace_context.c - gateway/http/trace_context.c: which traceparent headers are taken, and which are as good as none.
  */
-#include "gateway/trace_context.h"
+#include "gateway/http/trace_context.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

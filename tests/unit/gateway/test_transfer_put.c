@@ -4,7 +4,7 @@
  */
 #include "tests/unit/gateway/ops_fixture.h"
 
-#include "tests/unit/gateway/fake_rdma.h"
+#include "tests/unit/gateway/fake_rdx.h"
 
 #define LARGE (5u << 20)
 
@@ -176,6 +176,24 @@ static void what_is_refused_before_a_read(void **state)
         send_window(fd, "/bucket/key", 0, 100, NULL);
         expect_refused(fd, 403, "InvalidAccessKeyId", false);
         assert_int_equal(fabric.read, 0);
+        nothing_stored();
+        close(fd);
+}
+
+static bool nothing_is_permitted(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        return false;
+}
+
+/* A session's key does what the user may who opened it, and no more. */
+static void an_upload_that_is_not_permitted(void **state)
+{
+        int fd = dial();
+
+        site_may = nothing_is_permitted;
+        send_window(fd, "/bucket/key", 0, 100, NULL);
+        expect_refused(fd, 403, "AccessDenied", false);
+        assert_string_equal(site_asked_for, "s3:PutObject");
         nothing_stored();
         close(fd);
 }
@@ -392,6 +410,7 @@ int main(void)
                 TEST(all_sizes),
                 TEST(the_engine_lets_wait),
                 TEST(what_is_refused_before_a_read),
+                TEST(an_upload_that_is_not_permitted),
                 TEST(a_body_beside_the_window),
                 TEST(a_session_that_ends_at_any_read),
                 TEST(an_engine_that_fails_at_any_place),

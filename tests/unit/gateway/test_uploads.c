@@ -1,8 +1,8 @@
 /*
- * gateway/op_multipart.c, op_complete.c, op_copy.c and copy.c over an engine that is slow, full, or fails in the
+ * gateway/s3/op_multipart.c, op_complete.c, op_copy.c and copy.c over an engine that is slow, full, or fails in the
  * middle. What goes well is tested against the real engine, over S3.
  */
-#include "gateway/meta.h"
+#include "gateway/s3/meta.h"
 #include "tests/unit/gateway/ops_fixture.h"
 
 /* ---- multipart ---------------------------------------------------------------------------------------- */

@@ -1,0 +1,71 @@
+/*
+ * operation.h - what the HTTP side knows of the operations above it: a table of them, and the few calls by which it reaches what it must not name.
+ */
+#ifndef GATEWAY_HTTP_OPERATION_H
+#define GATEWAY_HTTP_OPERATION_H
+
+#include <stdbool.h>
+
+#include "s3.h"
+
+struct gw_gateway;
+struct gw_loop;
+struct gw_request;
+
+enum gw_scope {
+        GW_SERVICE,
+        GW_BUCKET,
+        GW_OBJECT,
+        GW_RESERVED /* a path below /_millrace/, which no bucket can have */
+};
+
+enum gw_body_kind {
+        GW_BODY_NONE, /* what comes is checked and dropped */
+        GW_BODY_XML,
+        GW_BODY_DATA, /* an object's bytes */
+        GW_BODY_KEPT  /* kept as it is, up to GW_KEPT_MAX */
+};
+
+/* One S3 operation. */
+struct gw_op {
+        const char *name;
+        const char *method;
+        enum gw_scope scope;
+        const char *sub;    /* query parameter that selects it, or NULL */
+        const char *path;   /* GW_RESERVED: behind the reserved name, all below it if it ends in a slash; else NULL */
+        const char *header; /* header that selects it, or NULL */
+        enum gw_body_kind body;
+        bool no_bucket;         /* the bucket need not exist */
+        bool versions;          /* of an object: it takes versionId */
+        bool sends_object;      /* answers with an object's bytes, which RDMA can carry */
+        bool sums_of_result;    /* checksums in its headers are of the object that it makes, not of its body */
+        bool ends_session;      /* an RDMA session's own key may ask for it */
+        const char *permission; /* the right it needs, as IAM names it: gw_permit() */
+        void (*begin)(struct gw_request *req); /* before the body is read; may answer (refuse); may be NULL */
+        void (*run)(struct gw_request *req);   /* all is in: answers, now or later */
+        enum s3_error arg; /* what the answer of a never-set configuration is; S3_OK: see the handler */
+};
+
+/* Counted for requests that never came to an operation. */
+extern const struct gw_op gw_op_none;
+
+/* What a gateway serves. Constant; functions are called on the loop concerned unless said. */
+struct gw_service {
+        const struct gw_op *ops;
+        const unsigned *op_count;
+        /* The head is in. Leaves the request with its operation, or with an answer ready (refused). */
+        void (*accept)(struct gw_request *req, const char *method, const char *version);
+        /* The answer is about to be queued: adds headers that belong to every answer. */
+        void (*last_headers)(struct gw_request *req);
+        /* Any thread: the user with this key is gone, or has another secret. */
+        void (*credential_gone)(struct gw_gateway *gw, const char *access_key);
+        /* The loops have stopped: frees what the service keeps with a loop. */
+        void (*loop_end)(struct gw_loop *loop);
+};
+
+/* Number of an operation in its service's table; that of gw_op_none is behind the last. */
+unsigned gw_op_index(const struct gw_service *service, const struct gw_op *op);
+/* And back. */
+const struct gw_op *gw_op_at(const struct gw_service *service, unsigned index);
+
+#endif

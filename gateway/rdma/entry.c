@@ -1,0 +1,185 @@
+/*
+ * entry.c - one entry of a batch, looked up (entry.h).
+ *
+ * Each is a GetObject of its own: its user and its bucket are looked up when its turn comes, its version is the one found then, and pinned (eng_get); its
+ * failure is its result and nobody else's. Bytes are not touched here.
+ */
+#include "gateway/rdma/entry.h"
+
+#include "gateway/http/error.h"
+#include "gateway/http/permit.h"
+
+#include <errno.h>
+#include <string.h>
+
+_Static_assert(GW_ENTRY_CODES == RDX_CODE_METHOD_NOT_ALLOWED + 1, "a counter for each code");
+
+/* ---- results ------------------------------------------------------------------------------------- */
+
+void gw_entry_refuse(struct gw_entry *entry, enum rdx_code code)
+{
+        entry->result.code = (uint16_t)code;
+        entry->result.status = (uint16_t)rdx_code_status(code);
+        entry->result.bytes = 0;
+        entry->result.crc32c = 0;
+}
+
+/* An entry's form of an S3 error; those that are not of the data are InternalError. */
+static enum rdx_code code_of(enum s3_error error)
+{
+        switch (error) {
+        case S3_ERR_NO_SUCH_KEY:
+                return RDX_CODE_NO_SUCH_KEY;
+        case S3_ERR_NO_SUCH_BUCKET:
+                return RDX_CODE_NO_SUCH_BUCKET;
+        case S3_ERR_SLOW_DOWN:
+                return RDX_CODE_SLOW_DOWN;
+        case S3_ERR_SERVICE_UNAVAILABLE:
+                return RDX_CODE_SERVICE_UNAVAILABLE;
+        default:
+                return RDX_CODE_INTERNAL_ERROR;
+        }
+}
+
+void gw_entry_fail(struct gw_entry *entry, int rv)
+{
+        gw_entry_refuse(entry, code_of(gw_error_of(rv, GW_ABOUT_KEY)));
+}
+
+void gw_entry_close(struct gw_entry *entry)
+{
+        if (entry->get != NULL)
+                eng_get_close(entry->get);
+        entry->get = NULL;
+}
+
+void gw_entry_count(const struct gw_entry *entry, enum gw_entry_way way)
+{
+        gw_count(&entry->loop->stats.entries[way][entry->result.code], 1);
+}
+
+/* ---- what of an object --------------------------------------------------------------------------- */
+
+static bool is_wanted_version(const struct gw_entry *entry, const struct eng_object *object)
+{
+        uint8_t md5[16];
+        unsigned parts;
+
+        if (entry->if_match.len == 0)
+                return true;
+        return s3_etag_parse((struct s3_str){entry->if_match.data, entry->if_match.len}, md5, &parts) == 0 &&
+               parts == object->etag_parts && memcmp(md5, object->etag, sizeof(md5)) == 0;
+}
+
+/* The same bytes as the HTTP range of that meaning; false: there are none. */
+static bool place(struct gw_entry *entry, uint64_t size)
+{
+        struct rdx_result *result = &entry->result;
+        bool whole = !entry->suffix && entry->range_first == 0 && entry->range_length == 0;
+
+        if (entry->suffix) {
+                result->bytes = entry->range_length < size ? entry->range_length : size;
+                entry->offset = size - result->bytes;
+        } else {
+                if (entry->range_first >= size && !whole)
+                        return false;
+                entry->offset = entry->range_first;
+                result->bytes = size - entry->offset;
+                if (entry->range_length != 0 && entry->range_length < result->bytes)
+                        result->bytes = entry->range_length;
+        }
+        result->status = whole || size == 0 ? 200 : 206;
+        return true;
+}
+
+static void describe(struct gw_entry *entry, const struct eng_object *object)
+{
+        size_t len = s3_etag_format(object->etag, object->etag_parts, entry->etag);
+
+        entry->result.etag = (struct rdx_bytes){entry->etag + 1, len - 2}; /* without its quotes */
+        entry->result.size = object->size;
+        entry->large = !object->inline_value;
+}
+
+/* True: it has bytes to be read. */
+static bool look_at(struct gw_entry *entry)
+{
+        const struct eng_object *object = eng_get_object(entry->get);
+
+        describe(entry, object);
+        if (!is_wanted_version(entry, object))
+                gw_entry_refuse(entry, RDX_CODE_PRECONDITION_FAILED);
+        else if (!place(entry, object->size))
+                gw_entry_refuse(entry, RDX_CODE_INVALID_RANGE);
+        else if (entry->result.bytes > entry->room)
+                gw_entry_refuse(entry, RDX_CODE_PLACE_TOO_SMALL);
+        return entry->result.bytes > 0;
+}
+
+/* ---- looking up ---------------------------------------------------------------------------------- */
+
+static void opened(void *arg, int rv, struct eng_get *get)
+{
+        struct gw_entry *entry = arg;
+
+        entry->get = rv == 0 ? get : NULL;
+        if (entry->given_up)
+                gw_entry_close(entry);
+        else if (rv != 0)
+                gw_entry_fail(entry, rv);
+        else if (!look_at(entry))
+                gw_entry_close(entry);
+        entry->known(entry);
+}
+
+/* There are no versions: "null" names the current one. */
+static bool names_are_valid(const struct rdx_entry *asked)
+{
+        return s3_bucket_name_valid((struct s3_str){asked->bucket.data, asked->bucket.len}) &&
+               memchr(asked->key.data, '\0', asked->key.len) == NULL &&
+               s3_utf8_valid((struct s3_str){asked->key.data, asked->key.len}) &&
+               (asked->version_id.len == 0 ||
+                (asked->version_id.len == 4 && memcmp(asked->version_id.data, "null", 4) == 0));
+}
+
+bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked)
+{
+        struct eng_store *store = entry->loop->gw->store;
+        const struct eng_bucket *bucket;
+        int rv;
+
+        entry->if_match = asked->if_match;
+        entry->range_first = asked->range_first;
+        entry->range_length = asked->range_length;
+        entry->suffix = asked->suffix;
+        entry->room = asked->length;
+        if (!gw_permit(entry->loop, access_key, "s3:GetObject", (struct s3_str){asked->bucket.data, asked->bucket.len},
+                       (struct s3_str){asked->key.data, asked->key.len})) {
+                gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
+                return false;
+        }
+        if (!names_are_valid(asked)) {
+                gw_entry_refuse(entry, RDX_CODE_INVALID_ARGUMENT);
+                return false;
+        }
+        rv = eng_bucket_get(store, (struct eng_str){asked->bucket.data, asked->bucket.len}, &bucket);
+        if (rv != 0) {
+                gw_entry_refuse(entry, code_of(gw_error_of(rv, GW_ABOUT_BUCKET)));
+                return false;
+        }
+        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, opened, entry);
+        return true;
+}
+
+void gw_entry_give_up(struct gw_entry *entry)
+{
+        entry->given_up = true;
+}
+
+int gw_entry_start(struct gw_entry *entry, bool hold, void (*wake)(void *arg), void *arg)
+{
+        eng_get_sum(entry->get);
+        if (hold)
+                eng_get_hold(entry->get);
+        return eng_get_start(entry->get, entry->offset, entry->result.bytes, wake, arg);
+}

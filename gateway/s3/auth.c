@@ -1,0 +1,229 @@
+/*
+ * auth.c - who sent a request. On the request's loop.
+ */
+#include "gateway/s3/auth.h"
+#include "gateway/http/users.h"
+#include "gateway/s3/refuse.h"
+#include "gateway/rdma/rdma_session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASON_TEXT 512u
+
+/* What AWS adds to SignatureDoesNotMatch so that clients can be mended: what was signed here. */
+static const char *mismatch_extra(struct gw_request *req, const struct s3_request *signed_request, const struct s3_auth *auth)
+{
+        char canonical[8192], to_sign[1024];
+        struct s3_xml xml;
+        char *text, *copy;
+        size_t len;
+
+        if (s3_canonical_request(signed_request, auth, canonical, sizeof(canonical)) < 0 ||
+            s3_string_to_sign(signed_request, auth, to_sign, sizeof(to_sign)) < 0)
+                return NULL;
+        s3_xml_init(&xml, 64 << 10);
+        s3_xml_textz(&xml, "AWSAccessKeyId", auth->access_key);
+        s3_xml_textz(&xml, "StringToSign", to_sign);
+        s3_xml_textz(&xml, "SignatureProvided", auth->signature);
+        s3_xml_textz(&xml, "CanonicalRequest", canonical);
+        if (s3_xml_take(&xml, &text, &len) != 0) {
+                s3_xml_free(&xml);
+                return NULL;
+        }
+        copy = gw_copy(req, (struct s3_str){text, len});
+        free(text);
+        return copy;
+}
+
+static const char *access_key_element(struct gw_request *req, const char *access_key)
+{
+        struct s3_xml xml;
+        char *text;
+        const char *copy;
+        size_t len;
+
+        s3_xml_init(&xml, 8 << 10);
+        s3_xml_textz(&xml, "AWSAccessKeyId", access_key);
+        if (s3_xml_take(&xml, &text, &len) != 0) {
+                s3_xml_free(&xml);
+                return NULL;
+        }
+        copy = gw_copy(req, (struct s3_str){text, len});
+        free(text);
+        return copy;
+}
+
+/* When the request was valid, and what time it is here. */
+static const char *time_extra(struct gw_request *req, const struct s3_auth *auth, bool skewed)
+{
+        int64_t now = lp_wall_ms();
+        char until[S3_DATE_ISO_SIZE], server[S3_DATE_ISO_SIZE];
+
+        s3_date_format_iso(now - now % 1000, server);
+        if (skewed) {
+                return gw_printf(req,
+                                 "<RequestTime>%s</RequestTime><ServerTime>%s</ServerTime>"
+                                 "<MaxAllowedSkewMilliseconds>%lld</MaxAllowedSkewMilliseconds>",
+                                 auth->amz_date, server, S3_SKEW_MS);
+        }
+        s3_date_format_iso(auth->time_ms + (int64_t)auth->expires_s * 1000, until);
+        return gw_printf(req, "<X-Amz-Expires>%u</X-Amz-Expires><Expires>%s</Expires><ServerTime>%s</ServerTime>",
+                         auth->expires_s, until, server);
+}
+
+static void refuse(struct gw_request *req, const struct s3_request *signed_request, enum s3_auth_reason reason)
+{
+        const struct s3_auth *auth = &req->loop->auth;
+        const char *region = req->loop->gw->region, *extra = NULL;
+        char text[REASON_TEXT], names[1024];
+        const char *message = s3_auth_describe(reason, auth, region, text, sizeof(text));
+
+        if (s3_auth_wants_region(reason))
+                extra = gw_printf(req, "<Region>%s</Region>", region);
+        else if (reason == S3_AUTH_MISMATCH && auth->kind != S3_AUTH_QUERY_V2)
+                extra = mismatch_extra(req, signed_request, auth);
+        else if (reason == S3_AUTH_Q_EXPIRED || reason == S3_AUTH_SKEWED)
+                extra = time_extra(req, auth, reason == S3_AUTH_SKEWED);
+        else if (reason == S3_AUTH_NO_SPACE || reason == S3_AUTH_UNSUPPORTED_TYPE)
+                extra = gw_detail(req, "ArgumentName", S3_STR("Authorization"), "ArgumentValue",
+                                  gw_header(req, "Authorization"));
+        else if (reason == S3_AUTH_BAD_CONTENT_SHA256)
+                extra = gw_detail(req, "ArgumentName", S3_STR("x-amz-content-sha256"), "ArgumentValue",
+                                  gw_header(req, "x-amz-content-sha256"));
+        else if (reason == S3_AUTH_UNSIGNED_HEADERS) {
+                s3_auth_unsigned(signed_request, auth, names, sizeof(names));
+                extra = gw_detail(req, "HeadersNotSigned", s3_str_of(names), NULL, (struct s3_str){NULL, 0});
+        }
+        gw_reply_error_extra(req, s3_auth_error(reason), message, extra);
+}
+
+/* ---- headers in the URL ------------------------------------------------------------------------------ */
+
+static bool has_header(const struct gw_request *req, struct s3_str name)
+{
+        unsigned i;
+
+        for (i = 0; i < req->header_count; i++)
+                if (s3_str_eq_nocase(req->headers[i].name, name))
+                        return true;
+        return false;
+}
+
+static bool is_text(struct s3_str value)
+{
+        size_t i;
+
+        for (i = 0; i < value.len; i++)
+                if ((unsigned char)value.data[i] < ' ' || value.data[i] == 0x7f)
+                        return false;
+        return true;
+}
+
+/* Version 2 covers these two as well; see s3_auth_verify_v2(). */
+static size_t v2_headers(const struct gw_request *req, struct s3_header *out)
+{
+        static const char *const names[] = {"content-type", "content-md5"};
+        size_t i, n = 0;
+
+        for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                const struct s3_query_param *param = s3_query_find(req->query, names[i]);
+
+                if (param != NULL)
+                        out[n++] = (struct s3_header){param->name, param->value};
+        }
+        return n;
+}
+
+/* A presigned URL may carry what else would be headers; they are signed with it and count as headers where there is none of that name. */
+static enum s3_error take_query_headers(struct gw_request *req)
+{
+        struct s3_header found[S3_QUERY_PARAMS_MAX + 2], *all;
+        size_t n = s3_query_headers(req->query, found, S3_QUERY_PARAMS_MAX), i;
+        unsigned count = req->header_count;
+
+        if (req->loop->auth.kind == S3_AUTH_QUERY_V2)
+                n += v2_headers(req, found + n);
+        if (n == 0)
+                return S3_OK;
+        all = gw_alloc(req, (req->header_count + n) * sizeof(*all));
+        if (all == NULL)
+                return S3_ERR_SLOW_DOWN;
+        memcpy(all, req->headers, req->header_count * sizeof(*all));
+        for (i = 0; i < n; i++) {
+                if (!is_text(found[i].value))
+                        return S3_ERR_INVALID_ARGUMENT;
+                if (!has_header(req, found[i].name))
+                        all[count++] = found[i];
+        }
+        req->headers = all;
+        req->header_count = count;
+        return S3_OK;
+}
+
+/* ---- the signature ------------------------------------------------------------------------------------- */
+
+bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3_error routed)
+{
+        struct gw_loop *loop = req->loop;
+        struct s3_auth *auth = &loop->auth;
+        const char *region = loop->gw->region;
+        struct s3_request signed_request = {
+                .method = req->method,
+                .path = req->cut.path,
+                .query = req->cut.query,
+                .headers = req->headers,
+                .header_count = req->header_count,
+        };
+        const struct gw_credential *credential;
+        struct gw_credential of_session;
+        enum s3_auth_reason reason = s3_auth_parse(&signed_request, auth);
+        int64_t now = lp_wall_ms();
+        enum s3_error error;
+
+        if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS) {
+                if (routed != S3_OK)
+                        gw_refuse_route(req, routed);
+                else
+                        gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return false;
+        }
+        /* Refuses a version 2, which is checked when its secret is at hand. */
+        if (reason == S3_AUTH_OK && !(auth->kind == S3_AUTH_QUERY_V2 && loop->gw->presign_v2))
+                reason = s3_auth_check(&signed_request, auth, region, now);
+        if (reason != S3_AUTH_OK) {
+                refuse(req, &signed_request, reason);
+                return false;
+        }
+        credential = gw_credentials_find(loop, auth->access_key);
+        if (credential == NULL && gw_session_credential(loop, auth->access_key, &of_session))
+                credential = &of_session;
+        if (credential == NULL) {
+                gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL, access_key_element(req, auth->access_key));
+                return false;
+        }
+        if (auth->kind == S3_AUTH_QUERY_V2) {
+                reason = s3_auth_verify_v2(&signed_request, auth, s3_str_of(credential->secret_key),
+                                           req->virtual_host ? req->bucket : (struct s3_str){NULL, 0}, now);
+        } else {
+                gw_signing_key(loop, credential, auth->scope_date, key);
+                reason = s3_auth_verify(&signed_request, auth, key, region, now);
+        }
+        if (reason != S3_AUTH_OK) {
+                refuse(req, &signed_request, reason);
+                return false;
+        }
+        req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        if (req->access_key == NULL) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        gw_guest_leave(req->conn);
+        if (!gw_session_accept(req, credential == &of_session))
+                return false;
+        error = auth->kind != S3_AUTH_HEADER ? take_query_headers(req) : S3_OK;
+        if (error != S3_OK)
+                gw_reply_error(req, error, NULL);
+        return error == S3_OK;
+}

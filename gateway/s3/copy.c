@@ -1,0 +1,323 @@
+/*
+ * copy.c - what CopyObject and UploadPartCopy have in common: finding the source, and pumping its bytes into a new
+ * object.
+ *
+ * Called by op_copy.c. The pump runs on the request's loop whenever the source has bytes or the target has room; it
+ * holds one span of the source at a time (I9). ETag and checksum are computed only where the source's own do not
+ * hold for the copy.
+ */
+#include "gateway/s3/copy.h"
+
+#include "gateway/http/permit.h"
+
+#include <errno.h>
+
+#define DOC_MAX 4096u
+
+static const struct gw_checksum *source_sum(const struct gw_request *req, struct gw_checksum *out)
+{
+        return gw_meta_decode_checksum(eng_get_object(req->get)->attrs, out) == 0 ? out : NULL;
+}
+
+/* ---- the source ---------------------------------------------------------------------------------- */
+
+static void release(struct gw_request *req)
+{
+        struct gw_copying *copy = req->work;
+
+        era_digest_free(copy->md5);
+        s3_sums_free(copy->sums);
+        copy->md5 = NULL;
+        copy->sums = NULL;
+}
+
+/* What is wrong with a source that names no object. */
+static void refuse_source(struct gw_request *req, enum s3_error error)
+{
+        struct s3_str value = gw_header(req, "x-amz-copy-source");
+        char *scratch = gw_alloc(req, value.len + 1);
+        const char *message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
+
+        if (error != S3_ERR_INVALID_ARGUMENT && error != S3_ERR_INVALID_BUCKET_NAME) {
+                gw_reply_error(req, error, NULL);
+                return;
+        }
+        if (error == S3_ERR_INVALID_BUCKET_NAME)
+                message = "Invalid copy source bucket name";
+        else if (scratch != NULL && s3_percent_decode(value, true, scratch, value.len + 1) < 0)
+                message = "Invalid copy source encoding";
+        gw_reply_argument(req, "x-amz-copy-source", value, message);
+}
+
+bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req))
+{
+        struct gw_copying *copy = gw_alloc(req, sizeof(*copy));
+        enum s3_error error;
+
+        if (copy == NULL) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        req->work = copy;
+        req->release = release;
+        copy->opened = opened;
+        if (!gw_write_headers_check(req))
+                return false;
+        error = s3_copy_source_parse(gw_header(req, "x-amz-copy-source"), &copy->source);
+        if (error == S3_OK && (copy->source.address.bucket_len == 0 || copy->source.address.key_len == 0))
+                error = S3_ERR_INVALID_ARGUMENT;
+        if (error == S3_OK && !s3_bucket_name_valid(s3_address_bucket(&copy->source.address)))
+                error = S3_ERR_INVALID_BUCKET_NAME;
+        if (error != S3_OK) {
+                refuse_source(req, error);
+                return false;
+        }
+        return !copy->source.has_version ||
+               gw_version_check(req, (struct s3_str){copy->source.version, copy->source.version_len});
+}
+
+static enum s3_error check_conditions(const struct gw_request *req, const struct eng_object *object)
+{
+        struct s3_conditions conditions = {
+                .if_match = gw_header(req, "x-amz-copy-source-if-match"),
+                .if_none_match = gw_header(req, "x-amz-copy-source-if-none-match"),
+                .if_modified_since = gw_header(req, "x-amz-copy-source-if-modified-since"),
+                .if_unmodified_since = gw_header(req, "x-amz-copy-source-if-unmodified-since"),
+        };
+        char etag[S3_ETAG_SIZE];
+        size_t len = s3_etag_format(object->etag, object->etag_parts, etag);
+
+        return s3_conditions_check(&conditions, (struct s3_str){etag, len}, object->mtime_ms, lp_wall_ms(), true);
+}
+
+/* Not the target is missing, but the source. */
+static void refuse_missing(struct gw_request *req, enum s3_error error, const char *element, struct s3_str name)
+{
+        gw_reply_error_extra(req, error, NULL, gw_detail(req, element, name, NULL, (struct s3_str){NULL, 0}));
+}
+
+static void source_opened(void *arg, int rv, struct eng_get *get)
+{
+        struct gw_request *req = arg;
+        struct gw_copying *copy;
+        enum s3_error error;
+
+        if (!gw_back(req)) {
+                if (rv == 0)
+                        eng_get_close(get);
+                return;
+        }
+        copy = req->work;
+        if (rv == -ENOENT) {
+                refuse_missing(req, S3_ERR_NO_SUCH_KEY, "Key", s3_address_key(&copy->source.address));
+                return;
+        }
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+                return;
+        }
+        req->get = get;
+        if (!gw_plain_check(req, "x-amz-copy-source-server-side-encryption"))
+                return;
+        error = check_conditions(req, eng_get_object(get));
+        if (error != S3_OK)
+                gw_reply_error(req, error, NULL);
+        else
+                copy->opened(req);
+}
+
+void gw_copy_open(struct gw_request *req)
+{
+        struct gw_copying *copy = req->work;
+        struct s3_str source = s3_address_bucket(&copy->source.address), key = s3_address_key(&copy->source.address);
+        const struct eng_bucket *bucket;
+        int rv;
+
+        if (!gw_permit(req->loop, req->access_key, "s3:GetObject", source, key)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
+        rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket);
+        if (rv == -ENOENT) {
+                refuse_missing(req, S3_ERR_NO_SUCH_BUCKET, "BucketName", source);
+                return;
+        }
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+                return;
+        }
+        copy->source_bucket = bucket->id;
+        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), source_opened, req);
+}
+
+/* ---- ending -------------------------------------------------------------------------------------- */
+
+void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_object *object)
+{
+        const struct gw_copying *copy = req->work;
+        char etag[S3_ETAG_SIZE];
+        struct s3_xml xml;
+
+        s3_xml_init(&xml, DOC_MAX);
+        s3_xml_declaration(&xml);
+        s3_xml_root(&xml, root);
+        s3_xml_date(&xml, "LastModified", object->mtime_ms);
+        s3_xml_text(&xml, "ETag", (struct s3_str){etag, s3_etag_format(object->etag, object->etag_parts, etag)});
+        /* One that the upload was not begun with is our own affair. */
+        if (!copy->is_part || copy->has_kind)
+                gw_checksum_xml(&xml, &copy->meta.sum);
+        if (copy->meta.sum.has && !copy->is_part)
+                s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(copy->meta.sum.type));
+        s3_xml_close(&xml, root);
+        gw_reply_xml(req, 200, &xml);
+}
+
+static void stored(void *arg, int rv, const struct eng_object *object)
+{
+        struct gw_request *req = arg;
+        const struct gw_copying *copy;
+
+        if (!gw_back(req))
+                return;
+        copy = req->work;
+        if (rv != 0)
+                gw_reply_errno(req, rv, copy->is_part ? GW_ABOUT_UPLOAD : GW_ABOUT_WRITE);
+        else
+                gw_copy_reply(req, copy->is_part ? "CopyPartResult" : "CopyObjectResult", object);
+}
+
+/* All bytes are in the target. */
+static void commit(struct gw_request *req)
+{
+        struct gw_copying *copy = req->work;
+        struct eng_put_commit c = {.condition = copy->condition};
+        uint8_t attrs[ENG_ATTRS_MAX], md5[ERA_DIGEST_MAX];
+        struct eng_put *put = req->put;
+        ssize_t len;
+
+        if (copy->md5 != NULL) {
+                era_digest_final(copy->md5, md5);
+                memcpy(copy->md5_value, md5, 16);
+        }
+        if (copy->sums != NULL) {
+                s3_sums_final(copy->sums);
+                memcpy(copy->meta.sum.value, s3_sums_value(copy->sums, copy->meta.sum.kind),
+                       s3_checksum_info(copy->meta.sum.kind)->len);
+        }
+        len = gw_meta_encode(&copy->meta, attrs, sizeof(attrs));
+        if (len < 0) {
+                gw_reply_error(req, S3_ERR_METADATA_TOO_LARGE, NULL);
+                return;
+        }
+        c.attrs = attrs;
+        c.attrs_len = (size_t)len;
+        memcpy(c.etag, copy->md5_value, 16);
+        gw_tag_make(&copy->meta, c.tag);
+        copy->committing = true;
+        req->put = NULL;
+        eng_put_commit(put, &c, stored, req);
+}
+
+/* ---- the pump ------------------------------------------------------------------------------------ */
+
+static void take(struct gw_copying *copy, size_t len)
+{
+        if (copy->md5 != NULL)
+                era_digest_update(copy->md5, copy->span, len);
+        if (copy->sums != NULL)
+                s3_sums_update(copy->sums, copy->span, len);
+        copy->span += len;
+        copy->span_len -= len;
+}
+
+/* 0: the span is the target's; -EAGAIN: it has no room now. */
+static int drain_span(struct gw_request *req, struct gw_copying *copy)
+{
+        ssize_t taken = eng_put_write(req->put, copy->span, copy->span_len);
+
+        if (taken < 0)
+                return (int)taken;
+        take(copy, (size_t)taken);
+        return copy->span_len == 0 ? 0 : -EAGAIN;
+}
+
+static void pump(void *arg)
+{
+        struct gw_request *req = arg;
+        struct gw_copying *copy;
+        bool reading = false;
+        int rv = 0;
+
+        if (!gw_back(req) || gw_answered(req))
+                return;
+        copy = req->work;
+        if (copy->committing)
+                return;
+        if (req->peer_gone) {
+                gw_reply_error(req, S3_ERR_REQUEST_TIMEOUT, NULL);
+                return;
+        }
+        while (rv == 0) {
+                reading = copy->span_len == 0;
+                if (reading)
+                        rv = copy->len > 0 ? eng_get_next(req->get, &copy->span, &copy->span_len) : -ENODATA;
+                else
+                        rv = drain_span(req, copy);
+        }
+        if (reading && rv == -ENODATA)
+                commit(req);
+        else if (rv != -EAGAIN)
+                gw_reply_errno(req, rv, reading ? GW_ABOUT_KEY : GW_ABOUT_WRITE);
+}
+
+/* What must be computed on the way, and what the source already knows. -ENOMEM. */
+static int prepare_sums(struct gw_request *req, struct gw_copying *copy)
+{
+        const struct eng_object *source = eng_get_object(req->get);
+        struct gw_checksum buf;
+        const struct gw_checksum *known = source_sum(req, &buf);
+        bool whole = copy->len == source->size;
+        struct gw_checksum *sum = &copy->meta.sum;
+
+        *sum = (struct gw_checksum){.has = true, .has_kind = true, .kind = S3_CRC64NVME, .type = S3_FULL_OBJECT};
+        if (copy->has_kind)
+                sum->kind = copy->kind;
+        else if (!copy->is_part && known != NULL && known->has)
+                sum->kind = known->kind;
+        if (whole && known != NULL && known->has && known->kind == sum->kind && known->type == S3_FULL_OBJECT)
+                *sum = *known;
+        else if (s3_sums_new(S3_CHECKSUM_BIT(sum->kind), &copy->sums) != 0)
+                return -ENOMEM;
+        memcpy(copy->md5_value, source->etag, 16);
+        return whole && source->etag_parts == 0 ? 0 : era_digest_new(ERA_MD5, &copy->md5);
+}
+
+void gw_copy_run(struct gw_request *req)
+{
+        struct gw_copying *copy = req->work;
+        struct eng_put_params params = {.bucket = req->bucket_id,
+                                        .key = gw_eng_str(req->key),
+                                        .size = copy->len,
+                                        .is_part = copy->is_part,
+                                        .part_number = copy->part_number,
+                                        .wake = pump,
+                                        .arg = req};
+        int rv;
+
+        if (copy->len > GW_OBJECT_MAX) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                               "The specified copy source is larger than the maximum allowable size for a copy source: "
+                               "5368709120");
+                return;
+        }
+        memcpy(params.upload_id, copy->upload_id, ENG_ID_LEN);
+        rv = prepare_sums(req, copy);
+        if (rv == 0)
+                rv = eng_put_open(req->loop->gw->store, &params, &req->put);
+        if (rv == 0 && copy->len > 0)
+                rv = eng_get_start(req->get, copy->offset, copy->len, pump, req);
+        if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_WRITE);
+        else
+                pump(req);
+}

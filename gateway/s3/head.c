@@ -1,0 +1,289 @@
+/*
+ * head.c - accepting the head of a request: is it one request and no other, what does it name, who sent it, what will its body be.
+ *
+ * Called by http.c in the library's first call, on the loop. Whatever could make another HTTP implementation
+ * see different requests in the same bytes (framing.c) is refused and ends the connection.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "gateway/s3/auth.h"
+#include "gateway_head.h"
+#include "gateway/s3/head.h"
+#include "gateway/http/permit.h"
+#include "gateway/s3/refuse.h"
+#include "gateway/s3/route.h"
+#include "gateway/rdma/rdma_session.h"
+
+/* ---- headers -------------------------------------------------------------------------------------------- */
+
+static enum s3_error take_headers(struct gw_request *req)
+{
+        struct s3_header *copy;
+        size_t count;
+
+        if (!gw_head_fields(req->mhd, req->loop->headers, GW_HEADERS_MAX, &count))
+                return S3_ERR_REQUEST_HEADERS_TOO_LARGE;
+        copy = gw_alloc(req, (count + 1) * sizeof(*copy));
+        if (copy == NULL)
+                return S3_ERR_SLOW_DOWN;
+        memcpy(copy, req->loop->headers, count * sizeof(*copy));
+        req->headers = copy;
+        req->header_count = (unsigned)count;
+        return S3_OK;
+}
+
+/* ---- one request and no other ------------------------------------------------------------------------------ */
+
+static enum s3_error check_framing(struct gw_request *req, const char *version, const char **message)
+{
+        struct gw_raw_head head = {.connection = req->mhd,
+                                   .target = req->raw_target,
+                                   .target_len = req->target.len,
+                                   .method = req->method.data,
+                                   .version = version,
+                                   .headers = req->headers,
+                                   .header_count = req->header_count};
+        struct gw_framing framing;
+        enum s3_error error = gw_head_check(&head, &framing, message);
+
+        req->body_at = framing.body_at;
+        req->http10 = framing.http10;
+        req->chunked = framing.chunked;
+        req->expects_continue = framing.expects_continue;
+        req->content_length = framing.content_length;
+        if (error == S3_ERR_NOT_IMPLEMENTED)
+                req->refused_header = "Transfer-Encoding";
+        return error;
+}
+
+/* ---- what it names ------------------------------------------------------------------------------------------- */
+
+static enum s3_error take_address(struct gw_request *req, struct s3_str host)
+{
+        struct gw_gateway *gw = req->loop->gw;
+        struct s3_address address;
+        enum s3_error error = s3_address_parse(req->cut.path, host, gw->domains, gw->domain_count, &address);
+
+        if (error != S3_OK)
+                return error;
+        req->bucket = (struct s3_str){gw_copy(req, s3_address_bucket(&address)), address.bucket_len};
+        req->key = (struct s3_str){gw_copy(req, s3_address_key(&address)), address.key_len};
+        req->virtual_host = address.virtual_host;
+        return req->bucket.data == NULL || req->key.data == NULL ? S3_ERR_SLOW_DOWN : S3_OK;
+}
+
+static enum s3_error take_query(struct gw_request *req)
+{
+        struct s3_query *query = &req->loop->query, *copy;
+        char *text = gw_alloc(req, req->cut.query.len + 1);
+        enum s3_error error;
+        size_t size;
+
+        if (text == NULL)
+                return S3_ERR_SLOW_DOWN;
+        query->count = 0;
+        error = s3_query_parse(req->cut.query, text, req->cut.query.len, query);
+        size = offsetof(struct s3_query, param) + query->count * sizeof(query->param[0]);
+        copy = gw_alloc(req, size);
+        if (copy == NULL)
+                return S3_ERR_SLOW_DOWN;
+        memcpy(copy, query, size);
+        req->query = copy;
+        return error;
+}
+
+static enum gw_scope scope_of(const struct gw_request *req)
+{
+        if (!req->virtual_host && s3_str_eq(req->bucket, S3_STR(GW_RESERVED_NAME)))
+                return GW_RESERVED;
+        if (req->key.len > 0)
+                return GW_OBJECT;
+        return req->bucket.len > 0 ? GW_BUCKET : GW_SERVICE;
+}
+
+static enum s3_error route(struct gw_request *req)
+{
+        enum gw_scope scope = scope_of(req);
+        enum s3_error error =
+                scope == GW_RESERVED
+                        ? gw_route_reserved(req->method, req->key, &req->op)
+                        : gw_route(req->method, scope, req->query, req->headers, req->header_count, &req->op);
+
+        if (error != S3_OK)
+                req->op = &gw_op_none;
+        return error;
+}
+
+static bool is_cors_method(struct s3_str method)
+{
+        static const char *const methods[] = {"GET", "PUT", "HEAD", "POST", "DELETE"};
+
+        for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+                if (s3_str_eq(method, s3_str_of(methods[i])))
+                        return true;
+        return false;
+}
+
+/* A browser's question before a request of another site's page. No bucket allows any, so none is looked for: who asks is a stranger. */
+static enum s3_error preflight(struct gw_request *req, const char **message)
+{
+        struct s3_str method = gw_header(req, "Access-Control-Request-Method"),
+                      names = gw_header(req, "Access-Control-Request-Headers");
+
+        if (gw_header(req, "Origin").len == 0) {
+                *message = "Insufficient information. Origin request header needed.";
+                return S3_ERR_BAD_REQUEST;
+        }
+        if (!is_cors_method(method)) {
+                *message = gw_printf(req, "Invalid Access-Control-Request-Method: %.*s",
+                                     method.len > 0 ? (int)method.len : 4, method.len > 0 ? method.data : "null");
+                return S3_ERR_BAD_REQUEST;
+        }
+        while (names.len > 0) {
+                const char *comma = memchr(names.data, ',', names.len);
+                size_t n = comma != NULL ? (size_t)(comma - names.data) : names.len;
+                struct s3_str name = s3_str_trim((struct s3_str){names.data, n});
+
+                n += comma != NULL;
+                names.data += n;
+                names.len -= n;
+                if (gw_head_token(name))
+                        continue;
+                *message = gw_printf(req, "Access-Control-Request-Headers \"%.*s\" contains invalid character.",
+                                     (int)name.len, name.data);
+                return S3_ERR_BAD_REQUEST;
+        }
+        return S3_ERR_CORS_FORBIDDEN;
+}
+
+static enum s3_error take_names(struct gw_request *req, const char **message)
+{
+        static const struct s3_query no_query;
+        enum s3_error error = s3_target_split(req->target, &req->cut);
+        struct s3_authority authority = {0};
+
+        req->query = &no_query;
+        if (error == S3_OK)
+                error = s3_authority_of_request(&req->cut, req->headers, req->header_count, req->http10, &authority, message);
+        if (error == S3_ERR_BAD_REQUEST)
+                req->closing = true;
+        if (error == S3_OK && s3_str_eq(req->method, S3_STR("OPTIONS")))
+                return preflight(req, message);
+        if (error == S3_OK)
+                error = take_address(req, authority.host);
+        if (error == S3_OK)
+                error = take_query(req);
+        return error;
+}
+
+/* May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that they reach. */
+static bool is_permitted(struct gw_request *req)
+{
+        const struct s3_str none = {NULL, 0};
+        bool reserved = req->op->scope == GW_RESERVED;
+
+        return gw_permit(req->loop, req->access_key, req->op->permission, reserved ? none : req->bucket,
+                         reserved ? none : req->key);
+}
+
+static int find_bucket(struct gw_request *req)
+{
+        const struct eng_bucket *bucket;
+        int rv;
+
+        if (req->bucket.len == 0 || req->op->no_bucket)
+                return 0;
+        rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+        if (rv == 0)
+                req->bucket_id = bucket->id;
+        return rv;
+}
+
+/* Who names the account that must own a bucket is let through only if that is ours. */
+static bool owner_as_expected(const struct gw_request *req)
+{
+        struct s3_str ours = s3_str_of(req->loop->gw->owner_id);
+        struct s3_str owner = gw_header(req, "x-amz-expected-bucket-owner");
+        struct s3_str source = gw_header(req, "x-amz-source-expected-bucket-owner");
+
+        return (owner.data == NULL || s3_str_eq(owner, ours)) && (source.data == NULL || s3_str_eq(source, ours));
+}
+
+/* A bucket of such a name can't be here. To ask for one that AWS would have is no mistake of form. */
+static enum s3_error bad_bucket_name(const struct gw_request *req)
+{
+        bool asks = s3_str_eq(req->method, S3_STR("GET")) || req->is_head;
+
+        return asks && s3_bucket_name_once_valid(req->bucket) ? S3_ERR_NO_SUCH_BUCKET : S3_ERR_INVALID_BUCKET_NAME;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
+
+/* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
+static void accept_named(struct gw_request *req)
+{
+        struct s3_signing_key key;
+        const char *message = NULL;
+        unsigned in_head = req->header_count;
+        enum s3_error routed, error;
+        int rv;
+
+        routed = route(req);
+        gw_request_head(req, GW_STAGE_AUTHENTICATE);
+        if (!gw_authenticate(req, &key, routed))
+                return;
+        if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
+                routed = route(req);
+        if (req->bucket.len > 0 && scope_of(req) != GW_RESERVED && !s3_bucket_name_valid(req->bucket))
+                routed = bad_bucket_name(req);
+        if (routed != S3_OK) {
+                gw_refuse_route(req, routed);
+                return;
+        }
+        if (!is_permitted(req)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
+        if (req->op->scope == GW_OBJECT && !req->op->versions && gw_query_has(req, "versionId")) {
+                gw_reply_argument(req, "versionId", gw_query(req, "versionId"), "This operation does not accept a version-id.");
+                return;
+        }
+        if (!gw_token_accept(req))
+                return;
+        rv = find_bucket(req);
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+                return;
+        }
+        if (!owner_as_expected(req)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
+        error = gw_body_new(req, &req->loop->auth, &key, &message);
+        if (error != S3_OK)
+                gw_reply_error(req, error, message);
+}
+
+void gw_head_accept(struct gw_request *req, const char *method, const char *version)
+{
+        const char *message = NULL;
+        enum s3_error error;
+
+        gw_request_head(req, GW_STAGE_PARSE);
+        req->method = s3_str_of(method);
+        req->is_head = s3_str_eq(req->method, S3_STR("HEAD"));
+        error = take_headers(req);
+        if (error == S3_OK)
+                error = check_framing(req, version, &message);
+        if (error != S3_OK) {
+                req->closing = true;
+                gw_reply_error(req, error, message);
+                return;
+        }
+        error = take_names(req, &message);
+        if (error != S3_OK)
+                gw_reply_error(req, error, message);
+        else
+                accept_named(req);
+}

@@ -1,0 +1,12 @@
+/*
+ * head.h - accepting the head of a request.
+ */
+#ifndef GATEWAY_S3_HEAD_H
+#define GATEWAY_S3_HEAD_H
+
+#include "gateway/http/http_request.h"
+
+/* The head is in. Leaves the request with its operation and body, or with an answer ready (refused). */
+void gw_head_accept(struct gw_request *req, const char *method, const char *version);
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * op_config.c - configurations of buckets and objects that are never set here: S3's "not configured" answers. On the
+ * request's loop.
+ *
+ * Setting one to what it is anyway succeeds, and to anything else is not implemented; so are those without an operation. Taking one away
+ * that cannot be there succeeds, as in S3.
+ */
+#include <errno.h>
+
+#include "gateway/s3/handlers.h"
+
+#define DOC_MAX (16u << 10)
+
+/* Documents of configurations that S3 gives empty, or with their defaults. */
+static const struct {
+        const char *sub, *root, *content;
+} defaults[] = {
+        {"versioning", "VersioningConfiguration", ""},
+        {"notification", "NotificationConfiguration", ""},
+        {"logging", "BucketLoggingStatus", ""},
+        {"accelerate", "AccelerateConfiguration", ""},
+        /* As every new bucket of S3 has it, and as it is here: the owner owns all, and ACLs count for nothing. */
+        {"ownershipControls", "OwnershipControls",
+         "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"},
+        /* Nothing is public here, whatever was asked for. */
+        {"publicAccessBlock", "PublicAccessBlockConfiguration",
+         "<BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls>"
+         "<BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets>"},
+        {"requestPayment", "RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>"},
+        /* Lists of these, where no id is named. */
+        {"inventory", "ListInventoryConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+        {"analytics", "ListBucketAnalyticsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+        {"metrics", "ListMetricsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
+        {"intelligent-tiering", "ListBucketIntelligentTieringConfigurationsOutput", "<IsTruncated>false</IsTruncated>"},
+};
+
+static void reply_document(struct gw_request *req, const char *root, const char *content)
+{
+        struct s3_xml xml;
+
+        s3_xml_init(&xml, DOC_MAX);
+        s3_xml_declaration(&xml);
+        s3_xml_root(&xml, root);
+        s3_xml_raw(&xml, s3_str_of(content));
+        s3_xml_close(&xml, root);
+        gw_reply_xml(req, 200, &xml);
+}
+
+void gw_run_config(struct gw_request *req)
+{
+        const struct gw_op *op = req->op;
+
+        for (unsigned i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+                if (strcmp(op->sub, defaults[i].sub) == 0 && (op->arg == S3_OK || !gw_query_has(req, "id"))) {
+                        reply_document(req, defaults[i].root, defaults[i].content);
+                        return;
+                }
+        }
+        req->refused_query = s3_str_of(op->sub);
+        gw_reply_error(req, op->arg != S3_OK ? op->arg : S3_ERR_NOT_IMPLEMENTED, NULL);
+}
+
+void gw_run_config_delete(struct gw_request *req)
+{
+        gw_reply_empty(req, 204);
+}
+
+/* ---- set to what they are ------------------------------------------------------------------------ */
+
+#define LEAVES 4u
+
+/* Documents that change nothing: how many elements they have, and which of these have text. */
+static const struct {
+        const char *sub;
+        unsigned elements;
+        const char *leaf[LEAVES][2];
+} unchanged[] = {
+        {"publicAccessBlock",
+         4,
+         {{"BlockPublicAcls", "true"},
+          {"IgnorePublicAcls", "true"},
+          {"BlockPublicPolicy", "true"},
+          {"RestrictPublicBuckets", "true"}}},
+        {"ownershipControls", 2, {{"ObjectOwnership", "BucketOwnerEnforced"}}}, /* in a Rule */
+        {"requestPayment", 1, {{"Payer", "BucketOwner"}}},
+        {"tagging", 1, {{NULL, NULL}}}, /* an empty TagSet */
+};
+
+static unsigned count_leaves(const struct s3_doc *doc, const char *name, const char *value)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < doc->leaf_count; i++)
+                n += s3_str_eq(doc->leaf[i].name, s3_str_of(name)) && s3_str_eq_nocase(doc->leaf[i].value, s3_str_of(value));
+        return n;
+}
+
+static bool changes_nothing(const struct s3_doc *doc, const char *sub)
+{
+        unsigned i = 0, wanted = 0;
+
+        while (i < sizeof(unchanged) / sizeof(unchanged[0]) && strcmp(unchanged[i].sub, sub) != 0)
+                i++;
+        if (i == sizeof(unchanged) / sizeof(unchanged[0]) || doc->elements != unchanged[i].elements)
+                return false;
+        while (wanted < LEAVES && unchanged[i].leaf[wanted][0] != NULL) {
+                if (count_leaves(doc, unchanged[i].leaf[wanted][0], unchanged[i].leaf[wanted][1]) != 1)
+                        return false;
+                wanted++;
+        }
+        return doc->leaf_count == wanted;
+}
+
+/* One grant, of everything, to the owner. */
+static bool grants_the_owner_all(const struct gw_request *req, const struct s3_doc *doc)
+{
+        for (unsigned i = 0; i < doc->leaf_count; i++) {
+                struct s3_str name = doc->leaf[i].name, value = doc->leaf[i].value;
+
+                if (s3_str_eq(name, S3_STR("ID")) ? !s3_str_eq(value, s3_str_of(req->loop->gw->owner_id))
+                                                  : !s3_str_eq(name, S3_STR("DisplayName")) &&
+                                                            !(s3_str_eq(name, S3_STR("Permission")) &&
+                                                              s3_str_eq(value, S3_STR("FULL_CONTROL"))))
+                        return false;
+        }
+        return doc->leaf_count < S3_DOC_LEAVES_MAX && count_leaves(doc, "Permission", "FULL_CONTROL") == 1 &&
+               count_leaves(doc, "ID", req->loop->gw->owner_id) > 0;
+}
+
+static void reply_config_put(struct gw_request *req)
+{
+        const struct s3_doc *doc = req->body->doc;
+        bool acl = strcmp(req->op->sub, "acl") == 0;
+
+        if (acl && doc->empty && gw_header(req, "x-amz-acl").data == NULL) {
+                gw_reply_error(req, S3_ERR_MISSING_SECURITY_HEADER, NULL);
+        } else if (!acl && doc->empty) {
+                gw_reply_error(req, S3_ERR_MISSING_REQUEST_BODY, NULL);
+        } else if (acl ? doc->empty || grants_the_owner_all(req, doc) : changes_nothing(doc, req->op->sub)) {
+                gw_reply_empty(req, 200);
+        } else {
+                req->refused_query = s3_str_of(req->op->sub);
+                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, NULL);
+        }
+}
+
+void gw_begin_config_put(struct gw_request *req)
+{
+        if (!gw_write_headers_check(req))
+                return;
+        if (s3_doc_new(S3_DOC_CONFIG, &req->body->doc) != 0)
+                gw_reply_no_memory(req);
+        else
+                gw_begin_done(req);
+}
+
+void gw_run_config_put(struct gw_request *req)
+{
+        if (req->op->scope == GW_OBJECT)
+                gw_run_object_config(req);
+        else
+                reply_config_put(req);
+}
+
+/* ---- of objects ---------------------------------------------------------------------------------- */
+
+static void reply_acl(struct gw_request *req)
+{
+        struct s3_xml xml;
+
+        s3_xml_init(&xml, DOC_MAX);
+        s3_xml_declaration(&xml);
+        s3_xml_root(&xml, "AccessControlPolicy");
+        gw_owner_xml(req, &xml, "Owner");
+        s3_xml_open(&xml, "AccessControlList");
+        s3_xml_open(&xml, "Grant");
+        s3_xml_raw(&xml, S3_STR("<Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" "
+                                "xsi:type=\"CanonicalUser\">"));
+        s3_xml_textz(&xml, "ID", req->loop->gw->owner_id);
+        s3_xml_textz(&xml, "DisplayName", "root");
+        s3_xml_close(&xml, "Grantee");
+        s3_xml_textz(&xml, "Permission", "FULL_CONTROL");
+        s3_xml_close(&xml, "Grant");
+        s3_xml_close(&xml, "AccessControlList");
+        s3_xml_close(&xml, "AccessControlPolicy");
+        gw_reply_xml(req, 200, &xml);
+}
+
+static void reply_object_config(struct gw_request *req)
+{
+        const char *sub = req->op->sub;
+
+        if (strcmp(req->op->method, "PUT") == 0)
+                reply_config_put(req);
+        else if (strcmp(sub, "acl") == 0)
+                reply_acl(req);
+        else if (strcmp(sub, "tagging") != 0)
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Bucket is missing Object Lock Configuration");
+        else if (strcmp(req->op->method, "DELETE") == 0)
+                gw_reply_empty(req, 204);
+        else
+                reply_document(req, "Tagging", "<TagSet></TagSet>");
+}
+
+/* The object is there; nothing more is wanted of it. */
+static void object_opened(void *arg, int rv, struct eng_get *get)
+{
+        struct gw_request *req = arg;
+
+        if (rv == 0)
+                eng_get_close(get);
+        if (!gw_back(req))
+                return;
+        if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+        else
+                reply_object_config(req);
+}
+
+void gw_run_object_config(struct gw_request *req)
+{
+        if (gw_version_check(req, gw_query(req, "versionId")))
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), object_opened, req);
+}
+
+void gw_run_acl(struct gw_request *req)
+{
+        if (req->op->scope == GW_OBJECT)
+                gw_run_object_config(req);
+        else
+                reply_acl(req);
+}

@@ -1,0 +1,212 @@
+/*
+ * op_delete.c - DeleteObject and DeleteObjects. On the request's loop.
+ *
+ * A request of many keys keeps at most AT_ONCE of them under way (I9), and answers in the order of its document.
+ * Each key stands for itself: one that fails does not stop the others.
+ */
+#include <errno.h>
+
+#include "gateway/s3/handlers.h"
+#include "gateway/http/permit.h"
+
+#define AT_ONCE      32u
+#define ANSWER_LIMIT (24u << 20)
+
+/* ---- DeleteObject -------------------------------------------------------------------------------- */
+
+/* Conditions of a delete beside If-Match. False: answered. */
+static bool read_more_conditions(struct gw_request *req, struct eng_condition *condition)
+{
+        struct s3_str time = gw_header(req, "x-amz-if-match-last-modified-time"),
+                      size = gw_header(req, "x-amz-if-match-size");
+        int64_t ms = 0;
+
+        condition->if_mtime = time.data != NULL;
+        condition->if_size = size.data != NULL;
+        if ((condition->if_mtime && s3_date_parse_http(time, &ms) != 0 && s3_date_parse_iso(time, &ms) != 0) ||
+            (condition->if_size && s3_parse_uint(size, INT64_MAX, &condition->size) != 0)) {
+                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, NULL);
+                return false;
+        }
+        condition->mtime_s = ms / 1000;
+        return true;
+}
+
+static bool read_condition(struct gw_request *req, struct eng_condition *condition)
+{
+        bool never;
+
+        if (!gw_condition_read(req, condition, &never))
+                return false;
+        if (condition->if_absent || gw_header(req, "x-amz-mfa").data != NULL) {
+                gw_refuse_header(req, condition->if_absent ? "If-None-Match" : "x-amz-mfa");
+                return false;
+        }
+        return read_more_conditions(req, condition);
+}
+
+static void deleted(void *arg, int rv, bool existed)
+{
+        struct gw_request *req = arg;
+
+        if (!gw_back(req))
+                return;
+        if (rv == 0)
+                gw_reply_empty(req, 204);
+        else
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+}
+
+void gw_run_delete(struct gw_request *req)
+{
+        struct eng_condition condition = {0};
+
+        if (gw_version_check(req, gw_query(req, "versionId")) && read_condition(req, &condition))
+                eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), &condition, deleted, req);
+}
+
+/* ---- DeleteObjects ------------------------------------------------------------------------------- */
+
+/* One key of a request. owner: the request */
+struct item {
+        struct gw_request *req;
+        enum s3_error error;
+};
+
+/* owner: its request */
+struct many {
+        const struct s3_doc *doc;
+        struct item *items;
+        unsigned next; /* first not begun */
+        unsigned under_way;
+};
+
+void gw_begin_delete_many(struct gw_request *req)
+{
+        if (!req->body->check_md5 && !req->body->has_kind) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                               "Missing required header for this request: Content-MD5 OR x-amz-checksum-*");
+                return;
+        }
+        if (s3_doc_new(S3_DOC_DELETE, &req->body->doc) != 0)
+                gw_reply_no_memory(req);
+        else
+                gw_begin_done(req);
+}
+
+static void put_error(struct s3_xml *xml, const struct s3_delete_object *object, enum s3_error error)
+{
+        const struct s3_error_info *info = s3_error_info(error);
+
+        s3_xml_open(xml, "Error");
+        s3_xml_text(xml, "Key", object->key);
+        if (object->version_id.data != NULL)
+                s3_xml_text(xml, "VersionId", object->version_id);
+        s3_xml_textz(xml, "Code", info->code);
+        s3_xml_textz(xml, "Message", info->message);
+        s3_xml_close(xml, "Error");
+}
+
+static void put_deleted(struct s3_xml *xml, const struct s3_delete_object *object)
+{
+        s3_xml_open(xml, "Deleted");
+        s3_xml_text(xml, "Key", object->key);
+        if (object->version_id.data != NULL)
+                s3_xml_text(xml, "VersionId", object->version_id);
+        s3_xml_close(xml, "Deleted");
+}
+
+static void reply_many(struct gw_request *req)
+{
+        const struct many *many = req->work;
+        struct s3_xml xml;
+
+        s3_xml_init(&xml, ANSWER_LIMIT);
+        s3_xml_declaration(&xml);
+        s3_xml_root(&xml, "DeleteResult");
+        for (unsigned i = 0; i < many->doc->object_count; i++) {
+                if (many->items[i].error != S3_OK)
+                        put_error(&xml, &many->doc->objects[i], many->items[i].error);
+                else if (!many->doc->quiet)
+                        put_deleted(&xml, &many->doc->objects[i]);
+        }
+        s3_xml_close(&xml, "DeleteResult");
+        gw_reply_xml(req, 200, &xml);
+}
+
+/* The conditions of one key; false: its error is set. */
+static bool item_condition(struct item *item, const struct s3_delete_object *object, struct eng_condition *out)
+{
+        unsigned parts = 0;
+
+        *out = (struct eng_condition){.if_mtime = object->has_time,
+                                      .mtime_s = object->time_ms / 1000,
+                                      .if_size = object->has_size,
+                                      .size = object->size};
+        if (object->version_id.data != NULL && !s3_str_eq(object->version_id, S3_STR("null")))
+                item->error = S3_ERR_NO_SUCH_VERSION;
+        if (object->etag.data == NULL || item->error != S3_OK)
+                return item->error == S3_OK;
+        out->if_present = s3_str_eq(object->etag, S3_STR("*"));
+        out->if_etag = !out->if_present;
+        if (out->if_etag && s3_etag_parse(object->etag, out->etag, &parts) != 0)
+                parts = UINT16_MAX; /* more than any object has: never true */
+        out->etag_parts = (uint16_t)parts;
+        return true;
+}
+
+static void begin_some(struct gw_request *req);
+
+static void item_deleted(void *arg, int rv, bool existed)
+{
+        struct item *item = arg;
+        struct gw_request *req = item->req;
+        struct many *many;
+
+        if (!gw_back(req))
+                return;
+        many = req->work;
+        many->under_way--;
+        item->error = gw_error_of(rv, GW_ABOUT_KEY);
+        begin_some(req);
+}
+
+static void begin_some(struct gw_request *req)
+{
+        struct many *many = req->work;
+
+        while (many->next < many->doc->object_count && many->under_way < AT_ONCE) {
+                const struct s3_delete_object *object = &many->doc->objects[many->next];
+                struct item *item = &many->items[many->next++];
+                struct eng_condition condition;
+
+                if (req->peer_gone)
+                        item->error = S3_ERR_REQUEST_TIMEOUT; /* nobody will read it */
+                else if (!gw_permit(req->loop, req->access_key, req->op->permission, req->bucket, object->key))
+                        item->error = S3_ERR_ACCESS_DENIED;
+                else if (item_condition(item, object, &condition)) {
+                        many->under_way++;
+                        eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(object->key), &condition,
+                                   item_deleted, item);
+                }
+        }
+        if (many->under_way == 0)
+                reply_many(req);
+}
+
+void gw_run_delete_many(struct gw_request *req)
+{
+        struct many *many = gw_alloc(req, sizeof(*many));
+
+        if (many != NULL)
+                many->items = gw_alloc(req, req->body->doc->object_count * sizeof(many->items[0]));
+        if (many == NULL || many->items == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        many->doc = req->body->doc;
+        for (unsigned i = 0; i < many->doc->object_count; i++)
+                many->items[i].req = req;
+        req->work = many;
+        begin_some(req);
+}

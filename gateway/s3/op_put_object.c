@@ -1,0 +1,298 @@
+/*
+ * op_put_object.c - PutObject and UploadPart: what is refused before the body, and what is stored after it.
+ *
+ * begin opens the upload in the engine before a byte of body is asked for; body.c feeds it; run commits it once lengths, signatures and checksums held. All on the
+ * request's loop. Nothing is stored on any error: what is open is aborted with the request.
+ */
+#include "gateway/s3/handlers.h"
+#include "gateway/rdma/rdma_session.h"
+
+#include <errno.h>
+
+/* owner: the request (arena) */
+struct put_work {
+        struct gw_meta meta;            /* slices of headers, which stay until the request ends */
+        struct eng_condition condition;
+        struct gw_checksum upload_sum;  /* what the upload was begun with (parts) */
+        uint8_t upload_id[ENG_ID_LEN];
+        unsigned part;                  /* 0: an object */
+        struct gw_checksum sum;         /* computed, stored and answered */
+};
+
+/* ---- begin ---------------------------------------------------------------------------------------------- */
+
+/* Size of the object as announced. False: answered. */
+static bool size_of_body(struct gw_request *req, uint64_t *size)
+{
+        if (gw_header(req, "Content-Length").data == NULL && !req->chunked) {
+                gw_reply_error(req, S3_ERR_MISSING_CONTENT_LENGTH, NULL);
+                return false;
+        }
+        if (req->chunked && req->body->chunked == NULL) { /* as AWS: HTTP's own chunks only around aws-chunked */
+                gw_refuse_header(req, "Transfer-Encoding");
+                return false;
+        }
+        *size = req->body->expected;
+        if (*size != S3_LENGTH_UNKNOWN && *size > GW_OBJECT_MAX) {
+                gw_reply_error(req, S3_ERR_ENTITY_TOO_LARGE, NULL);
+                return false;
+        }
+        return true;
+}
+
+static void room(void *arg)
+{
+        struct gw_request *req = arg;
+
+        if (gw_back(req))
+                gw_request_wake(req);
+}
+
+static void open_put(struct gw_request *req, struct put_work *work)
+{
+        struct eng_put_params params = {
+                .bucket = req->bucket_id,
+                .key = gw_eng_str(req->key),
+                .is_part = work->part != 0,
+                .part_number = work->part,
+                .md5 = true,
+                .wake = room,
+                .arg = req,
+        };
+        uint64_t size;
+        int rv;
+
+        if (!size_of_body(req, &size))
+                return;
+        params.size = size == S3_LENGTH_UNKNOWN ? ENG_SIZE_UNKNOWN : size;
+        memcpy(params.upload_id, work->upload_id, ENG_ID_LEN);
+        if (gw_carried_upload(req))
+                gw_transfer_wakes(req, &params);
+        rv = eng_put_open(req->loop->gw->store, &params, &req->put);
+        if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        else if (gw_carried_upload(req))
+                gw_transfer_receive(req);
+        else
+                gw_begin_done(req);
+}
+
+/*
+ * A condition that does not hold now is refused before the body is sent. What holds now is checked once more with the commit, which is the check
+ * that counts.
+ */
+static void present_found(void *arg, int rv, struct eng_get *get)
+{
+        struct gw_request *req = arg;
+        struct put_work *work = req->work;
+        const struct eng_condition *c = &work->condition;
+        bool same = false;
+
+        if (rv == 0) {
+                const struct eng_object *object = eng_get_object(get);
+
+                same = memcmp(object->etag, c->etag, 16) == 0 && object->etag_parts == c->etag_parts;
+                eng_get_close(get);
+        }
+        if (!gw_back(req))
+                return;
+        if (rv == 0 && (c->if_absent || (c->if_etag && !same)))
+                gw_reply_error(req, S3_ERR_PRECONDITION_FAILED, NULL);
+        else if (rv != 0 && !(rv == -ENOENT && c->if_absent))
+                gw_reply_errno(req, rv, GW_ABOUT_WRITE);
+        else
+                open_put(req, work);
+}
+
+static void begin_put(struct gw_request *req)
+{
+        struct put_work *work = gw_alloc(req, sizeof(*work));
+        enum s3_error error;
+        bool never;
+
+        if (work == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        req->work = work;
+        if (!gw_write_headers_check(req) || !gw_condition_read(req, &work->condition, &never))
+                return;
+        error = gw_meta_of_headers(req->headers, req->header_count, &work->meta);
+        if (error != S3_OK)
+                gw_reply_error(req, error, NULL);
+        else if (work->condition.if_absent || work->condition.if_present || work->condition.if_etag)
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), present_found, req);
+        else
+                open_put(req, work);
+}
+
+void gw_begin_put(struct gw_request *req)
+{
+        if (gw_carried_upload(req))
+                gw_transfer_begin(req, begin_put);
+        else
+                begin_put(req);
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------------- */
+
+/*
+ * The checksum of a part is of the kind the upload was begun with. Where the whole is to have a checksum of checksums, each part must come with its
+ * own; a checksum over all bytes needs none of the client's.
+ */
+static bool part_sum_fits(struct gw_request *req, const struct put_work *work)
+{
+        const struct gw_body *body = req->body;
+
+        if (!work->upload_sum.has_kind || (body->has_kind && body->kind == work->upload_sum.kind) ||
+            (!body->has_kind && work->upload_sum.type == S3_FULL_OBJECT))
+                return true;
+        gw_reply_error(
+                req, S3_ERR_INVALID_REQUEST,
+                gw_printf(req, "Checksum Type mismatch occurred, expected checksum Type: %s, actual checksum Type: %s",
+                          gw_algorithm_text(req, work->upload_sum.kind),
+                          body->has_kind ? gw_algorithm_text(req, body->kind) : "null"));
+        return false;
+}
+
+/* The kind stored with each part: that of the upload, or CRC64NVME as AWS does now. */
+static enum s3_checksum part_kind(const struct put_work *work)
+{
+        return work->upload_sum.has_kind ? work->upload_sum.kind : S3_CRC64NVME;
+}
+
+/* Sees to it that the kind stored is among those computed; no byte has come yet. */
+static bool compute_kind(struct gw_request *req, enum s3_checksum kind)
+{
+        struct gw_body *body = req->body;
+        struct s3_sums *sums;
+
+        if ((body->sum_mask & S3_CHECKSUM_BIT(kind)) != 0)
+                return true;
+        if (s3_sums_new(body->sum_mask | S3_CHECKSUM_BIT(kind), &sums) != 0) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        s3_sums_free(body->sums);
+        body->sums = sums;
+        body->sum_mask |= S3_CHECKSUM_BIT(kind);
+        return true;
+}
+
+static void upload_found(void *arg, int rv, const struct eng_object *object)
+{
+        struct gw_request *req = arg;
+        struct put_work *work;
+
+        if (!gw_back(req))
+                return;
+        work = req->work;
+        if (rv == 0 && gw_meta_decode_checksum(object->attrs, &work->upload_sum) != 0)
+                rv = -EIO;
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_UPLOAD);
+                return;
+        }
+        if (part_sum_fits(req, work) && compute_kind(req, part_kind(work)))
+                open_put(req, work);
+}
+
+static void begin_part(struct gw_request *req)
+{
+        struct put_work *work = gw_alloc(req, sizeof(*work));
+
+        if (work == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        req->work = work;
+        if (!gw_write_headers_check(req) || !gw_part_number_of(req, &work->part))
+                return;
+        if (gw_upload_id_of(req, work->upload_id))
+                eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id, upload_found,
+                               req);
+}
+
+void gw_begin_part(struct gw_request *req)
+{
+        if (gw_carried_upload(req))
+                gw_transfer_begin(req, begin_part);
+        else
+                begin_part(req);
+}
+
+/* ---- run -------------------------------------------------------------------------------------------------------- */
+
+static void take_sum(const struct gw_request *req, enum s3_checksum kind, struct gw_checksum *out)
+{
+        const uint8_t *value = gw_body_checksum(req, kind);
+
+        memset(out, 0, sizeof(*out));
+        if (value == NULL)
+                return;
+        out->has = out->has_kind = true;
+        out->kind = kind;
+        out->type = S3_FULL_OBJECT;
+        memcpy(out->value, value, s3_checksum_info(kind)->len);
+}
+
+static void stored(void *arg, int rv, const struct eng_object *object)
+{
+        struct gw_request *req = arg;
+        struct put_work *work;
+
+        if (!gw_back(req))
+                return;
+        work = req->work;
+        if (rv != 0) {
+                gw_reply_errno(req, rv, work->part != 0 ? GW_ABOUT_UPLOAD : GW_ABOUT_WRITE);
+                return;
+        }
+        gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, 0));
+        if (work->part == 0)
+                gw_checksum_headers(req, &work->sum);
+        else /* how the parts' checksums make that of the object is the upload's affair */
+                gw_checksum_header(req, &work->sum);
+        if (gw_carried_upload(req))
+                gw_session_headers(req, 200, req->rdma->window.length);
+        gw_reply_empty(req, 200);
+}
+
+static void commit(struct gw_request *req, struct put_work *work)
+{
+        static _Thread_local uint8_t encoded[ENG_ATTRS_MAX]; /* copied by the engine within the call */
+        struct eng_put_commit c = {.condition = work->condition, .attrs = encoded};
+        struct eng_put *put = req->put;
+        ssize_t len;
+
+        len = gw_meta_encode(&work->meta, encoded, sizeof(encoded));
+        if (len < 0) {
+                gw_reply_error(req, S3_ERR_METADATA_TOO_LARGE, NULL);
+                return;
+        }
+        c.attrs_len = (size_t)len;
+        memcpy(c.etag, req->body->md5_value, sizeof(c.etag));
+        gw_tag_make(&work->meta, c.tag);
+        req->put = NULL;
+        eng_put_commit(put, &c, stored, req);
+}
+
+void gw_run_put(struct gw_request *req)
+{
+        struct put_work *work = req->work;
+
+        take_sum(req, req->body->has_kind ? req->body->kind : S3_CRC64NVME, &work->meta.sum);
+        work->sum = work->meta.sum;
+        commit(req, work);
+}
+
+void gw_run_part(struct gw_request *req)
+{
+        struct put_work *work = req->work;
+
+        take_sum(req, part_kind(work), &work->meta.sum);
+        /* One that neither the upload nor the part names is our own affair. */
+        if (req->body->has_kind || work->upload_sum.has_kind)
+                take_sum(req, req->body->has_kind ? req->body->kind : part_kind(work), &work->sum);
+        commit(req, work);
+}

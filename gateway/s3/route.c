@@ -1,0 +1,387 @@
+/*
+ * route.c - the one table of S3 operations, and the choice among them. Pure; any thread.
+ *
+ * A request names its operation by method, by what its path names, by at most one sub-resource among its query
+ * parameters, and by at most one header. A sub-resource that S3 knows never falls through to the plain operation:
+ * DELETE with an unknown meaning must not delete.
+ */
+#include "gateway/s3/route.h"
+
+#include <stddef.h>
+
+#include "gateway/s3/handlers.h"
+#include "gateway/rdma/rdma_session.h"
+#include "gateway/http/stats.h"
+#include "gateway/s3/sub_resource.h"
+
+#define GET_CONFIG(op_name, query, error)                                                                              \
+        {                                                                                                              \
+                .name = (op_name), .method = "GET", .scope = GW_BUCKET, .sub = (query), .permission = "s3:" op_name,   \
+                .run = gw_run_config, .arg = (error)                                                                   \
+        }
+#define DELETE_CONFIG(op_name, query, right)                                                                           \
+        {                                                                                                              \
+                .name = (op_name), .method = "DELETE", .scope = GW_BUCKET, .sub = (query), .permission = (right),      \
+                .run = gw_run_config_delete                                                                            \
+        }
+#define PUT_CONFIG(op_name, of, query, right)                                                                          \
+        {                                                                                                              \
+                .name = (op_name), .method = "PUT", .scope = (of), .sub = (query), .body = GW_BODY_XML,                \
+                .versions = true, .permission = (right), .begin = gw_begin_config_put, .run = gw_run_config_put        \
+        }
+#define OBJECT_CONFIG(op_name, query)                                                                                  \
+        {                                                                                                              \
+                .name = (op_name), .method = "GET", .scope = GW_OBJECT, .sub = (query), .permission = "s3:" op_name,   \
+                .versions = true, .run = gw_run_object_config                                                          \
+        }
+
+/* Of one method and scope: rows with a sub-resource or header before those without. */
+const struct gw_op gw_ops[] = {
+        {.name = "ListBuckets",
+         .method = "GET",
+         .scope = GW_SERVICE,
+         .no_bucket = true,
+         .permission = "s3:ListAllMyBuckets",
+         .run = gw_run_list_buckets},
+
+        {.name = "ListObjectVersions",
+         .method = "GET",
+         .scope = GW_BUCKET,
+         .sub = "versions",
+         .permission = "s3:ListBucketVersions",
+         .run = gw_run_list_versions},
+        {.name = "ListMultipartUploads",
+         .method = "GET",
+         .scope = GW_BUCKET,
+         .sub = "uploads",
+         .permission = "s3:ListBucketMultipartUploads",
+         .run = gw_run_list_uploads},
+        {.name = "GetBucketLocation",
+         .method = "GET",
+         .scope = GW_BUCKET,
+         .sub = "location",
+         .permission = "s3:GetBucketLocation",
+         .run = gw_run_bucket_location},
+        {.name = "GetBucketAcl",
+         .method = "GET",
+         .scope = GW_BUCKET,
+         .sub = "acl",
+         .permission = "s3:GetBucketAcl",
+         .run = gw_run_acl},
+        GET_CONFIG("GetBucketPolicy", "policy", S3_ERR_NO_SUCH_BUCKET_POLICY),
+        GET_CONFIG("GetBucketPolicyStatus", "policyStatus", S3_ERR_NO_SUCH_BUCKET_POLICY),
+        GET_CONFIG("GetBucketLifecycleConfiguration", "lifecycle", S3_ERR_NO_SUCH_LIFECYCLE),
+        GET_CONFIG("GetBucketCors", "cors", S3_ERR_NO_SUCH_CORS),
+        GET_CONFIG("GetBucketTagging", "tagging", S3_ERR_NO_SUCH_TAG_SET),
+        GET_CONFIG("GetBucketWebsite", "website", S3_ERR_NO_SUCH_WEBSITE),
+        GET_CONFIG("GetBucketEncryption", "encryption", S3_ERR_NO_SUCH_ENCRYPTION),
+        GET_CONFIG("GetObjectLockConfiguration", "object-lock", S3_ERR_NO_SUCH_OBJECT_LOCK_CONFIG),
+        GET_CONFIG("GetBucketReplication", "replication", S3_ERR_NO_SUCH_REPLICATION),
+        GET_CONFIG("GetPublicAccessBlock", "publicAccessBlock", S3_OK),
+        GET_CONFIG("GetBucketOwnershipControls", "ownershipControls", S3_OK),
+        GET_CONFIG("GetBucketMetadataConfiguration", "metadataConfiguration", S3_ERR_NO_SUCH_METADATA_CONFIG),
+        GET_CONFIG("GetBucketMetadataTableConfiguration", "metadataTable", S3_ERR_NO_SUCH_METADATA_CONFIG),
+        GET_CONFIG("GetBucketInventoryConfiguration", "inventory", S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketAnalyticsConfiguration", "analytics", S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketMetricsConfiguration", "metrics", S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketIntelligentTieringConfiguration", "intelligent-tiering", S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketVersioning", "versioning", S3_OK),
+        GET_CONFIG("GetBucketNotificationConfiguration", "notification", S3_OK),
+        GET_CONFIG("GetBucketLogging", "logging", S3_OK),
+        GET_CONFIG("GetBucketAccelerateConfiguration", "accelerate", S3_OK),
+        GET_CONFIG("GetBucketRequestPayment", "requestPayment", S3_OK),
+        {.name = "ListObjectsV2",
+         .method = "GET",
+         .scope = GW_BUCKET,
+         .sub = "list-type",
+         .permission = "s3:ListBucket",
+         .run = gw_run_list_objects_v2},
+        {.name = "ListObjects",
+         .method = "GET",
+         .scope = GW_BUCKET,
+         .permission = "s3:ListBucket",
+         .run = gw_run_list_objects},
+        {.name = "HeadBucket",
+         .method = "HEAD",
+         .scope = GW_BUCKET,
+         .permission = "s3:ListBucket",
+         .run = gw_run_bucket_head},
+        {.name = "CreateBucket",
+         .method = "PUT",
+         .scope = GW_BUCKET,
+         .body = GW_BODY_XML,
+         .no_bucket = true,
+         .permission = "s3:CreateBucket",
+         .begin = gw_begin_bucket_create,
+         .run = gw_run_bucket_create},
+        PUT_CONFIG("PutPublicAccessBlock", GW_BUCKET, "publicAccessBlock", "s3:PutBucketPublicAccessBlock"),
+        PUT_CONFIG("PutBucketOwnershipControls", GW_BUCKET, "ownershipControls", "s3:PutBucketOwnershipControls"),
+        PUT_CONFIG("PutBucketRequestPayment", GW_BUCKET, "requestPayment", "s3:PutBucketRequestPayment"),
+        PUT_CONFIG("PutBucketAcl", GW_BUCKET, "acl", "s3:PutBucketAcl"),
+        DELETE_CONFIG("DeleteBucketPolicy", "policy", "s3:DeleteBucketPolicy"),
+        DELETE_CONFIG("DeleteBucketLifecycle", "lifecycle", "s3:PutLifecycleConfiguration"),
+        DELETE_CONFIG("DeleteBucketCors", "cors", "s3:PutBucketCORS"),
+        DELETE_CONFIG("DeleteBucketTagging", "tagging", "s3:PutBucketTagging"),
+        DELETE_CONFIG("DeleteBucketWebsite", "website", "s3:DeleteBucketWebsite"),
+        DELETE_CONFIG("DeleteBucketEncryption", "encryption", "s3:PutEncryptionConfiguration"),
+        DELETE_CONFIG("DeleteBucketReplication", "replication", "s3:PutReplicationConfiguration"),
+        DELETE_CONFIG("DeletePublicAccessBlock", "publicAccessBlock", "s3:PutBucketPublicAccessBlock"),
+        DELETE_CONFIG("DeleteBucketOwnershipControls", "ownershipControls", "s3:PutBucketOwnershipControls"),
+        {.name = "DeleteBucket",
+         .method = "DELETE",
+         .scope = GW_BUCKET,
+         .permission = "s3:DeleteBucket",
+         .run = gw_run_bucket_delete},
+        {.name = "DeleteObjects",
+         .method = "POST",
+         .scope = GW_BUCKET,
+         .sub = "delete",
+         .body = GW_BODY_XML,
+         .permission = "s3:DeleteObject",
+         .begin = gw_begin_delete_many,
+         .run = gw_run_delete_many},
+
+        {.name = "ListParts",
+         .method = "GET",
+         .scope = GW_OBJECT,
+         .sub = "uploadId",
+         .permission = "s3:ListMultipartUploadParts",
+         .run = gw_run_list_parts},
+        {.name = "GetObjectAttributes",
+         .method = "GET",
+         .scope = GW_OBJECT,
+         .versions = true,
+         .sub = "attributes",
+         .permission = "s3:GetObjectAttributes",
+         .run = gw_run_attributes},
+        {.name = "GetObjectAcl",
+         .method = "GET",
+         .scope = GW_OBJECT,
+         .versions = true,
+         .sub = "acl",
+         .permission = "s3:GetObjectAcl",
+         .run = gw_run_acl},
+        PUT_CONFIG("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl"),
+        PUT_CONFIG("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging"),
+        OBJECT_CONFIG("GetObjectTagging", "tagging"),
+        OBJECT_CONFIG("GetObjectLegalHold", "legal-hold"),
+        OBJECT_CONFIG("GetObjectRetention", "retention"),
+        {.name = "GetObject",
+         .method = "GET",
+         .scope = GW_OBJECT,
+         .versions = true,
+         .sends_object = true,
+         .permission = "s3:GetObject",
+         .begin = gw_begin_get,
+         .run = gw_run_get},
+        {.name = "HeadObject",
+         .method = "HEAD",
+         .scope = GW_OBJECT,
+         .versions = true,
+         .sends_object = true,
+         .permission = "s3:GetObject",
+         .begin = gw_begin_get,
+         .run = gw_run_get},
+        {.name = "UploadPartCopy",
+         .method = "PUT",
+         .scope = GW_OBJECT,
+         .sub = "uploadId",
+         .header = "x-amz-copy-source",
+         .permission = "s3:PutObject",
+         .run = gw_run_part_copy},
+        {.name = "UploadPart",
+         .method = "PUT",
+         .scope = GW_OBJECT,
+         .sub = "uploadId",
+         .body = GW_BODY_DATA,
+         .permission = "s3:PutObject",
+         .begin = gw_begin_part,
+         .run = gw_run_part},
+        {.name = "CopyObject",
+         .method = "PUT",
+         .scope = GW_OBJECT,
+         .header = "x-amz-copy-source",
+         .permission = "s3:PutObject",
+         .run = gw_run_copy},
+        {.name = "PutObject",
+         .method = "PUT",
+         .scope = GW_OBJECT,
+         .body = GW_BODY_DATA,
+         .permission = "s3:PutObject",
+         .begin = gw_begin_put,
+         .run = gw_run_put},
+        {.name = "CreateMultipartUpload",
+         .method = "POST",
+         .scope = GW_OBJECT,
+         .sub = "uploads",
+         .permission = "s3:PutObject",
+         .run = gw_run_upload_create},
+        {.name = "CompleteMultipartUpload",
+         .method = "POST",
+         .scope = GW_OBJECT,
+         .sub = "uploadId",
+         .body = GW_BODY_XML,
+         .sums_of_result = true,
+         .permission = "s3:PutObject",
+         .begin = gw_begin_complete,
+         .run = gw_run_complete},
+        {.name = "AbortMultipartUpload",
+         .method = "DELETE",
+         .scope = GW_OBJECT,
+         .sub = "uploadId",
+         .permission = "s3:AbortMultipartUpload",
+         .run = gw_run_upload_abort},
+        {.name = "DeleteObjectTagging",
+         .method = "DELETE",
+         .scope = GW_OBJECT,
+         .versions = true,
+         .sub = "tagging",
+         .permission = "s3:DeleteObjectTagging",
+         .run = gw_run_object_config},
+        {.name = "DeleteObject",
+         .method = "DELETE",
+         .scope = GW_OBJECT,
+         .versions = true,
+         .permission = "s3:DeleteObject",
+         .run = gw_run_delete},
+
+        {.name = "GetBatch",
+         .method = "POST",
+         .scope = GW_RESERVED,
+         .path = "v1/batch",
+         .body = GW_BODY_KEPT,
+         .no_bucket = true,
+         .permission = "s3:GetObject", /* of each entry */
+         .begin = gw_begin_batch,
+         .run = gw_run_batch},
+        {.name = "OpenRDMASession",
+         .method = "POST",
+         .scope = GW_RESERVED,
+         .path = "rdma/v1/sessions",
+         .body = GW_BODY_KEPT,
+         .no_bucket = true,
+         .permission = "s3:GetObject", /* of each request on it */
+         .begin = gw_begin_session_open,
+         .run = gw_run_session_open},
+        {.name = "EndRDMASession",
+         .method = "DELETE",
+         .scope = GW_RESERVED,
+         .path = "rdma/v1/sessions/",
+         .no_bucket = true,
+         .ends_session = true,
+         .permission = "s3:GetObject",
+         .run = gw_run_session_end},
+};
+
+const unsigned gw_op_count = sizeof(gw_ops) / sizeof(gw_ops[0]);
+
+_Static_assert(sizeof(gw_ops) / sizeof(gw_ops[0]) < GW_STATS_OPS,
+               "each operation has its counters, and one is for none");
+
+static bool has_header(const struct s3_header *headers, unsigned count, const char *name)
+{
+        for (unsigned i = 0; i < count; i++) {
+                if (s3_str_eq_nocase(headers[i].name, s3_str_of(name)))
+                        return true;
+        }
+        return false;
+}
+
+/* list-type chooses only where no sub-resource does; it has one value. */
+static enum s3_error find_selector(struct s3_str method, enum gw_scope scope, const struct s3_query *query,
+                                   const struct s3_query_param **out)
+{
+        enum s3_error error = gw_sub_find(query, out);
+
+        if (error != S3_OK || *out != NULL || scope != GW_BUCKET || !s3_str_eq(method, S3_STR("GET")))
+                return error;
+        *out = s3_query_find(query, "list-type");
+        if (*out != NULL && !s3_str_eq((*out)->value, S3_STR("2")))
+                return S3_ERR_INVALID_ARGUMENT;
+        return S3_OK;
+}
+
+static bool op_fits(const struct gw_op *op, struct s3_str method, enum gw_scope scope, const struct s3_query_param *sub,
+                    const struct s3_header *headers, unsigned header_count)
+{
+        if (op->scope != scope || !s3_str_eq(method, s3_str_of(op->method)))
+                return false;
+        if (op->sub == NULL ? sub != NULL : sub == NULL || !s3_str_eq(sub->name, s3_str_of(op->sub)))
+                return false;
+        return op->header == NULL || has_header(headers, header_count, op->header);
+}
+
+static bool is_method(struct s3_str method)
+{
+        return s3_str_eq(method, S3_STR("GET")) || s3_str_eq(method, S3_STR("HEAD")) ||
+               s3_str_eq(method, S3_STR("PUT")) || s3_str_eq(method, S3_STR("POST")) ||
+               s3_str_eq(method, S3_STR("DELETE"));
+}
+
+/* Why a request has no operation. */
+static enum s3_error no_op(struct s3_str method, enum gw_scope scope, const struct s3_query_param *sub)
+{
+        if (s3_str_eq(method, S3_STR("OPTIONS")))
+                return S3_ERR_CORS_FORBIDDEN;
+        if (!is_method(method))
+                return S3_ERR_METHOD_NOT_ALLOWED;
+        if (scope == GW_OBJECT && s3_str_eq(method, S3_STR("GET")) && sub != NULL &&
+            (s3_str_eq(sub->name, S3_STR("uploads")) || s3_str_eq(sub->name, S3_STR("versions"))))
+                return S3_ERR_INVALID_REQUEST; /* of a bucket */
+        if (sub != NULL && !s3_str_eq(method, S3_STR("HEAD")))
+                return S3_ERR_NOT_IMPLEMENTED;
+        if (scope == GW_BUCKET && s3_str_eq(method, S3_STR("POST")))
+                return S3_ERR_NOT_IMPLEMENTED; /* uploads by a browser's form */
+        return S3_ERR_METHOD_NOT_ALLOWED;
+}
+
+enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s3_query *query,
+                       const struct s3_header *headers, unsigned header_count, const struct gw_op **out)
+{
+        const struct s3_query_param *sub;
+        bool put_object = scope == GW_OBJECT && s3_str_eq(method, S3_STR("PUT"));
+        enum s3_error error = find_selector(method, scope, query, &sub);
+
+        if (error != S3_OK)
+                return error;
+        if (!s3_str_eq(method, S3_STR("PUT")) && has_header(headers, header_count, "x-amz-copy-source"))
+                return S3_ERR_INVALID_ARGUMENT;
+        /* Half of a part's address must not be taken for a whole object. */
+        if (put_object && (s3_query_find(query, "uploadId") != NULL) != (s3_query_find(query, "partNumber") != NULL))
+                return S3_ERR_INVALID_ARGUMENT;
+        for (unsigned i = 0; i < gw_op_count; i++) {
+                if (op_fits(&gw_ops[i], method, scope, sub, headers, header_count)) {
+                        *out = &gw_ops[i];
+                        return S3_OK;
+                }
+        }
+        return no_op(method, scope, sub);
+}
+
+/* A path that ends in a slash is that of all below it. */
+static bool path_fits(const char *wanted, struct s3_str path)
+{
+        size_t len = strlen(wanted);
+
+        if (wanted[len - 1] != '/')
+                return s3_str_eq(path, s3_str_of(wanted));
+        return path.len > len && memcmp(path.data, wanted, len) == 0;
+}
+
+enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const struct gw_op **out)
+{
+        enum s3_error error = S3_ERR_INVALID_BUCKET_NAME;
+
+        for (unsigned i = 0; i < gw_op_count; i++) {
+                const struct gw_op *op = &gw_ops[i];
+
+                if (op->scope != GW_RESERVED || !path_fits(op->path, path))
+                        continue;
+                error = S3_ERR_METHOD_NOT_ALLOWED;
+                if (s3_str_eq(method, s3_str_of(op->method))) {
+                        *out = op;
+                        return S3_OK;
+                }
+        }
+        return error;
+}

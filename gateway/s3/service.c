@@ -1,0 +1,38 @@
+/*
+ * service.c - S3 as a gateway serves it: the table of operations, and what the HTTP side calls without knowing whom.
+ */
+#include "gateway/rdma/executor.h"
+#include "gateway/s3/head.h"
+#include "gateway/s3/route.h"
+#include "gateway/rdma/rdma_session.h"
+
+static void service_last_headers(struct gw_request *req)
+{
+        if (req->answer.status >= 300 && gw_session_none_posted(req))
+                gw_reply_header(req, "x-millrace-rdma-posted", "none");
+}
+
+static void service_credential_gone(struct gw_gateway *gw, const char *access_key)
+{
+        if (gw->rdma != NULL)
+                rdx_sessions_revoke(gw->rdma, access_key);
+}
+
+static void service_loop_end(struct gw_loop *loop)
+{
+        gw_executor_end(loop->executor);
+}
+
+static const struct gw_service service = {
+        .ops = gw_ops,
+        .op_count = &gw_op_count,
+        .accept = gw_head_accept,
+        .last_headers = service_last_headers,
+        .credential_gone = service_credential_gone,
+        .loop_end = service_loop_end,
+};
+
+int gw_new(const struct gw_options *options, struct gw_gateway **out)
+{
+        return gw_site_new(options, &service, out);
+}

@@ -1,0 +1,123 @@
+/*
+ * gateway/http/permit.c: every operation of the table asks whether it is permitted, with the permission of its row, before anything else is looked for; and what
+ * reaches objects that a request's path does not name asks for each (also test_batch.c, test_executor.c, test_transfer_put.c).
+ */
+#include "gateway/s3/meta.h"
+#include "gateway/s3/route.h"
+#include "tests/unit/gateway/ops_fixture.h"
+
+static bool nothing_is_permitted(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        return false;
+}
+
+/* A request that the operation's row fits. */
+static void print_target(const struct gw_op *op, char *out, size_t size)
+{
+        static const char *const paths[] = {[GW_SERVICE] = "/", [GW_BUCKET] = "/absent", [GW_OBJECT] = "/absent/key"};
+        bool part = op->sub != NULL && strcmp(op->sub, "uploadId") == 0;
+
+        if (op->scope == GW_RESERVED)
+                snprintf(out, size, "/" GW_RESERVED_NAME "/%s%s", op->path,
+                         op->path[strlen(op->path) - 1] == '/' ? ID : "");
+        else if (op->sub == NULL)
+                snprintf(out, size, "%s", paths[op->scope]);
+        else if (part && strcmp(op->method, "PUT") == 0)
+                snprintf(out, size, "%s?partNumber=1&uploadId=" ID, paths[op->scope]);
+        else
+                snprintf(out, size, "%s?%s=%s", paths[op->scope], op->sub,
+                         part                                ? ID
+                         : strcmp(op->sub, "list-type") == 0 ? "2"
+                                                             : "");
+}
+
+static void every_operation_asks(void **state)
+{
+        site_may = nothing_is_permitted;
+        for (unsigned i = 0; i < gw_op_count; i++) {
+                const struct gw_op *op = &gw_ops[i];
+                struct s3_header header = {s3_str_of(op->header != NULL ? op->header : ""), S3_STR("/bucket/source")};
+                unsigned lines = site.lines, asked = site_asked;
+                char target[256];
+                struct answer a;
+                int fd = dial();
+
+                print_target(op, target, sizeof(target));
+                ask(fd, op->method, target, &header, op->header != NULL, NULL, NULL);
+                read_answer(fd, &a, strcmp(op->method, "HEAD") == 0);
+                EVENTUALLY(site.lines == lines + 1);
+                assert_string_equal(site.last_operation, op->name);
+                if (a.status != 403 || strcmp(site.last_error, "AccessDenied") != 0)
+                        fail_msg("%s: %u %s", op->name, a.status, site.last_error);
+                assert_int_equal(site_asked, asked + 1);
+                assert_string_equal(site_asked_for, op->permission);
+                answer_free(&a);
+                close(fd);
+        }
+}
+
+static bool source_is_secret(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        return strcmp(permission, "s3:GetObject") != 0 || !s3_str_eq(bucket, S3_STR("bucket")) ||
+               !s3_str_eq(key, S3_STR("source"));
+}
+
+/* To write the target is permitted, to read the source is not. */
+static void copies_ask_for_their_source(void **state)
+{
+        static const struct s3_header source = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/source")};
+        static struct gw_meta meta;
+        ssize_t len = gw_meta_encode(&meta, fake.upload_attrs, sizeof(fake.upload_attrs));
+        int fd = dial();
+
+        assert_true(len >= 0);
+        fake.upload_rv = 0;
+        fake.upload = (struct eng_object){.attrs = {(const char *)fake.upload_attrs, (size_t)len}};
+        send_put(fd, "/bucket/source", "x", 1);
+        expect(fd, 200, NULL);
+        for (unsigned denied = 0; denied < 2; denied++) {
+                site_may = denied ? source_is_secret : NULL;
+                ask(fd, "PUT", "/bucket/copy", &source, 1, NULL, NULL);
+                expect(fd, denied ? 403 : 200, denied ? "AccessDenied" : NULL);
+                ask(fd, "PUT", "/bucket/copy?partNumber=1&uploadId=" ID, &source, 1, NULL, NULL);
+                expect(fd, denied ? 403 : 200, denied ? "AccessDenied" : NULL);
+        }
+        close(fd);
+}
+
+static bool b_is_kept(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        return !s3_str_eq(key, S3_STR("b"));
+}
+
+static void deletes_ask_for_each_key(void **state)
+{
+        static const char body[] = "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key></Object></Delete>";
+        uint8_t md5[ERA_DIGEST_MAX];
+        char text[S3_BASE64_SIZE(16)], more[64];
+        struct answer a;
+        int fd = dial();
+
+        era_digest_of(ERA_MD5, body, strlen(body), md5);
+        s3_base64_encode(md5, 16, text);
+        snprintf(more, sizeof(more), "Content-MD5: %s\r\n", text);
+        site_may = b_is_kept;
+        ask(fd, "POST", "/bucket?delete", NULL, 0, more, body);
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 200);
+        has(&a, "<Deleted><Key>a</Key></Deleted>");
+        has(&a, "<Error><Key>b</Key><Code>AccessDenied</Code>");
+        answer_free(&a);
+        close(fd);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(every_operation_asks, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(copies_ask_for_their_source, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(deletes_ask_for_each_key, site_setup, site_teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
