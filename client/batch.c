@@ -6,7 +6,7 @@
 #include "batch.h"
 
 #include "ec.h"
-#include "object.h"
+#include "object_info.h"
 #include "retry.h"
 
 #include <errno.h>

@@ -3,7 +3,6 @@
  * it; a transport that does need it finds the memory here. Any thread.
  */
 #include "memory.h"
-#include "op.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,6 @@
 #include "compose.h"
 
 #include "creds.h"
-#include "lane.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -14,6 +14,7 @@
 
 struct mr_creds;
 struct mr_fabric;
+struct mr_job;
 struct mr_loop;
 struct mr_op;
 struct mr_request;
@@ -21,13 +22,6 @@ struct mr_request;
 /* A queue of requests, linked by their `next`. Guarded by whoever has it. */
 struct mr_request_list {
         struct mr_request *first, *last;
-};
-
-/* Work for a worker. owner: the caller until it is run */
-struct mr_job {
-        void (*run)(void *arg);
-        void *arg;
-        struct mr_job *next;
 };
 
 #define MR_ADMIN_START_MAX 129u
@@ -41,6 +35,7 @@ struct mr_client {
         struct mr_creds *creds;                   /* has a lock of its own */
         struct mr_fabric *fabric;                 /* RDMA */
         pid_t pid;
+        void (*wake)(struct mr_client *client); /* of those that send: see mr_core_wake() */
 
         atomic_bool canceled; /* any thread, signal handlers */
         atomic_bool no_batch; /* any thread: the endpoint has refused GetBatch */
@@ -64,14 +59,6 @@ struct mr_client {
         struct mr_op *op[MR_OP_SLOTS]; /* by id, linked */
 };
 
-struct mr_core_options {
-        unsigned threads;
-        struct mr_creds *creds; /* belongs to the client once it was made */
-};
-
-/* Checks and copies settings. -EINVAL, -ENOMEM. */
-int mr_core_new(const struct mr_settings *settings, const struct mr_core_options *options, struct mr_client **out);
-
 /* Of something that must end before the client may go. enter: -ECHILD after a fork. */
 int mr_core_enter(struct mr_client *client);
 void mr_core_leave(struct mr_client *client);
@@ -79,33 +66,11 @@ void mr_core_leave(struct mr_client *client);
 /* Makes the loops look at what has been stopped. Also in signal handlers. */
 void mr_core_wake(struct mr_client *client);
 
-/* Sleeps; -ECANCELED as soon as the client is canceled, unless urgent. */
-int mr_core_sleep(struct mr_client *client, uint32_t ms, bool urgent);
-
 uint32_t mr_core_random(void);
 int64_t mr_core_now_ms(void);   /* wall clock */
 int64_t mr_core_clock_ms(void); /* monotonic */
 
 /* Starts a thread that no signal interrupts: those are the program's. */
 int mr_core_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
-
-void mr_list_push(struct mr_request_list *list, struct mr_request *request);
-struct mr_request *mr_list_pop(struct mr_request_list *list);
-
-/* ---- turns and workers (turns.c) ----------------------------------------------------------------- */
-
-/* Before the first: sees to it that there is a loop. */
-int mr_turn_prepare(struct mr_client *client);
-/* A request that is ready to be sent gets a loop as soon as fewer than `parallel` are under way. */
-void mr_turn_wait(struct mr_client *client, struct mr_request *request);
-/* By its loop, when an attempt is over: the turn is another's. */
-void mr_turn_end(struct mr_client *client);
-/* Takes those that were stopped out of the queue. */
-void mr_turn_sweep(struct mr_client *client, struct mr_request_list *stopped);
-
-/* Runs the job on a worker or, where none can be started, at once. */
-void mr_work(struct mr_client *client, struct mr_job *job);
-void mr_work_end(struct mr_client *client);
-bool mr_work_here(void); /* the calling thread is a worker */
 
 #endif

@@ -5,9 +5,10 @@
 #include "creds.h"
 
 #include "core.h"
-#include "request.h"
+#include "failure.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

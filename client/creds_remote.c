@@ -6,8 +6,9 @@
 
 #include "answer.h"
 #include "core.h"
-#include "request.h"
+#include "failure.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

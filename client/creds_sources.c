@@ -3,8 +3,8 @@
  * them. What is not there is -ENOENT, and the next place is asked; what is there and wrong is a failure.
  */
 #include "creds.h"
+#include "failure.h"
 #include "profile.h"
-#include "request.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "download.h"
 
 #include "bounce.h"
-#include "object.h"
+#include "object_info.h"
 
 #include <errno.h>
 #include <stdlib.h>

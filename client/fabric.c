@@ -5,8 +5,7 @@
 #include "fabric.h"
 
 #include "bounce.h"
-#include "plan.h"
-#include "request.h"
+#include "failure.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -90,21 +89,6 @@ int mr_fabric_refused(struct mr_client *client, enum mr_lane_kind kind, struct m
         struct mr_lane *lane = atomic_load(&client->fabric->lane[kind]);
 
         return lane != NULL ? mr_lane_refused(lane, err) : 0;
-}
-
-bool mr_prefers_rdma(const struct mr_client *client, bool put, uint64_t len, size_t batch)
-{
-        uint64_t wanted = client->settings.part_size, tail;
-        struct mr_plan plan;
-
-        if (!put && batch > 1 && len <= MR_GET_PART)
-                return true;
-        if (!put)
-                mr_plan_download(len, wanted, &plan);
-        else if (mr_plan_upload(len, wanted, &plan) != 0)
-                return false;
-        tail = plan.parts > 1 ? mr_plan_length(&plan, plan.parts - 1) : len;
-        return len >= MR_RDMA_LEAST && tail >= MR_RDMA_LEAST;
 }
 
 static void seen(void *arg, const struct rdx_device_info *info)

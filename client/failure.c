@@ -2,8 +2,9 @@
  * failure.c - the only place that turns answers of failure into errno values and lines for people. Called by
  * request.c and by whoever finds an error inside a 200 answer. Pure but for the caller's struct.
  */
+#include "failure.h"
+
 #include "answer.h"
-#include "request.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -97,19 +98,17 @@ static int take_error(void *arg, const struct mr_record *record)
         return 0;
 }
 
-int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err)
+int mr_failure_of_document(int status, const char *body, size_t len, const char *request_id, struct mr_error *err)
 {
-        struct mr_error found = {.http_status = response->status};
-        const char *id = mr_response_header(response, "x-amz-request-id");
+        struct mr_error found = {.http_status = status};
 
-        if (response->body_len > 0)
-                (void)mr_answer_read(response->body, response->body_len, "Error", 1, take_error, &found);
-        found.code = code_of(response->status, found.s3_code);
+        if (len > 0)
+                (void)mr_answer_read(body, len, "Error", 1, take_error, &found);
+        found.code = code_of(status, found.s3_code);
         if (found.message[0] == '\0')
-                snprintf(found.message, sizeof(found.message), "%s (HTTP %d)", text_of(response->status),
-                         response->status);
-        if (found.request_id[0] == '\0' && id != NULL)
-                copy_line(found.request_id, sizeof(found.request_id), id);
+                snprintf(found.message, sizeof(found.message), "%s (HTTP %d)", text_of(status), status);
+        if (found.request_id[0] == '\0' && request_id != NULL)
+                copy_line(found.request_id, sizeof(found.request_id), request_id);
         *err = found;
         return found.code;
 }

@@ -10,7 +10,7 @@
 #include "fetch.h"
 
 #include "ec.h"
-#include "object.h"
+#include "object_info.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -424,13 +424,4 @@ int mr_fetch_tcp(struct mr_client *client, struct mr_fetch *fetch)
         if (rv != 0)
                 fetch->error = request->error;
         return rv;
-}
-
-int mr_fetch_start(struct mr_client *client, struct mr_fetch *fetch)
-{
-        /* The seam of transports: each takes a fetch, keeps its promises, and calls done(). */
-        fetch->want = UINT64_MAX;
-        if (fetch->transport == MR_TRANSPORT_RDMA || mr_fetch_suits_rdma(client, fetch))
-                return mr_fetch_rdma(client, fetch);
-        return mr_fetch_tcp(client, fetch);
 }

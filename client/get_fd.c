@@ -3,7 +3,7 @@
  * buffers whose sum is bounded (I9) until it is their turn. The caller's thread writes to the stream; ranges end on the client's.
  */
 #include "download.h"
-#include "object.h"
+#include "object_info.h"
 #include "wait.h"
 
 #include <errno.h>

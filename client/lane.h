@@ -12,21 +12,14 @@
 #ifndef CLIENT_LANE_H
 #define CLIENT_LANE_H
 
-#include "core.h"
 #include "rdma_client.h"
+#include "request.h"
 
 /* A lane for memory of this host, with the narrowest rights that the device has; one for dma-bufs, which know only rights to whole regions. */
 enum mr_lane_kind { MR_LANE_HOST, MR_LANE_DMABUF, MR_LANES };
 
 struct mr_lane;
 struct mr_buffer;
-
-/* What the session's requests are signed with and name. */
-struct mr_session_key {
-        char id[2 * RDX_ID_LEN + 1]; /* x-millrace-rdma-session */
-        char access_key[RDX_ACCESS_KEY_LEN + 1];
-        char secret[RDX_SECRET_LEN + 1];
-};
 
 /* What is known of a request when it is over. */
 enum mr_lease_end {

@@ -3,7 +3,7 @@
  * page. A page that leads nowhere new ends the listing with -EPROTO (I9).
  */
 #include "answer.h"
-#include "object.h"
+#include "object_info.h"
 #include "page.h"
 #include "request.h"
 

@@ -8,6 +8,7 @@
 #include "loop.h"
 
 #include "request.h"
+#include "turns.h"
 
 #include <errno.h>
 #include <stdlib.h>

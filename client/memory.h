@@ -26,6 +26,19 @@ struct mr_buffer {
         _Atomic(struct mr_registration *) registered[MR_LANES]; /* written under the fabric's memory_lock */
 };
 
+/* ---- buffer.c ------------------------------------------------------------------------------------ */
+
+/* The memory of a place, NULL where it is a dma-buf; its buffer is in use until mr_buffer_put(). -EINVAL: it does not lie in its buffer, or that is another
+ * client's dma-buf. */
+int mr_place_take(struct mr_client *client, const struct mr_place *place, struct mr_buffer **buffer, char **memory);
+void mr_buffer_put(struct mr_buffer *buffer); /* NULL is allowed */
+/* The same, where it was made for this client; else NULL: then it is memory like any other. NULL is allowed. */
+struct mr_buffer *mr_buffer_of(const struct mr_client *client, struct mr_buffer *buffer);
+/* Its bytes cannot be seen by the CPU: a dma-buf that cannot be mapped. NULL is allowed. */
+bool mr_buffer_unseen(const struct mr_buffer *buffer);
+
+/* ---- memory.c ------------------------------------------------------------------------------------ */
+
 /* The kind of lane that reaches it. */
 enum mr_lane_kind mr_buffer_lane(const struct mr_buffer *buffer);
 

@@ -3,6 +3,8 @@
  * Any thread starts parts, the client's threads end them; the lock guards the state.
  */
 #include "op_put.h"
+
+#include "memory.h"
 #include "put.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
  */
 #include "op.h"
 
+#include "memory.h"
 #include "request.h"
 
 #include <errno.h>

@@ -65,15 +65,4 @@ int mr_queue_reserve(struct mr_queue *queue, unsigned results); /* -EAGAIN */
 void mr_queue_release(struct mr_queue *queue, unsigned results);
 void mr_queue_push(struct mr_queue *queue, struct mr_node *node);
 
-/* ---- buffer.c ------------------------------------------------------------------------------------ */
-
-/* The memory of a place, NULL where it is a dma-buf; its buffer is in use until mr_buffer_put(). -EINVAL: it does not lie in its buffer, or that is another
- * client's dma-buf. */
-int mr_place_take(struct mr_client *client, const struct mr_place *place, struct mr_buffer **buffer, char **memory);
-void mr_buffer_put(struct mr_buffer *buffer); /* NULL is allowed */
-/* The same, where it was made for this client; else NULL: then it is memory like any other. NULL is allowed. */
-struct mr_buffer *mr_buffer_of(const struct mr_client *client, struct mr_buffer *buffer);
-/* Its bytes cannot be seen by the CPU: a dma-buf that cannot be mapped. NULL is allowed. */
-bool mr_buffer_unseen(const struct mr_buffer *buffer);
-
 #endif

@@ -4,6 +4,8 @@
  */
 #include "op_batch.h"
 
+#include "memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

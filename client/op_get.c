@@ -3,6 +3,8 @@
  */
 #include "op_get.h"
 
+#include "memory.h"
+
 #include <errno.h>
 #include <string.h>
 

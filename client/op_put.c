@@ -3,6 +3,7 @@
  */
 #include "op_put.h"
 
+#include "memory.h"
 #include "put.h"
 
 #include <errno.h>

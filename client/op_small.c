@@ -3,7 +3,7 @@
  * answer that takes time to read is read by a worker.
  */
 #include "answer.h"
-#include "object.h"
+#include "object_info.h"
 #include "op.h"
 #include "page.h"
 #include "request.h"

@@ -2,10 +2,11 @@
  * open.c - opens clients: from millrace.h's options with environment and profile behind them, and from the settings of the program `millrace`. On the
  * caller's thread.
  */
-#include "core.h"
+#include "create.h"
 #include "creds.h"
+#include "failure.h"
 #include "profile.h"
-#include "request.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <stdio.h>

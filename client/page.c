@@ -5,7 +5,7 @@
 #include "page.h"
 
 #include "answer.h"
-#include "object.h"
+#include "object_info.h"
 #include "request.h"
 
 #include <errno.h>

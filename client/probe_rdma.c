@@ -1,9 +1,13 @@
-/* probe_rdma.c - RDMA as this client would have it, for people: a lease is asked for, and given back. On the caller's thread, which waits. */
+/*
+ * probe_rdma.c - RDMA as this client would have it, for people: whether it is tried first, and a lease that is asked
+ * for and given back. On the caller's thread, which waits.
+ */
 #include "client.h"
 
+#include "failure.h"
 #include "lane.h"
-#include "op.h"
-#include "request.h"
+#include "plan.h"
+#include "wait.h"
 
 #include <string.h>
 
@@ -55,4 +59,19 @@ int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct m
         else if (rv != 0)
                 mr_failure_errno(err, rv);
         return rv;
+}
+
+bool mr_prefers_rdma(const struct mr_client *client, bool put, uint64_t len, size_t batch)
+{
+        uint64_t wanted = client->settings.part_size, tail;
+        struct mr_plan plan;
+
+        if (!put && batch > 1 && len <= MR_GET_PART)
+                return true;
+        if (!put)
+                mr_plan_download(len, wanted, &plan);
+        else if (mr_plan_upload(len, wanted, &plan) != 0)
+                return false;
+        tail = plan.parts > 1 ? mr_plan_length(&plan, plan.parts - 1) : len;
+        return len >= MR_RDMA_LEAST && tail >= MR_RDMA_LEAST;
 }

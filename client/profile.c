@@ -4,10 +4,11 @@
  */
 #include "profile.h"
 
-#include "request.h"
+#include "failure.h"
 
 #include <errno.h>
 #include <ini.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

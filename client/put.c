@@ -9,7 +9,7 @@
  */
 #include "put.h"
 
-#include "object.h"
+#include "object_info.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * put_fd.c - stores what a descriptor has, for the program `millrace`: a regular file by put.c; a stream in parts as they come, in buffers whose sum is
  * bounded (I9). The caller's thread reads the stream; parts end on the client's.
  */
-#include "object.h"
+#include "object_info.h"
 #include "put.h"
 #include "wait.h"
 

@@ -11,6 +11,7 @@
 #include "creds.h"
 #include "loop.h"
 #include "retry.h"
+#include "turns.h"
 #include "wait.h"
 
 #include <errno.h>

@@ -5,7 +5,10 @@
 #include <curl/curl.h>
 
 #include "core.h"
+#include "failure.h"
+#include "rdma_wire.h"
 #include "s3.h"
+#include "worker.h"
 
 #define MR_QUERY_MAX   8
 #define MR_HEADERS_MAX 48
@@ -25,7 +28,13 @@ struct mr_response {
 };
 
 struct mr_attempt;
-struct mr_session_key;
+
+/* What requests of an RDMA session are signed with and name. */
+struct mr_session_key {
+        char id[2 * RDX_ID_LEN + 1]; /* x-millrace-rdma-session */
+        char access_key[RDX_ACCESS_KEY_LEN + 1];
+        char secret[RDX_SECRET_LEN + 1];
+};
 
 /* What a request was signed with. owner: the request's */
 struct mr_signed {
@@ -121,6 +130,8 @@ void mr_response_clear(struct mr_response *response); /* for another answer */
 int mr_response_add_line(struct mr_response *response, const char *data, size_t len);
 int mr_response_add_body(struct mr_response *response, const void *data, size_t len);
 const char *mr_response_header(const struct mr_response *response, const char *name); /* lower case; NULL: none */
+/* What an answer that is no success means: fills err from status and body, returns err->code. */
+int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
 
 /* ---- for loop.c and turns.c ---------------------------------------------------------------------- */
 
@@ -131,15 +142,5 @@ void mr_request_set(struct mr_request *request, CURL *curl);
 void mr_request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code);
 void mr_request_ready_again(struct mr_request *request);
 void mr_request_canceled(struct mr_request *request);
-
-/* ---- failures (failure.c) ------------------------------------------------------------------------ */
-
-/* What an answer that is no success means: fills err from status and body, returns err->code. */
-int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
-/* The same of an answer that is no document: err has words of ours. */
-int mr_failure_of_code(int status, const char *s3_code, struct mr_error *err);
-/* Fills err (NULL is allowed) for a failure without an answer; returns code. */
-int mr_failure(struct mr_error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int mr_failure_errno(struct mr_error *err, int code); /* in the words of strerror() */
 
 #endif

@@ -111,3 +111,9 @@ int mr_response_add_body(struct mr_response *response, const void *data, size_t 
         response->body[response->body_len] = '\0';
         return 0;
 }
+
+int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err)
+{
+        return mr_failure_of_document(response->status, response->body, response->body_len,
+                                      mr_response_header(response, "x-amz-request-id"), err);
+}

@@ -1,18 +1,36 @@
 /*
- * turns.c - who may send, and on which loop; who works. At most `parallel` requests of a client have a turn at once (I9), the others wait in
- * order, the urgent before the rest. Workers read and hash bodies and fetch credentials: what would hold a loop up. Any thread calls; the lock
- * is held for no longer than a list takes.
+ * turns.c - who may send, and on which loop. At most `parallel` requests of a client have a turn at once (I9), the others wait in
+ * order, the urgent before the rest. Any thread calls; the lock is held for no longer than a list takes.
  */
-#include "core.h"
+#include "turns.h"
 
 #include "loop.h"
 #include "request.h"
 
 #define LOOP_FULL 8u /* requests that a loop should have before another one is started */
 
-static _Thread_local bool is_worker;
+void mr_list_push(struct mr_request_list *list, struct mr_request *request)
+{
+        request->next = NULL;
+        if (list->last != NULL)
+                list->last->next = request;
+        else
+                list->first = request;
+        list->last = request;
+}
 
-/* ---- turns --------------------------------------------------------------------------------------- */
+struct mr_request *mr_list_pop(struct mr_request_list *list)
+{
+        struct mr_request *request = list->first;
+
+        if (request == NULL)
+                return NULL;
+        list->first = request->next;
+        if (list->first == NULL)
+                list->last = NULL;
+        request->next = NULL;
+        return request;
+}
 
 /* With lock. There is one: mr_turn_prepare() was asked. */
 static struct mr_loop *choose(struct mr_client *client)
@@ -98,87 +116,4 @@ void mr_turn_sweep(struct mr_client *client, struct mr_request_list *stopped)
                 mr_list_push(mr_request_stopped(request) ? stopped : &kept, request);
         client->waiting = kept;
         pthread_mutex_unlock(&client->lock);
-}
-
-/* ---- workers ------------------------------------------------------------------------------------- */
-
-bool mr_work_here(void)
-{
-        return is_worker;
-}
-
-static struct mr_job *job_take(struct mr_client *client)
-{
-        struct mr_job *job = client->job_first;
-
-        if (job != NULL) {
-                client->job_first = job->next;
-                if (client->job_first == NULL)
-                        client->job_last = NULL;
-        }
-        return job;
-}
-
-static void *worker_main(void *arg)
-{
-        struct mr_client *client = arg;
-        struct mr_job *job;
-
-        is_worker = true;
-        pthread_mutex_lock(&client->lock);
-        for (;;) {
-                job = job_take(client);
-                if (job != NULL) {
-                        pthread_mutex_unlock(&client->lock);
-                        job->run(job->arg);
-                        pthread_mutex_lock(&client->lock);
-                        continue;
-                }
-                if (client->ending)
-                        break;
-                client->workers_idle++;
-                pthread_cond_wait(&client->work, &client->lock);
-                client->workers_idle--;
-        }
-        pthread_mutex_unlock(&client->lock);
-        return NULL;
-}
-
-/* With lock. */
-static void worker_start(struct mr_client *client)
-{
-        if (mr_core_thread(&client->worker[client->workers], worker_main, client) == 0)
-                client->workers++;
-}
-
-void mr_work(struct mr_client *client, struct mr_job *job)
-{
-        bool here;
-
-        job->next = NULL;
-        pthread_mutex_lock(&client->lock);
-        if ((client->workers_idle == 0 || client->job_first != NULL) && client->workers < client->threads)
-                worker_start(client);
-        here = client->workers == 0;
-        if (!here) {
-                if (client->job_last != NULL)
-                        client->job_last->next = job;
-                else
-                        client->job_first = job;
-                client->job_last = job;
-                pthread_cond_signal(&client->work);
-        }
-        pthread_mutex_unlock(&client->lock);
-        if (here)
-                job->run(job->arg);
-}
-
-void mr_work_end(struct mr_client *client)
-{
-        pthread_mutex_lock(&client->lock);
-        client->ending = true;
-        pthread_cond_broadcast(&client->work);
-        pthread_mutex_unlock(&client->lock);
-        for (unsigned i = 0; i < client->workers; i++)
-                pthread_join(client->worker[i], NULL);
 }

@@ -6,7 +6,7 @@
 #include "upload.h"
 
 #include "answer.h"
-#include "object.h"
+#include "object_info.h"
 #include "plan.h"
 #include "retry.h"
 

@@ -1,6 +1,6 @@
-/* object.h - what answers say of an object. Private to this folder. */
-#ifndef CLIENT_OBJECT_H
-#define CLIENT_OBJECT_H
+/* object_info.h - what answers say of an object. Private to this folder. */
+#ifndef CLIENT_OBJECT_INFO_H
+#define CLIENT_OBJECT_INFO_H
 
 #include "request.h"
 
