@@ -1,8 +1,8 @@
 /*
- * fake_rdma.h - the endpoint and the device of a lane under test: doubles of session.h and rdma_client.h that say yes and no, and keep account of who may write
+ * fake_rdma.h - the endpoint and the device of a lane under test: doubles of session_request.h and rdma_client.h that say yes and no, and keep account of who may write
  * where. The clock stands still until the test moves it.
  *
- * To be included first, by lane_world.h. The doubles of rdma_client.h have its names, so that the linker takes none of rdma/client*.c.
+ * To be included first, by connection_world.h. The doubles of rdma_client.h have its names, so that the linker takes none of rdma/client*.c.
  */
 #ifndef TESTS_FAKE_RDMA_H
 #define TESTS_FAKE_RDMA_H
@@ -18,9 +18,9 @@
 #define mr_session_open     world_session_open
 #define mr_session_delete   world_session_delete
 #define mr_fabric_transport world_transport
-#include "client/lane.c"
-#include "client/lane_session.c"
-#include "client/leases.c"
+#include "client/rdma/connection.c"
+#include "client/rdma/connection_session.c"
+#include "client/rdma/leases.c"
 
 #include <semaphore.h>
 

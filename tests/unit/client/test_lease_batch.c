@@ -1,5 +1,5 @@
 /* test_lease_batch.c - leases.c: those of BATCH messages, which end by themselves. */
-#include "tests/unit/client/lane_world.h"
+#include "tests/unit/client/connection_world.h"
 
 static struct want one, two, three;
 

@@ -1,8 +1,8 @@
 /*
- * test_leases.c - leases.c and lane.c: in each state a lease can be in, what ends it, and that it ends once and never while somebody may touch its memory
- * (want_ended() in lane_world.h looks each time).
+ * test_leases.c - leases.c and connection.c: in each state a lease can be in, what ends it, and that it ends once and never while somebody may touch its memory
+ * (want_ended() in connection_world.h looks each time).
  */
-#include "tests/unit/client/lane_world.h"
+#include "tests/unit/client/connection_world.h"
 
 #include <stdlib.h>
 #include <time.h>

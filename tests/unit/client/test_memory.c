@@ -2,7 +2,7 @@
  * test_memory.c - memory.c and buffer.c: buffers of every kind, slices of them, their registrations with lanes, and what ends those: the buffer, the link, the
  * client.
  */
-#include "tests/unit/client/lane_world.h"
+#include "tests/unit/client/connection_world.h"
 
 #include <stdlib.h>
 
@@ -27,9 +27,9 @@ static void *limited_mmap(void *at, size_t len, int rights, int flags, int fd, o
 
 #define calloc counted_calloc
 #define mmap   limited_mmap
-#include "client/memory.c"
+#include "client/rdma/memory.c"
 
-#include "client/buffer.c"
+#include "client/rdma/buffer.c"
 #undef calloc
 #undef mmap
 

@@ -1,0 +1,115 @@
+/*
+ * memory.c - registrations of buffers with lanes. A buffer is registered when the first lease asks for it, and stays so as long as the link, or until it is freed:
+ * registering pins its pages, which takes its time. Registrations are listed under the fabric's lock, and given up outside of it.
+ */
+#include "client/rdma/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum mr_lane_kind mr_buffer_lane(const struct mr_buffer *buffer)
+{
+        return buffer->fd >= 0 ? MR_LANE_DMABUF : MR_LANE_HOST;
+}
+
+/* With memory_lock. */
+static void take_out(struct mr_registration *registration)
+{
+        struct mr_registration **first = mr_lane_registrations(registration->lane);
+
+        if (registration->prev != NULL)
+                registration->prev->next = registration->next;
+        else
+                *first = registration->next;
+        if (registration->next != NULL)
+                registration->next->prev = registration->prev;
+        atomic_store(&registration->buffer->registered[mr_lane_kind(registration->lane)], NULL);
+}
+
+/* Where work requests and windows place it: behind a dma-buf there is no address of ours, only one of the device, within a page as the bytes are. */
+static void *address_of(const struct mr_buffer *buffer)
+{
+        return buffer->fd >= 0 ? (void *)(uintptr_t)(buffer->fd_offset % (uint64_t)sysconf(_SC_PAGESIZE))
+                               : buffer->memory;
+}
+
+int mr_memory_of(struct mr_lane *lane, struct rdx_link *link, struct mr_buffer *buffer, struct rdx_memory **out)
+{
+        struct mr_fabric *fabric = buffer->client->fabric;
+        struct mr_registration *registration = atomic_load(&buffer->registered[mr_lane_kind(lane)]);
+        struct mr_registration **first = mr_lane_registrations(lane);
+        int rv;
+
+        if (registration != NULL) {
+                *out = registration->memory;
+                return 0;
+        }
+        registration = calloc(1, sizeof(*registration));
+        if (registration == NULL)
+                return -ENOMEM;
+        rv = rdx_link_memory(link, address_of(buffer), buffer->len, buffer->fd, buffer->fd_offset,
+                             &registration->memory);
+        if (rv != 0) {
+                free(registration);
+                return rv;
+        }
+        registration->buffer = buffer;
+        registration->lane = lane;
+        *out = registration->memory;
+        pthread_mutex_lock(&fabric->memory_lock);
+        registration->next = *first;
+        if (*first != NULL)
+                (*first)->prev = registration;
+        *first = registration;
+        atomic_store(&buffer->registered[mr_lane_kind(lane)], registration);
+        pthread_mutex_unlock(&fabric->memory_lock);
+        return 0;
+}
+
+/* With memory_lock, which is let go of meanwhile. */
+static void give_up(struct mr_fabric *fabric, struct mr_registration *registration)
+{
+        take_out(registration);
+        fabric->closing++;
+        pthread_mutex_unlock(&fabric->memory_lock);
+        rdx_memory_close(registration->memory);
+        free(registration);
+        pthread_mutex_lock(&fabric->memory_lock);
+        fabric->closing--;
+        if (fabric->closing == 0)
+                pthread_cond_broadcast(&fabric->memory_quiet);
+}
+
+void mr_memory_forget(struct mr_buffer *buffer)
+{
+        struct mr_fabric *fabric;
+
+        for (unsigned kind = 0; kind < MR_LANES; kind++) {
+                struct mr_registration *registration;
+
+                if (atomic_load(&buffer->registered[kind]) == NULL)
+                        continue; /* the client may be gone by now */
+                fabric = buffer->client->fabric;
+                pthread_mutex_lock(&fabric->memory_lock);
+                registration = atomic_load(&buffer->registered[kind]);
+                if (registration != NULL)
+                        give_up(fabric, registration);
+                pthread_mutex_unlock(&fabric->memory_lock);
+        }
+}
+
+/* Those that a buffer's end is giving up are waited for: the link goes next. */
+void mr_memory_drop(struct mr_lane *lane)
+{
+        struct mr_registration **first = mr_lane_registrations(lane);
+        struct mr_fabric *fabric = mr_lane_client(lane)->fabric;
+        struct mr_registration *registration;
+
+        pthread_mutex_lock(&fabric->memory_lock);
+        while ((registration = *first) != NULL)
+                give_up(fabric, registration);
+        while (fabric->closing > 0)
+                pthread_cond_wait(&fabric->memory_quiet, &fabric->memory_lock);
+        pthread_mutex_unlock(&fabric->memory_lock);
+}
