@@ -71,7 +71,7 @@ static void client_wake(struct mr_client *client)
                 if (loop != NULL)
                         mr_loop_wake(loop);
         }
-        mr_fabric_wake(client->fabric);
+        mr_rdma_context_wake(client->rdma);
 }
 
 int mr_core_new(const struct mr_settings *settings, const struct mr_core_options *options, struct mr_client **out)
@@ -86,7 +86,7 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         client = calloc(1, sizeof(*client));
         if (client == NULL)
                 return -ENOMEM;
-        if (mr_fabric_new(client, &client->fabric) != 0) {
+        if (mr_rdma_context_new(client, &client->rdma) != 0) {
                 free(client);
                 return -ENOMEM;
         }
@@ -116,11 +116,11 @@ void mr_client_free(struct mr_client *client)
         while (client->busy > 0)
                 pthread_cond_wait(&client->quiet, &client->lock);
         pthread_mutex_unlock(&client->lock);
-        mr_fabric_stop(client->fabric);
+        mr_rdma_context_stop(client->rdma);
         mr_work_end(client);
         for (unsigned i = 0; i < client->loops; i++)
                 mr_loop_free(atomic_load(&client->loop[i]));
-        mr_fabric_free(client->fabric);
+        mr_rdma_context_free(client->rdma);
         mr_creds_free(client->creds);
         pthread_cond_destroy(&client->work);
         pthread_cond_destroy(&client->quiet);

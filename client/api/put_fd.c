@@ -68,7 +68,7 @@ static int put_bytes(struct mr_client *client, const struct mr_put_fd *put, cons
 struct stream {
         struct mr_client *client;
         const struct mr_put_fd *put;
-        struct mr_upload_run run;
+        struct mr_upload_steps steps;
         uint32_t last_number;
 
         atomic_bool failed; /* any thread */
@@ -87,7 +87,7 @@ struct piece {
         struct stream *stream;
         char *data;
         uint64_t len, cap;
-        struct mr_part_run part;
+        struct mr_part_upload part;
 };
 
 static void fail(struct stream *stream, int rv, const struct mr_error *err)
@@ -99,7 +99,7 @@ static void fail(struct stream *stream, int rv, const struct mr_error *err)
         }
         pthread_mutex_unlock(&stream->lock);
         atomic_store(&stream->failed, true);
-        atomic_store(&stream->run.stop, true);
+        atomic_store(&stream->steps.stop, true);
         mr_core_wake(stream->client);
 }
 
@@ -191,7 +191,7 @@ static void give_back(struct stream *stream, uint64_t bytes)
         pthread_mutex_unlock(&stream->lock);
 }
 
-static void piece_done(void *arg, struct mr_part_run *part, int rv)
+static void piece_done(void *arg, struct mr_part_upload *part, int rv)
 {
         struct piece *piece = arg;
         struct stream *stream = piece->stream;
@@ -208,7 +208,7 @@ static int piece_send(struct stream *stream, struct piece *piece)
 {
         int rv;
 
-        piece->part.run = &stream->run;
+        piece->part.steps = &stream->steps;
         piece->part.number = ++stream->last_number;
         piece->part.request.data = piece->data;
         piece->part.request.len = piece->len;
@@ -272,13 +272,13 @@ static int close_upload(struct stream *stream, struct mr_put_done *out, struct m
         *err = stream->error;
         pthread_mutex_unlock(&stream->lock);
         if (rv == 0) {
-                rv = mr_upload_complete(&stream->run, step_ended, &wait);
+                rv = mr_upload_complete(&stream->steps, step_ended, &wait);
                 if (rv == 0)
                         rv = mr_wait_for(&wait);
-                *out = stream->run.result;
-                *err = stream->run.error;
+                *out = stream->steps.result;
+                *err = stream->steps.error;
         }
-        if (rv != 0 && mr_upload_drop(&stream->run, step_ended, &wait) == 0)
+        if (rv != 0 && mr_upload_drop(&stream->steps, step_ended, &wait) == 0)
                 (void)mr_wait_for(&wait); /* what it answers changes nothing: the upload has failed, and why is known */
         return rv;
 }
@@ -289,12 +289,12 @@ static int upload_stream(struct stream *stream, struct piece *first, struct mr_p
         struct mr_wait wait = MR_WAIT_INIT;
         int rv;
 
-        mr_upload_init(&stream->run, stream->client, &head);
-        rv = mr_upload_create(&stream->run, step_ended, &wait);
+        mr_upload_init(&stream->steps, stream->client, &head);
+        rv = mr_upload_create(&stream->steps, step_ended, &wait);
         if (rv == 0)
                 rv = mr_wait_for(&wait);
         if (rv != 0) {
-                *err = stream->run.error;
+                *err = stream->steps.error;
                 piece_free(first);
         } else {
                 (void)book(stream, first->cap);
@@ -303,7 +303,7 @@ static int upload_stream(struct stream *stream, struct piece *first, struct mr_p
                                 ;
                 rv = close_upload(stream, out, err);
         }
-        mr_upload_free(&stream->run);
+        mr_upload_free(&stream->steps);
         return rv;
 }
 

@@ -13,7 +13,7 @@
 #define MR_OP_SLOTS     1024u
 
 struct mr_creds;
-struct mr_fabric;
+struct mr_rdma_context;
 struct mr_job;
 struct mr_loop;
 struct mr_op;
@@ -33,7 +33,7 @@ struct mr_client {
         bool endpoint_tls, admin_tls;
         char endpoint_host[512], admin_host[512]; /* value of the Host header: without a default port */
         struct mr_creds *creds;                   /* has a lock of its own */
-        struct mr_fabric *fabric;                 /* RDMA */
+        struct mr_rdma_context *rdma;             /* RDMA */
         pid_t pid;
         void (*wake)(struct mr_client *client); /* of those that send: see mr_core_wake() */
 
@@ -56,7 +56,7 @@ struct mr_client {
         bool ending;
         uint64_t next_op;
         char admin_start[MR_ADMIN_START_MAX]; /* what the admin listener called its start last; "": not known */
-        struct mr_op *op[MR_OP_SLOTS]; /* by id, linked */
+        struct mr_op *op[MR_OP_SLOTS];        /* by id, linked */
 };
 
 /* Of something that must end before the client may go. enter: -ECHILD after a fork. */

@@ -80,7 +80,7 @@ static void handle_give(struct mr_loop *loop, CURL *curl)
 /* An attempt is over: the turn passes on first, so that whoever comes next does not wait for what the caller does now. */
 static void over(struct mr_loop *loop, struct mr_request *request, CURLcode code)
 {
-        mr_turn_end(loop->client);
+        mr_request_queue_next(loop->client);
         atomic_fetch_sub(&loop->load, 1);
         mr_request_over(request, loop, code);
 }
@@ -213,7 +213,7 @@ static void sweep(struct mr_loop *loop)
                 request = next;
         }
         sweep_paused(loop);
-        mr_turn_sweep(loop->client, &waiting);
+        mr_request_queue_sweep(loop->client, &waiting);
         while ((request = mr_list_pop(&waiting)) != NULL)
                 mr_request_canceled(request);
 }

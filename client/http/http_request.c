@@ -65,7 +65,7 @@ static void prepare_job(void *arg)
         if (rv != 0)
                 end(request, rv);
         else
-                mr_turn_wait(request->client, request);
+                mr_request_queue_add(request->client, request);
 }
 
 static void prepare_elsewhere(struct mr_request *request)
@@ -87,7 +87,7 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
                 goto err_leave;
         }
         request->attempt = calloc(1, sizeof(*request->attempt));
-        rv = request->attempt != NULL ? mr_turn_prepare(client) : -ENOMEM;
+        rv = request->attempt != NULL ? mr_request_queue_prepare(client) : -ENOMEM;
         if (rv != 0) {
                 mr_failure_errno(&request->error, rv);
                 goto err_free;
@@ -99,7 +99,7 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
         rv = prepare(request);
         if (rv != 0)
                 goto err_free;
-        mr_turn_wait(client, request);
+        mr_request_queue_add(client, request);
         return 0;
 
 err_free:

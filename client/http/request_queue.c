@@ -32,7 +32,7 @@ struct mr_request *mr_list_pop(struct mr_request_list *list)
         return request;
 }
 
-/* With lock. There is one: mr_turn_prepare() was asked. */
+/* With lock. There is one: mr_request_queue_prepare() was asked. */
 static struct mr_loop *choose(struct mr_client *client)
 {
         struct mr_loop *best = NULL, *loop;
@@ -49,7 +49,7 @@ static struct mr_loop *choose(struct mr_client *client)
         return best;
 }
 
-int mr_turn_prepare(struct mr_client *client)
+int mr_request_queue_prepare(struct mr_client *client)
 {
         struct mr_loop *loop;
         int rv = 0;
@@ -72,7 +72,7 @@ static void wait_first(struct mr_request_list *list, struct mr_request *request)
                 list->last = request;
 }
 
-void mr_turn_wait(struct mr_client *client, struct mr_request *request)
+void mr_request_queue_add(struct mr_client *client, struct mr_request *request)
 {
         struct mr_loop *loop = NULL;
 
@@ -90,7 +90,7 @@ void mr_turn_wait(struct mr_client *client, struct mr_request *request)
                 mr_loop_send(loop, request);
 }
 
-void mr_turn_end(struct mr_client *client)
+void mr_request_queue_next(struct mr_client *client)
 {
         struct mr_request *next;
         struct mr_loop *loop = NULL;
@@ -106,7 +106,7 @@ void mr_turn_end(struct mr_client *client)
                 mr_loop_send(loop, next);
 }
 
-void mr_turn_sweep(struct mr_client *client, struct mr_request_list *stopped)
+void mr_request_queue_sweep(struct mr_client *client, struct mr_request_list *stopped)
 {
         struct mr_request_list kept = {0};
         struct mr_request *request;

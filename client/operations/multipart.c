@@ -16,7 +16,7 @@ enum state { NEW, CREATING, OPEN, CLOSED };
 struct part_op {
         struct mr_op op;
         struct mr_multipart *upload;
-        struct mr_part_run run;
+        struct mr_part_upload sending;
         struct part_op *next; /* that waits, too */
 };
 
@@ -24,7 +24,7 @@ struct mr_multipart {
         struct mr_client *client;
         struct mr_op texts; /* not begun: it holds the copies */
         struct mr_put_copy copy;
-        struct mr_upload_run run;
+        struct mr_upload_steps steps;
         enum mr_transport transport;
 
         /* guarded by lock */
@@ -46,7 +46,7 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
         upload->client = client;
         upload->transport = put->transport != MR_TRANSPORT_AUTO ? put->transport : client->settings.transport;
         pthread_mutex_init(&upload->lock, NULL);
-        mr_upload_init(&upload->run, client, &upload->copy.head);
+        mr_upload_init(&upload->steps, client, &upload->copy.head);
         rv = mr_put_copy_head(&upload->texts, put, &upload->copy);
         if (rv != 0)
                 mr_multipart_free(upload);
@@ -57,31 +57,31 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
 
 /* ---- parts --------------------------------------------------------------------------------------- */
 
-static void part_ended(void *arg, struct mr_part_run *run, int rv)
+static void part_ended(void *arg, struct mr_part_upload *sending, int rv)
 {
         struct part_op *part = arg;
         struct mr_result *result = &part->op.result;
 
         if (rv == 0) {
-                result->transport = part->run.send.carried;
-                result->bytes = run->request.len;
+                result->transport = part->sending.send.carried;
+                result->bytes = sending->request.len;
         }
-        result->error = run->error;
+        result->error = sending->error;
         mr_op_end(&part->op, rv);
 }
 
 static void part_send(struct part_op *part)
 {
-        int rv = mr_part_start(&part->run);
+        int rv = mr_part_start(&part->sending);
 
         if (rv != 0)
-                part_ended(part, &part->run, rv);
+                part_ended(part, &part->sending, rv);
 }
 
 static void created(void *arg, int rv)
 {
         struct mr_multipart *upload = arg;
-        struct mr_error why = upload->run.error;
+        struct mr_error why = upload->steps.error;
         struct part_op *part;
 
         pthread_mutex_lock(&upload->lock);
@@ -95,8 +95,8 @@ static void created(void *arg, int rv)
                 if (rv == 0) {
                         part_send(part);
                 } else {
-                        part->run.error = why;
-                        part_ended(part, &part->run, rv);
+                        part->sending.error = why;
+                        part_ended(part, &part->sending, rv);
                 }
                 part = next;
         }
@@ -119,7 +119,7 @@ static void part_wait(struct mr_multipart *upload, struct part_op *part)
         if (ready) {
                 part_send(part);
         } else if (create) {
-                int rv = mr_upload_create(&upload->run, created, upload);
+                int rv = mr_upload_create(&upload->steps, created, upload);
 
                 if (rv != 0)
                         created(upload, rv);
@@ -157,23 +157,23 @@ static int part_begin(struct mr_client *client, const void *arg, const struct mr
                 mr_op_abandon(op, 1);
                 return rv;
         }
-        if (rv == 0 && memory == NULL && upload->run.has_checksum) /* nobody here can sum what nobody here sees */
+        if (rv == 0 && memory == NULL && upload->steps.has_checksum) /* nobody here can sum what nobody here sees */
                 rv = -EOPNOTSUPP;
         if (rv != 0) {
                 mr_op_end(op, rv);
                 return 0;
         }
         part->upload = upload;
-        part->run.run = &upload->run;
-        part->run.number = what->number;
-        part->run.done = part_ended;
-        part->run.done_arg = part;
-        part->run.send.transport = upload->transport;
-        part->run.send.buffer = mr_buffer_of(client, op->buffer);
-        part->run.send.buffer_at = what->place->offset;
-        part->run.request.data = memory;
-        part->run.request.len = what->place->len;
-        part->run.request.canceled = &op->canceled;
+        part->sending.steps = &upload->steps;
+        part->sending.number = what->number;
+        part->sending.done = part_ended;
+        part->sending.done_arg = part;
+        part->sending.send.transport = upload->transport;
+        part->sending.send.buffer = mr_buffer_of(client, op->buffer);
+        part->sending.send.buffer_at = what->place->offset;
+        part->sending.request.data = memory;
+        part->sending.request.len = what->place->len;
+        part->sending.request.canceled = &op->canceled;
         part_wait(upload, part);
         return 0;
 }
@@ -205,7 +205,7 @@ static void completed(void *arg, int rv)
 {
         struct close_op *closing = arg;
 
-        mr_put_result(&closing->op, rv, &closing->upload->run.result, &closing->upload->run.error);
+        mr_put_result(&closing->op, rv, &closing->upload->steps.result, &closing->upload->steps.error);
 }
 
 static void empty_put(void *arg, struct mr_putting *putting, int rv)
@@ -265,11 +265,11 @@ static int complete_begin(struct mr_client *client, const void *what, const stru
         if (state == NEW) {
                 rv = put_empty(closing);
         } else {
-                upload->run.canceled = &op->canceled;
-                rv = mr_upload_complete(&upload->run, completed, closing);
+                upload->steps.canceled = &op->canceled;
+                rv = mr_upload_complete(&upload->steps, completed, closing);
                 if (rv != 0) {
-                        op->result.error = upload->run.error;
-                        if (mr_upload_drop(&upload->run, given_up, closing) == 0)
+                        op->result.error = upload->steps.error;
+                        if (mr_upload_drop(&upload->steps, given_up, closing) == 0)
                                 return 0;
                 }
         }
@@ -299,13 +299,13 @@ int mr_multipart_abort(struct mr_multipart *upload, struct mr_error *err)
         int rv;
 
         upload->state = CLOSED; /* no operation is under way: nobody else looks */
-        rv = mr_upload_drop(&upload->run, dropped, &wait);
+        rv = mr_upload_drop(&upload->steps, dropped, &wait);
         if (rv == -EALREADY)
                 return 0;
         if (rv == 0)
                 rv = mr_wait_for(&wait);
         if (err != NULL)
-                *err = upload->run.error;
+                *err = upload->steps.error;
         return rv;
 }
 
@@ -320,7 +320,7 @@ void mr_multipart_free(struct mr_multipart *upload)
                 free(upload->texts.texts);
                 upload->texts.texts = next;
         }
-        mr_upload_free(&upload->run);
+        mr_upload_free(&upload->steps);
         pthread_mutex_destroy(&upload->lock);
         free(upload);
 }

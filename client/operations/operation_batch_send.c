@@ -300,7 +300,8 @@ static void begin_messages(struct mr_batch_op *batch)
                         batch->begun = batch->planned;
                         return;
                 }
-                refused = !message->rdma.insist && mr_fabric_refused(batch->op.client, MR_LANE_HOST, NULL) != 0;
+                refused = !message->rdma.insist &&
+                          mr_rdma_context_refused(batch->op.client, MR_CONNECTION_HOST, NULL) != 0;
                 if (message->rdma.count > 0 && !refused && mr_message_start(&message->rdma) == 0) {
                         batch->messages++;
                         batch->flying++;
@@ -311,7 +312,7 @@ static void begin_messages(struct mr_batch_op *batch)
         }
 }
 
-/* Whether its memory is such that a message may bring it, and RDMA is wanted; refused: the lane gave up for a time. */
+/* Whether its memory is such that a message may bring it, and RDMA is wanted; refused: the connection gave up for a time. */
 static bool suits(const struct mr_batch_op *batch, const struct mr_get *get, bool refused)
 {
         const struct mr_buffer *buffer = get->place.buffer;
@@ -339,7 +340,7 @@ static int by_place(const void *left, const void *right)
 /* With lock: fills order, and begins. Neighbours share messages, whose windows then hold little else. */
 void mr_batch_plan(struct mr_batch_op *batch)
 {
-        bool refused = mr_fabric_refused(batch->op.client, MR_LANE_HOST, NULL) != 0, sorted = true;
+        bool refused = mr_rdma_context_refused(batch->op.client, MR_CONNECTION_HOST, NULL) != 0, sorted = true;
         size_t rest = batch->count;
 
         for (size_t i = batch->count; i-- > 0;)

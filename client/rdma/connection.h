@@ -5,8 +5,8 @@
  *   mr_lease_ask ──> waiting ──> granted() ──> the request goes out, by HTTP or mr_lease_batch() ──> mr_lease_over() ──> ended()
  *                       └─ granted(rv): it was not to be had, nothing else comes
  *
- * The lane opens a session when the first lease asks for one, opens another before it expires or when credentials were refreshed (leases wait meanwhile,
- * nothing else is seen of it), and gives up for a time where there is no use. All callbacks run on the lane's thread: they must not wait. They may ask for
+ * The connection opens a session when the first lease asks for one, opens another before it expires or when credentials were refreshed (leases wait meanwhile,
+ * nothing else is seen of it), and gives up for a time where there is no use. All callbacks run on the connection's thread: they must not wait. They may ask for
  * leases and begin requests.
  */
 #ifndef CLIENT_CONNECTION_H
@@ -15,10 +15,10 @@
 #include "client/http/http_request.h"
 #include "rdma_client.h"
 
-/* A lane for memory of this host, with the narrowest rights that the device has; one for dma-bufs, which know only rights to whole regions. */
-enum mr_lane_kind { MR_LANE_HOST, MR_LANE_DMABUF, MR_LANES };
+/* A connection for memory of this host, with the narrowest rights that the device has; one for dma-bufs, which know only rights to whole regions. */
+enum mr_connection_kind { MR_CONNECTION_HOST, MR_CONNECTION_DMABUF, MR_CONNECTIONS };
 
-struct mr_lane;
+struct mr_connection;
 struct mr_buffer;
 
 /* What is known of a request when it is over. */
@@ -31,13 +31,13 @@ enum mr_lease_end {
 
 /*
  * One request's right to bytes [offset, offset + len) of a buffer. owner: the caller until mr_lease_ask() has answered 0, and again from ended(), or granted()
- * with a failure, on; between, the lane. Zeroed by the caller; the same one may be asked for again then.
+ * with a failure, on; between, the connection. Zeroed by the caller; the same one may be asked for again then.
  */
 struct mr_lease {
         struct mr_buffer *buffer; /* in use by the caller (mr_place_take()) until the lease has ended */
         uint64_t offset, len;     /* len > 0 */
         bool read;                /* the server reads (PUT), else it writes */
-        bool insist; /* also while the lane has given up for a time; else such a lease is refused at once */
+        bool insist; /* also while the connection has given up for a time; else such a lease is refused at once */
         unsigned
                 replies; /* of a BATCH message: how many RESULT messages may come, 1..RDX_REPLIES_MOST; 0: for a request over HTTP */
         uint32_t delay_ms; /* to be granted no sooner */
@@ -65,12 +65,12 @@ struct mr_lease {
         struct mr_error error;
 
         /* private to leases.c */
-        struct mr_lane *lane;
+        struct mr_connection *connection;
         struct mr_lease *next, *prev;
-        struct rdx_grip grip;
+        struct rdx_grip binding;
         int64_t due_ms;
         enum mr_lease_end how;
-        bool gripped, over, noticed;
+        bool bound, over, noticed;
 };
 
 /* Any thread. 0: granted() will be called; else nothing was begun: -ENOMEM, -EAGAIN, -ECHILD. */
@@ -96,11 +96,11 @@ void mr_lease_describe(const struct mr_lease *lease, struct mr_rdma_report *out)
 
 /* ---- for rdma_context.c -------------------------------------------------------------------------------- */
 
-int mr_lane_new(struct mr_client *client, enum mr_lane_kind kind, struct mr_lane **out);
+int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out);
 /* Waits for the thread, which ends the session. */
-void mr_lane_free(struct mr_lane *lane);
-void mr_lane_wake(struct mr_lane *lane); /* also in signal handlers */
-/* As mr_fabric_refused(). Any thread. */
-int mr_lane_refused(struct mr_lane *lane, struct mr_error *err);
+void mr_connection_free(struct mr_connection *connection);
+void mr_connection_wake(struct mr_connection *connection); /* also in signal handlers */
+/* As mr_rdma_context_refused(). Any thread. */
+int mr_connection_refused(struct mr_connection *connection, struct mr_error *err);
 
 #endif

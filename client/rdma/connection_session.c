@@ -1,5 +1,5 @@
 /*
- * connection_session.c - opens a lane's sessions and ends them, on the lane's thread.
+ * connection_session.c - opens a connection's sessions and ends them, on the connection's thread.
  *
  * The link (a device, a protection domain, and the memory registered there) outlives sessions: it is given up when no session can be connected on it, when the endpoint names another
  * address, and at the end. Where RDMA is not to be had, nobody asks for a while: the longer, the more lasting the reason seems.
@@ -25,19 +25,19 @@
 #define LIFE_LEAST_MS 500   /* of a session; a shorter one would be old before anything is granted, again and again */
 #define RENEW_MOST_MS 60000 /* before it expires, or a tenth of its life where that is less */
 
-void mr_lane_session_init(struct mr_lane_session *session, struct mr_client *client, struct mr_lane *lane,
-                          const struct mr_lane_hooks *hooks)
+void mr_connection_session_init(struct mr_connection_session *session, struct mr_client *client,
+                                struct mr_connection *connection, const struct mr_connection_hooks *hooks)
 {
         memset(session, 0, sizeof(*session));
         session->client = client;
-        session->lane = lane;
+        session->connection = connection;
         session->hooks = *hooks;
         pthread_mutex_init(&session->lock, NULL);
 }
 
 /* ---- when there is no use ------------------------------------------------------------------------ */
 
-int mr_lane_session_refused(struct mr_lane_session *session, struct mr_error *err)
+int mr_connection_session_refused(struct mr_connection_session *session, struct mr_error *err)
 {
         int rv = 0;
 
@@ -51,7 +51,7 @@ int mr_lane_session_refused(struct mr_lane_session *session, struct mr_error *er
         return rv;
 }
 
-bool mr_lane_session_lasting(struct mr_lane_session *session)
+bool mr_connection_session_lasting(struct mr_connection_session *session)
 {
         bool lasting;
 
@@ -61,7 +61,7 @@ bool mr_lane_session_lasting(struct mr_lane_session *session)
         return lasting;
 }
 
-static void refuse_for(struct mr_lane_session *session, const struct mr_error *why, int64_t ms, bool lasting)
+static void refuse_for(struct mr_connection_session *session, const struct mr_error *why, int64_t ms, bool lasting)
 {
         pthread_mutex_lock(&session->lock);
         session->refusal = *why;
@@ -70,7 +70,7 @@ static void refuse_for(struct mr_lane_session *session, const struct mr_error *w
         pthread_mutex_unlock(&session->lock);
 }
 
-static void failed(struct mr_lane_session *session, const struct mr_error *err)
+static void failed(struct mr_connection_session *session, const struct mr_error *err)
 {
         int64_t ms = FAILED_MS << (session->failures < 6 ? session->failures : 6);
 
@@ -83,7 +83,7 @@ static void failed(struct mr_lane_session *session, const struct mr_error *err)
                 refuse_for(session, err, ms < FAILED_MOST ? ms : FAILED_MOST, false);
 }
 
-void mr_lane_session_lost(struct mr_lane_session *session, bool our_will)
+void mr_connection_session_lost(struct mr_connection_session *session, bool our_will)
 {
         int64_t now = mr_core_clock_ms(), *oldest = &session->ended_ms[session->ends % MR_SESSION_ENDS];
         struct mr_error err;
@@ -105,36 +105,36 @@ void mr_lane_session_lost(struct mr_lane_session *session, bool our_will)
 
 /* ---- opening ------------------------------------------------------------------------------------- */
 
-static struct mr_session_wait waiting(const struct mr_lane_session *session)
+static struct mr_session_wait waiting(const struct mr_connection_session *session)
 {
         return (struct mr_session_wait){session->hooks.pause, session->hooks.wake, session->hooks.arg};
 }
 
-static void drop_link(struct mr_lane_session *session)
+static void drop_link(struct mr_connection_session *session)
 {
         if (session->link == NULL)
                 return;
-        mr_memory_drop(session->lane);
+        mr_memory_drop(session->connection);
         rdx_link_close(session->link);
         session->link = NULL;
 }
 
 /* What may be asked for: of the device, once it is known. */
-static unsigned rights_wanted(const struct mr_lane_session *session)
+static unsigned rights_wanted(const struct mr_connection_session *session)
 {
         unsigned wanted = session->client->settings.rdma_rights;
 
-        if (mr_lane_kind(session->lane) == MR_LANE_DMABUF)
+        if (mr_connection_kind(session->connection) == MR_CONNECTION_DMABUF)
                 return RDX_RIGHTS_REGION;
         return wanted;
 }
 
-static int open_link(struct mr_lane_session *session, struct mr_error *err)
+static int open_link(struct mr_connection_session *session, struct mr_error *err)
 {
         const struct mr_session *opened = &session->opened;
         const struct rdx_transport *transport;
         char why[256] = "";
-        int rv = mr_fabric_transport(session->client, &transport, err);
+        int rv = mr_rdma_context_transport(session->client, &transport, err);
 
         if (rv != 0)
                 return rv;
@@ -156,7 +156,7 @@ static int open_link(struct mr_lane_session *session, struct mr_error *err)
         return 0;
 }
 
-static int ask(struct mr_lane_session *session, unsigned rights, struct mr_error *err)
+static int ask(struct mr_connection_session *session, unsigned rights, struct mr_error *err)
 {
         struct mr_session_wait wait = waiting(session);
         int rv = mr_session_open(session->client, rights, &wait, &session->opened, err);
@@ -171,7 +171,7 @@ static int ask(struct mr_lane_session *session, unsigned rights, struct mr_error
  * Which rights the device has is known when it is, and which device it is when the endpoint has named its address: so the first session of all may be one with
  * rights that this device lacks, and another is opened.
  */
-static int ask_twice(struct mr_lane_session *session, struct mr_error *err)
+static int ask_twice(struct mr_connection_session *session, struct mr_error *err)
 {
         unsigned rights = session->link != NULL ? rdx_link_rights(session->link) : rights_wanted(session);
         int rv = ask(session, rights != 0 ? rights : RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_WINDOW1 | RDX_RIGHTS_REGION, err);
@@ -183,7 +183,7 @@ static int ask_twice(struct mr_lane_session *session, struct mr_error *err)
         return rv;
 }
 
-static int join(struct mr_lane_session *session, struct mr_error *err)
+static int join(struct mr_connection_session *session, struct mr_error *err)
 {
         struct rdx_client_events events = {.noticed = session->hooks.noticed,
                                            .result = session->hooks.result,
@@ -202,7 +202,7 @@ static int join(struct mr_lane_session *session, struct mr_error *err)
                           rv == -EACCES ? "the other side is not the endpoint" : strerror(-rv));
 }
 
-static void plan_renewal(struct mr_lane_session *session)
+static void plan_renewal(struct mr_connection_session *session)
 {
         int64_t now = mr_core_clock_ms(), life = session->opened.expires_ms - now;
         int64_t ahead = life / 10 < RENEW_MOST_MS ? life / 10 : RENEW_MOST_MS;
@@ -211,7 +211,7 @@ static void plan_renewal(struct mr_lane_session *session)
         session->used = false;
 }
 
-int mr_lane_session_open(struct mr_lane_session *session, struct mr_error *err)
+int mr_connection_session_open(struct mr_connection_session *session, struct mr_error *err)
 {
         const struct rdx_transport *transport;
         int rv = 0;
@@ -220,7 +220,7 @@ int mr_lane_session_open(struct mr_lane_session *session, struct mr_error *err)
         if (mr_creds_none(session->client->creds))
                 rv = mr_failure(err, -EOPNOTSUPP, "RDMA takes signed requests");
         if (rv == 0)
-                rv = mr_fabric_transport(session->client, &transport, err);
+                rv = mr_rdma_context_transport(session->client, &transport, err);
         if (rv == 0)
                 rv = ask_twice(session, err);
         if (rv == 0 && session->opened.expires_ms - mr_core_clock_ms() < LIFE_LEAST_MS)
@@ -245,44 +245,44 @@ int mr_lane_session_open(struct mr_lane_session *session, struct mr_error *err)
 
 /* ---- its end ------------------------------------------------------------------------------------- */
 
-bool mr_lane_session_old(const struct mr_lane_session *session)
+bool mr_connection_session_old(const struct mr_connection_session *session)
 {
         return mr_core_clock_ms() >= session->renew_ms ||
                mr_creds_generation(session->client->creds) != session->opened.generation;
 }
 
-int64_t mr_lane_session_due(const struct mr_lane_session *session)
+int64_t mr_connection_session_due(const struct mr_connection_session *session)
 {
         return session->rdx != NULL ? session->renew_ms : INT64_MAX;
 }
 
-static void hang_up(struct mr_lane_session *session)
+static void hang_up(struct mr_connection_session *session)
 {
         struct mr_session_wait wait = waiting(session);
 
         if (session->rdx == NULL)
                 return;
         mr_session_delete(session->client, &session->key, &wait);
-        mr_lane_session_lost(session, true);
+        mr_connection_session_lost(session, true);
 }
 
-void mr_lane_session_renew(struct mr_lane_session *session)
+void mr_connection_session_renew(struct mr_connection_session *session)
 {
         bool wanted = session->used;
         struct mr_error err;
 
         hang_up(session);
         if (wanted)
-                (void)mr_lane_session_open(session, &err); /* else the next that asks does, and hears why not */
+                (void)mr_connection_session_open(session, &err); /* else the next that asks does, and hears why not */
 }
 
-void mr_lane_session_close(struct mr_lane_session *session)
+void mr_connection_session_close(struct mr_connection_session *session)
 {
         hang_up(session);
         drop_link(session);
 }
 
-void mr_lane_session_describe(const struct mr_lane_session *session, struct mr_rdma_report *out)
+void mr_connection_session_describe(const struct mr_connection_session *session, struct mr_rdma_report *out)
 {
         struct rdx_device_info info;
 

@@ -1,6 +1,6 @@
 /*
- * connection_session.h - the session of a lane: the way to the endpoint, one session on it after another, and when there is no use in opening one. Private to
- * the lane: connection.c, leases.c and connection_session.c. All of it is the lane's thread's, but for what is said to be any thread's.
+ * connection_session.h - the session of a connection: the way to the endpoint, one session on it after another, and when there is no use in opening one. Private to
+ * the connection: connection.c, leases.c and connection_session.c. All of it is the connection's thread's, but for what is said to be any thread's.
  */
 #ifndef CLIENT_CONNECTION_SESSION_H
 #define CLIENT_CONNECTION_SESSION_H
@@ -9,8 +9,8 @@
 
 #define MR_SESSION_ENDS 3u /* so many within a minute, and there is no RDMA for a minute */
 
-/* How the lane waits, and what it wants to hear. */
-struct mr_lane_hooks {
+/* How the connection waits, and what it wants to hear. */
+struct mr_connection_hooks {
         void (*pause)(void *arg);                            /* as in struct mr_session_wait */
         void (*wake)(void *arg);                             /* the same */
         int (*wait)(void *arg, int fd, unsigned timeout_ms); /* as in struct rdx_client_events */
@@ -19,13 +19,13 @@ struct mr_lane_hooks {
         void *arg;
 };
 
-struct mr_lane_session {
+struct mr_connection_session {
         /* constant */
         struct mr_client *client;
-        struct mr_lane *lane;
-        struct mr_lane_hooks hooks;
+        struct mr_connection *connection;
+        struct mr_connection_hooks hooks;
 
-        /* owner: the lane's thread */
+        /* owner: the connection's thread */
         struct rdx_link *link;
         char address[64]; /* that the link leads to */
         uint16_t port;
@@ -44,25 +44,25 @@ struct mr_lane_session {
         struct mr_error refusal;
 };
 
-void mr_lane_session_init(struct mr_lane_session *session, struct mr_client *client, struct mr_lane *lane,
-                          const struct mr_lane_hooks *hooks);
+void mr_connection_session_init(struct mr_connection_session *session, struct mr_client *client,
+                                struct mr_connection *connection, const struct mr_connection_hooks *hooks);
 /* 0, or why none is opened for the time being. Any thread. */
-int mr_lane_session_refused(struct mr_lane_session *session, struct mr_error *err);
-bool mr_lane_session_lasting(struct mr_lane_session *session);
+int mr_connection_session_refused(struct mr_connection_session *session, struct mr_error *err);
+bool mr_connection_session_lasting(struct mr_connection_session *session);
 
 /* Blocking. Nothing may be leased. err says why not. */
-int mr_lane_session_open(struct mr_lane_session *session, struct mr_error *err);
+int mr_connection_session_open(struct mr_connection_session *session, struct mr_error *err);
 /* It should not be used for anything new: it is about to expire, or the credentials are others by now. */
-bool mr_lane_session_old(const struct mr_lane_session *session);
+bool mr_connection_session_old(const struct mr_connection_session *session);
 /* When it will be; INT64_MAX: there is none. */
-int64_t mr_lane_session_due(const struct mr_lane_session *session);
+int64_t mr_connection_session_due(const struct mr_connection_session *session);
 /* Ends it and, where it was used, opens another. Nothing may be leased. */
-void mr_lane_session_renew(struct mr_lane_session *session);
+void mr_connection_session_renew(struct mr_connection_session *session);
 /* It was fenced, and no right of it is open. our_will: no failure that counts. */
-void mr_lane_session_lost(struct mr_lane_session *session, bool our_will);
+void mr_connection_session_lost(struct mr_connection_session *session, bool our_will);
 /* While there is one. */
-void mr_lane_session_describe(const struct mr_lane_session *session, struct mr_rdma_report *out);
-/* At the lane's end. */
-void mr_lane_session_close(struct mr_lane_session *session);
+void mr_connection_session_describe(const struct mr_connection_session *session, struct mr_rdma_report *out);
+/* At the connection's end. */
+void mr_connection_session_close(struct mr_connection_session *session);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * leases.c - leases from their asking to their end, on the thread of their lane, which alone touches the RDMA session.
+ * leases.c - leases from their asking to their end, on the thread of their connection, which alone touches the RDMA session.
  *
  *   WAITING ──(session, memory, room)──> GRANTED ──mr_lease_over()──> settled ──> ended()
  *      ^                                    └─ the session is lost: fenced at once; ended() as soon as the request is over
@@ -44,127 +44,127 @@ static void unlink_lease(struct lease_list *list, struct mr_lease *lease)
         lease->prev = NULL;
 }
 
-static bool stopped(const struct mr_lane *lane, const struct mr_lease *lease)
+static bool stopped(const struct mr_connection *connection, const struct mr_lease *lease)
 {
         if (lease->stop != NULL && atomic_load(lease->stop))
                 return true;
         if (lease->canceled != NULL && atomic_load(lease->canceled))
                 return true;
-        return mr_client_canceled(lane->client);
+        return mr_client_canceled(connection->client);
 }
 
 /* ---- any thread ---------------------------------------------------------------------------------- */
 
 int mr_lease_ask(struct mr_client *client, struct mr_lease *lease)
 {
-        struct mr_lane *lane;
+        struct mr_connection *connection;
         int rv = mr_core_enter(client);
 
         if (rv != 0)
                 return rv;
-        rv = mr_fabric_lane(client, mr_buffer_lane(lease->buffer), &lane);
+        rv = mr_rdma_context_lane(client, mr_buffer_connection(lease->buffer), &connection);
         if (rv != 0) {
                 mr_core_leave(client);
                 return rv;
         }
         assert(lease->len > 0);
-        lease->lane = lane;
-        lease->gripped = false;
+        lease->connection = connection;
+        lease->bound = false;
         lease->over = false;
         lease->noticed = false;
         lease->due_ms = mr_core_clock_ms() + lease->delay_ms;
         memset(&lease->error, 0, sizeof(lease->error));
-        memset(&lease->grip, 0, sizeof(lease->grip));
-        pthread_mutex_lock(&lane->lock);
-        push(&lane->asked, lease);
-        pthread_mutex_unlock(&lane->lock);
-        mr_lane_wake(lane);
+        memset(&lease->binding, 0, sizeof(lease->binding));
+        pthread_mutex_lock(&connection->lock);
+        push(&connection->asked, lease);
+        pthread_mutex_unlock(&connection->lock);
+        mr_connection_wake(connection);
         return 0;
 }
 
 void mr_lease_over(struct mr_lease *lease, enum mr_lease_end how)
 {
-        struct mr_lane *lane = lease->lane;
+        struct mr_connection *connection = lease->connection;
 
-        pthread_mutex_lock(&lane->lock);
+        pthread_mutex_lock(&connection->lock);
         lease->how = how;
         lease->over = true;
-        pthread_mutex_unlock(&lane->lock);
-        mr_lane_wake(lane);
+        pthread_mutex_unlock(&connection->lock);
+        mr_connection_wake(connection);
 }
 
 /* ---- ends ---------------------------------------------------------------------------------------- */
 
 /* The last that is done with a lease: it may be gone when the callback returns. */
-static void refuse(struct mr_lane *lane, struct mr_lease *lease, int rv)
+static void refuse(struct mr_connection *connection, struct mr_lease *lease, int rv)
 {
-        struct mr_client *client = lane->client;
+        struct mr_client *client = connection->client;
 
-        unlink_lease(&lane->waiting, lease);
+        unlink_lease(&connection->waiting, lease);
         if (lease->error.code == 0)
                 mr_failure_errno(&lease->error, rv);
         lease->granted(lease->arg, lease, rv);
         mr_core_leave(client);
 }
 
-static void end(struct mr_lane *lane, struct mr_lease *lease, int rv)
+static void end(struct mr_connection *connection, struct mr_lease *lease, int rv)
 {
-        struct mr_client *client = lane->client;
+        struct mr_client *client = connection->client;
 
-        unlink_lease(&lane->granted, lease);
-        lane->granted_count--;
+        unlink_lease(&connection->granted, lease);
+        connection->granted_count--;
         explicit_bzero(&lease->key, sizeof(lease->key));
         lease->ended(lease->arg, lease, rv);
         mr_core_leave(client);
 }
 
 /* Nobody writes to anything any more: every right is over. Leases stay until their requests are. */
-void mr_leases_lose(struct mr_lane *lane, bool our_will)
+void mr_leases_lose(struct mr_connection *connection, bool our_will)
 {
         struct mr_lease *lease;
 
-        if (lane->session.rdx == NULL)
+        if (connection->session.rdx == NULL)
                 return;
-        rdx_client_fence(lane->session.rdx);
-        for (lease = lane->granted.first; lease != NULL; lease = lease->next) {
-                if (!lease->gripped)
+        rdx_client_fence(connection->session.rdx);
+        for (lease = connection->granted.first; lease != NULL; lease = lease->next) {
+                if (!lease->bound)
                         continue;
-                lease->noticed = rdx_grip_noticed(&lease->grip);
-                (void)rdx_grip_close(&lease->grip, false);
-                lease->gripped = false;
+                lease->noticed = rdx_grip_noticed(&lease->binding);
+                (void)rdx_grip_close(&lease->binding, false);
+                lease->bound = false;
         }
-        mr_lane_session_lost(&lane->session, our_will);
+        mr_connection_session_lost(&connection->session, our_will);
 }
 
 /* ---- granted leases ------------------------------------------------------------------------------ */
 
-static void settle_lost(struct mr_lane *lane, struct mr_lease *lease)
+static void settle_lost(struct mr_connection *connection, struct mr_lease *lease)
 {
         bool good = lease->how == MR_LEASE_QUIET || (lease->how == MR_LEASE_NOTICED && lease->noticed);
 
-        end(lane, lease, good ? 0 : lease->how == MR_LEASE_UNWANTED ? -ECANCELED : -ENOTCONN);
+        end(connection, lease, good ? 0 : lease->how == MR_LEASE_UNWANTED ? -ECANCELED : -ENOTCONN);
 }
 
 /* Closing a right may end the session by itself: then all others end with it. */
-static void settle(struct mr_lane *lane, struct mr_lease *lease, bool no_notice)
+static void settle(struct mr_connection *connection, struct mr_lease *lease, bool no_notice)
 {
-        int rv = rdx_grip_close(&lease->grip, no_notice);
+        int rv = rdx_grip_close(&lease->binding, no_notice);
 
-        lease->gripped = false;
+        lease->bound = false;
         if (rv != 0)
-                mr_leases_lose(lane, false);
-        end(lane, lease, rv);
+                mr_leases_lose(connection, false);
+        end(connection, lease, rv);
 }
 
-static void look_over(struct mr_lane *lane, struct mr_lease *lease, int64_t now)
+static void look_over(struct mr_connection *connection, struct mr_lease *lease, int64_t now)
 {
-        if (lease->gripped && lease->how == MR_LEASE_QUIET) {
-                settle(lane, lease, true);
+        if (lease->bound && lease->how == MR_LEASE_QUIET) {
+                settle(connection, lease, true);
                 return;
         }
-        if (lease->gripped && lease->how == MR_LEASE_NOTICED) {
-                if (rdx_grip_noticed(&lease->grip)) {
-                        settle(lane, lease, false);
+        if (lease->bound && lease->how == MR_LEASE_NOTICED) {
+                if (rdx_grip_noticed(&lease->binding)) {
+                        settle(connection, lease, false);
                         return;
                 }
                 if (lease->due_ms == INT64_MAX)
@@ -172,63 +172,63 @@ static void look_over(struct mr_lane *lane, struct mr_lease *lease, int64_t now)
                 if (now < lease->due_ms)
                         return;
         }
-        if (lease->gripped)
-                mr_leases_lose(lane, lease->how == MR_LEASE_UNWANTED);
-        settle_lost(lane, lease);
+        if (lease->bound)
+                mr_leases_lose(connection, lease->how == MR_LEASE_UNWANTED);
+        settle_lost(connection, lease);
 }
 
-static void look_batch(struct mr_lane *lane, struct mr_lease *lease, int64_t now)
+static void look_batch(struct mr_connection *connection, struct mr_lease *lease, int64_t now)
 {
         int rv = -ENOTCONN;
 
-        if (lease->gripped && rdx_grip_noticed(&lease->grip)) {
-                settle(lane, lease, false);
+        if (lease->bound && rdx_grip_noticed(&lease->binding)) {
+                settle(connection, lease, false);
                 return;
         }
-        if (lease->gripped) {
-                bool unwanted = stopped(lane, lease);
+        if (lease->bound) {
+                bool unwanted = stopped(connection, lease);
 
                 if (!unwanted && now < lease->due_ms)
                         return;
                 rv = unwanted ? -ECANCELED : -ETIMEDOUT;
-                mr_leases_lose(lane, unwanted);
+                mr_leases_lose(connection, unwanted);
         }
-        end(lane, lease, lease->noticed ? 0 : rv);
+        end(connection, lease, lease->noticed ? 0 : rv);
 }
 
-static bool is_over(struct mr_lane *lane, const struct mr_lease *lease)
+static bool is_over(struct mr_connection *connection, const struct mr_lease *lease)
 {
         bool over;
 
-        pthread_mutex_lock(&lane->lock);
+        pthread_mutex_lock(&connection->lock);
         over = lease->over;
-        pthread_mutex_unlock(&lane->lock);
+        pthread_mutex_unlock(&connection->lock);
         return over;
 }
 
-void mr_leases_look(struct mr_lane *lane)
+void mr_leases_look(struct mr_connection *connection)
 {
         int64_t now = mr_core_clock_ms();
-        struct mr_lease *lease = lane->granted.first;
+        struct mr_lease *lease = connection->granted.first;
 
         while (lease != NULL) {
                 struct mr_lease *next = lease->next;
 
                 /* callbacks add to other lists only, so next stays */
-                if (is_over(lane, lease))
-                        look_over(lane, lease, now);
+                if (is_over(connection, lease))
+                        look_over(connection, lease, now);
                 else if (lease->replies > 0)
-                        look_batch(lane, lease, now);
+                        look_batch(connection, lease, now);
                 lease = next;
         }
 }
 
-void mr_leases_result(struct mr_lane *lane, const struct rdx_client_result *result)
+void mr_leases_result(struct mr_connection *connection, const struct rdx_client_result *result)
 {
-        struct mr_lease *lease = lane->granted.first;
+        struct mr_lease *lease = connection->granted.first;
 
         /* one that was lost with another session may have the same number */
-        while (lease != NULL && (!lease->gripped || lease->replies == 0 || lease->number != result->number))
+        while (lease != NULL && (!lease->bound || lease->replies == 0 || lease->number != result->number))
                 lease = lease->next;
         if (lease == NULL)
                 return;
@@ -241,142 +241,144 @@ int mr_lease_batch(struct mr_lease *lease, const struct rdx_client_batch *batch,
                    unsigned count, unsigned *sent)
 {
         *sent = 0;
-        if (!lease->gripped)
+        if (!lease->bound)
                 return -ENOTCONN;
         lease->due_ms = mr_core_clock_ms() + NOTICE_MS;
-        return rdx_client_batch(lease->lane->session.rdx, &lease->grip, batch, entries, count, sent);
+        return rdx_client_batch(lease->connection->session.rdx, &lease->binding, batch, entries, count, sent);
 }
 
 void mr_lease_describe(const struct mr_lease *lease, struct mr_rdma_report *out)
 {
-        mr_lane_session_describe(&lease->lane->session, out);
+        mr_connection_session_describe(&lease->connection->session, out);
 }
 
 /* ---- waiting leases ------------------------------------------------------------------------------ */
 
 /* 0: granted; -EAGAIN: no room now; -ENOTCONN: the session is over; else the lease was refused. */
-static int grant(struct mr_lane *lane, struct mr_lease *lease)
+static int grant(struct mr_connection *connection, struct mr_lease *lease)
 {
-        struct mr_lane_session *session = &lane->session;
+        struct mr_connection_session *session = &connection->session;
         struct rdx_memory *memory;
         int rv;
 
         if (lease->len > session->opened.window_bytes) {
-                refuse(lane, lease, mr_failure(&lease->error, -EOPNOTSUPP, "longer than the endpoint's windows"));
+                refuse(connection, lease, mr_failure(&lease->error, -EOPNOTSUPP, "longer than the endpoint's windows"));
                 return 0;
         }
-        rv = mr_memory_of(lane, session->link, lease->buffer, &memory);
+        rv = mr_memory_of(connection, session->link, lease->buffer, &memory);
         if (rv != 0) {
                 mr_failure(&lease->error, rv, "the memory cannot be registered: %s", strerror(-rv));
-                refuse(lane, lease, rv);
+                refuse(connection, lease, rv);
                 return 0;
         }
-        rv = rdx_grip_open(session->rdx, memory, lease->offset, lease->len, lease->read, lease->replies, &lease->grip);
-        if (rv == -EAGAIN && lane->granted_count > 0)
+        rv = rdx_grip_open(session->rdx, memory, lease->offset, lease->len, lease->read, lease->replies,
+                           &lease->binding);
+        if (rv == -EAGAIN && connection->granted_count > 0)
                 return rv;
         if (rv == -EAGAIN) { /* nobody's end would make room */
-                refuse(lane, lease, mr_failure(&lease->error, -EOPNOTSUPP, "the session takes no request like this"));
+                refuse(connection, lease,
+                       mr_failure(&lease->error, -EOPNOTSUPP, "the session takes no request like this"));
                 return 0;
         }
         if (rv != 0) {
-                mr_leases_lose(lane, false);
+                mr_leases_lose(connection, false);
                 return -ENOTCONN;
         }
-        lease->gripped = true;
-        lease->place = lease->grip.place;
-        lease->number = lease->grip.number;
+        lease->bound = true;
+        lease->place = lease->binding.place;
+        lease->number = lease->binding.number;
         lease->key = session->key;
         lease->due_ms = lease->replies > 0 ? mr_core_clock_ms() + NOTICE_MS : INT64_MAX;
-        unlink_lease(&lane->waiting, lease);
-        push(&lane->granted, lease);
-        lane->granted_count++;
+        unlink_lease(&connection->waiting, lease);
+        push(&connection->granted, lease);
+        connection->granted_count++;
         session->used = true;
         lease->granted(lease->arg, lease, 0);
         return 0;
 }
 
 /* Those that need not, or may not, wait any longer. */
-static void sweep(struct mr_lane *lane, struct mr_error *refusal, int rv, bool all)
+static void sweep(struct mr_connection *connection, struct mr_error *refusal, int rv, bool all)
 {
-        struct mr_lease *lease = lane->waiting.first;
+        struct mr_lease *lease = connection->waiting.first;
 
         while (lease != NULL) {
                 struct mr_lease *next = lease->next;
 
-                if (stopped(lane, lease)) {
-                        refuse(lane, lease, mr_failure(&lease->error, -ECANCELED, "canceled"));
+                if (stopped(connection, lease)) {
+                        refuse(connection, lease, mr_failure(&lease->error, -ECANCELED, "canceled"));
                 } else if (rv != 0 && (all || !lease->insist)) {
                         lease->error = *refusal;
-                        refuse(lane, lease, rv);
+                        refuse(connection, lease, rv);
                 }
                 lease = next;
         }
 }
 
 /* The first lease that may be granted now. */
-static struct mr_lease *due(struct mr_lane *lane)
+static struct mr_lease *due(struct mr_connection *connection)
 {
         int64_t now = mr_core_clock_ms();
-        struct mr_lease *lease = lane->waiting.first;
+        struct mr_lease *lease = connection->waiting.first;
 
         while (lease != NULL && lease->due_ms > now)
                 lease = lease->next;
         return lease;
 }
 
-void mr_leases_sweep(struct mr_lane *lane)
+void mr_leases_sweep(struct mr_connection *connection)
 {
-        sweep(lane, NULL, 0, false);
+        sweep(connection, NULL, 0, false);
 }
 
-void mr_leases_take(struct mr_lane *lane)
+void mr_leases_take(struct mr_connection *connection)
 {
         struct mr_lease *lease;
 
-        pthread_mutex_lock(&lane->lock);
-        while ((lease = lane->asked.first) != NULL) {
-                unlink_lease(&lane->asked, lease);
-                push(&lane->waiting, lease);
+        pthread_mutex_lock(&connection->lock);
+        while ((lease = connection->asked.first) != NULL) {
+                unlink_lease(&connection->asked, lease);
+                push(&connection->waiting, lease);
         }
-        pthread_mutex_unlock(&lane->lock);
+        pthread_mutex_unlock(&connection->lock);
 }
 
-void mr_leases_grant(struct mr_lane *lane)
+void mr_leases_grant(struct mr_connection *connection)
 {
-        struct mr_lane_session *session = &lane->session;
+        struct mr_connection_session *session = &connection->session;
         struct mr_lease *lease;
         struct mr_error err;
         int rv;
 
-        mr_leases_sweep(lane);
-        while ((lease = due(lane)) != NULL) {
-                rv = mr_lane_session_refused(session, &err);
-                if (rv != 0 && (!lease->insist || mr_lane_session_lasting(session))) {
+        mr_leases_sweep(connection);
+        while ((lease = due(connection)) != NULL) {
+                rv = mr_connection_session_refused(session, &err);
+                if (rv != 0 && (!lease->insist || mr_connection_session_lasting(session))) {
                         lease->error = err;
-                        refuse(lane, lease, rv);
+                        refuse(connection, lease, rv);
                         continue;
                 }
-                if (session->rdx != NULL && mr_lane_session_old(session))
+                if (session->rdx != NULL && mr_connection_session_old(session))
                         return; /* another is opened as soon as nothing is leased of this one */
                 if (session->rdx == NULL) {
-                        rv = mr_lane_session_open(session, &err);
+                        rv = mr_connection_session_open(session, &err);
                         if (rv != 0)
-                                sweep(lane, &err, rv, true);
+                                sweep(connection, &err, rv, true);
                         continue;
                 }
-                if (grant(lane, lease) == -EAGAIN)
+                if (grant(connection, lease) == -EAGAIN)
                         return;
         }
 }
 
-int64_t mr_leases_due(const struct mr_lane *lane, int64_t now)
+int64_t mr_leases_due(const struct mr_connection *connection, int64_t now)
 {
         int64_t next = INT64_MAX;
 
-        for (struct mr_lease *lease = lane->waiting.first; lease != NULL; lease = lease->next)
+        for (struct mr_lease *lease = connection->waiting.first; lease != NULL; lease = lease->next)
                 if (lease->due_ms > now && lease->due_ms < next) /* others wait for room, and are told by an end */
                         next = lease->due_ms;
-        for (struct mr_lease *lease = lane->granted.first; lease != NULL; lease = lease->next)
+        for (struct mr_lease *lease = connection->granted.first; lease != NULL; lease = lease->next)
                 if (lease->due_ms < next)
                         next = lease->due_ms;
         return next;

@@ -1,6 +1,6 @@
 /*
- * leases.h - what a lane is made of, and what its thread does with leases. Private to connection.c and leases.c. All of it is the lane's thread's, but for what struct
- * mr_lane says to be others'.
+ * leases.h - what a connection is made of, and what its thread does with leases. Private to connection.c and leases.c. All of it is the connection's thread's, but for what struct
+ * mr_connection says to be others'.
  */
 #ifndef CLIENT_LEASES_H
 #define CLIENT_LEASES_H
@@ -12,10 +12,10 @@ struct lease_list {
         struct mr_lease *first, *last;
 };
 
-struct mr_lane {
+struct mr_connection {
         /* constant */
         struct mr_client *client;
-        enum mr_lane_kind kind;
+        enum mr_connection_kind kind;
         int wake_fd;
         pthread_t thread;
 
@@ -24,28 +24,28 @@ struct mr_lane {
         struct lease_list asked;
         bool ending;
 
-        struct mr_registration *registrations; /* guarded by the fabric's memory_lock */
+        struct mr_registration *registrations; /* guarded by the context's memory_lock */
 
-        /* owner: the lane's thread */
+        /* owner: the connection's thread */
         struct lease_list waiting, granted;
         unsigned granted_count;
         bool woken; /* something came while the thread waited for something else: it is to look at everything again */
-        struct mr_lane_session session;
+        struct mr_connection_session session;
 };
 
 /* From the inbox to those that wait. */
-void mr_leases_take(struct mr_lane *lane);
+void mr_leases_take(struct mr_connection *connection);
 /* Those that were stopped while they waited. */
-void mr_leases_sweep(struct mr_lane *lane);
+void mr_leases_sweep(struct mr_connection *connection);
 /* Ends those whose time has come. */
-void mr_leases_look(struct mr_lane *lane);
+void mr_leases_look(struct mr_connection *connection);
 /* Grants what may be granted now; opens the session for it, which blocks. */
-void mr_leases_grant(struct mr_lane *lane);
+void mr_leases_grant(struct mr_connection *connection);
 /* A RESULT message has come. */
-void mr_leases_result(struct mr_lane *lane, const struct rdx_client_result *result);
+void mr_leases_result(struct mr_connection *connection, const struct rdx_client_result *result);
 /* The session's end, at once: nobody writes to anything any more, every right is over. our_will: no failure that counts. Harmless twice. */
-void mr_leases_lose(struct mr_lane *lane, bool our_will);
+void mr_leases_lose(struct mr_connection *connection, bool our_will);
 /* When the next of them has to be looked at; INT64_MAX: at no certain time. */
-int64_t mr_leases_due(const struct mr_lane *lane, int64_t now);
+int64_t mr_leases_due(const struct mr_connection *connection, int64_t now);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * memory.c - registrations of buffers with lanes. A buffer is registered when the first lease asks for it, and stays so as long as the link, or until it is freed:
- * registering pins its pages, which takes its time. Registrations are listed under the fabric's lock, and given up outside of it.
+ * memory.c - registrations of buffers with connections. A buffer is registered when the first lease asks for it, and stays so as long as the link, or until it is freed:
+ * registering pins its pages, which takes its time. Registrations are listed under the context's lock, and given up outside of it.
  */
 #include "client/rdma/memory.h"
 
@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum mr_lane_kind mr_buffer_lane(const struct mr_buffer *buffer)
+enum mr_connection_kind mr_buffer_connection(const struct mr_buffer *buffer)
 {
-        return buffer->fd >= 0 ? MR_LANE_DMABUF : MR_LANE_HOST;
+        return buffer->fd >= 0 ? MR_CONNECTION_DMABUF : MR_CONNECTION_HOST;
 }
 
 /* With memory_lock. */
 static void take_out(struct mr_registration *registration)
 {
-        struct mr_registration **first = mr_lane_registrations(registration->lane);
+        struct mr_registration **first = mr_connection_registrations(registration->connection);
 
         if (registration->prev != NULL)
                 registration->prev->next = registration->next;
@@ -24,7 +24,7 @@ static void take_out(struct mr_registration *registration)
                 *first = registration->next;
         if (registration->next != NULL)
                 registration->next->prev = registration->prev;
-        atomic_store(&registration->buffer->registered[mr_lane_kind(registration->lane)], NULL);
+        atomic_store(&registration->buffer->registered[mr_connection_kind(registration->connection)], NULL);
 }
 
 /* Where work requests and windows place it: behind a dma-buf there is no address of ours, only one of the device, within a page as the bytes are. */
@@ -34,11 +34,12 @@ static void *address_of(const struct mr_buffer *buffer)
                                : buffer->memory;
 }
 
-int mr_memory_of(struct mr_lane *lane, struct rdx_link *link, struct mr_buffer *buffer, struct rdx_memory **out)
+int mr_memory_of(struct mr_connection *connection, struct rdx_link *link, struct mr_buffer *buffer,
+                 struct rdx_memory **out)
 {
-        struct mr_fabric *fabric = buffer->client->fabric;
-        struct mr_registration *registration = atomic_load(&buffer->registered[mr_lane_kind(lane)]);
-        struct mr_registration **first = mr_lane_registrations(lane);
+        struct mr_rdma_context *context = buffer->client->rdma;
+        struct mr_registration *registration = atomic_load(&buffer->registered[mr_connection_kind(connection)]);
+        struct mr_registration **first = mr_connection_registrations(connection);
         int rv;
 
         if (registration != NULL) {
@@ -55,61 +56,61 @@ int mr_memory_of(struct mr_lane *lane, struct rdx_link *link, struct mr_buffer *
                 return rv;
         }
         registration->buffer = buffer;
-        registration->lane = lane;
+        registration->connection = connection;
         *out = registration->memory;
-        pthread_mutex_lock(&fabric->memory_lock);
+        pthread_mutex_lock(&context->memory_lock);
         registration->next = *first;
         if (*first != NULL)
                 (*first)->prev = registration;
         *first = registration;
-        atomic_store(&buffer->registered[mr_lane_kind(lane)], registration);
-        pthread_mutex_unlock(&fabric->memory_lock);
+        atomic_store(&buffer->registered[mr_connection_kind(connection)], registration);
+        pthread_mutex_unlock(&context->memory_lock);
         return 0;
 }
 
 /* With memory_lock, which is let go of meanwhile. */
-static void give_up(struct mr_fabric *fabric, struct mr_registration *registration)
+static void give_up(struct mr_rdma_context *context, struct mr_registration *registration)
 {
         take_out(registration);
-        fabric->closing++;
-        pthread_mutex_unlock(&fabric->memory_lock);
+        context->closing++;
+        pthread_mutex_unlock(&context->memory_lock);
         rdx_memory_close(registration->memory);
         free(registration);
-        pthread_mutex_lock(&fabric->memory_lock);
-        fabric->closing--;
-        if (fabric->closing == 0)
-                pthread_cond_broadcast(&fabric->memory_quiet);
+        pthread_mutex_lock(&context->memory_lock);
+        context->closing--;
+        if (context->closing == 0)
+                pthread_cond_broadcast(&context->memory_quiet);
 }
 
 void mr_memory_forget(struct mr_buffer *buffer)
 {
-        struct mr_fabric *fabric;
+        struct mr_rdma_context *context;
 
-        for (unsigned kind = 0; kind < MR_LANES; kind++) {
+        for (unsigned kind = 0; kind < MR_CONNECTIONS; kind++) {
                 struct mr_registration *registration;
 
                 if (atomic_load(&buffer->registered[kind]) == NULL)
                         continue; /* the client may be gone by now */
-                fabric = buffer->client->fabric;
-                pthread_mutex_lock(&fabric->memory_lock);
+                context = buffer->client->rdma;
+                pthread_mutex_lock(&context->memory_lock);
                 registration = atomic_load(&buffer->registered[kind]);
                 if (registration != NULL)
-                        give_up(fabric, registration);
-                pthread_mutex_unlock(&fabric->memory_lock);
+                        give_up(context, registration);
+                pthread_mutex_unlock(&context->memory_lock);
         }
 }
 
 /* Those that a buffer's end is giving up are waited for: the link goes next. */
-void mr_memory_drop(struct mr_lane *lane)
+void mr_memory_drop(struct mr_connection *connection)
 {
-        struct mr_registration **first = mr_lane_registrations(lane);
-        struct mr_fabric *fabric = mr_lane_client(lane)->fabric;
+        struct mr_registration **first = mr_connection_registrations(connection);
+        struct mr_rdma_context *context = mr_connection_client(connection)->rdma;
         struct mr_registration *registration;
 
-        pthread_mutex_lock(&fabric->memory_lock);
+        pthread_mutex_lock(&context->memory_lock);
         while ((registration = *first) != NULL)
-                give_up(fabric, registration);
-        while (fabric->closing > 0)
-                pthread_cond_wait(&fabric->memory_quiet, &fabric->memory_lock);
-        pthread_mutex_unlock(&fabric->memory_lock);
+                give_up(context, registration);
+        while (context->closing > 0)
+                pthread_cond_wait(&context->memory_quiet, &context->memory_lock);
+        pthread_mutex_unlock(&context->memory_lock);
 }

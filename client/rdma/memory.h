@@ -1,15 +1,15 @@
-/* memory.h - buffers of the program, and their registrations with lanes. Private to client/. */
+/* memory.h - buffers of the program, and their registrations with connections. Private to client/. */
 #ifndef CLIENT_MEMORY_H
 #define CLIENT_MEMORY_H
 
 #include "client/rdma/rdma_context.h"
 
-/* A buffer that is registered on a lane's link. Guarded by the fabric's memory_lock, but for memory, which is constant. */
+/* A buffer that is registered on a connection's link. Guarded by the context's memory_lock, but for memory, which is constant. */
 struct mr_registration {
         struct rdx_memory *memory;
         struct mr_buffer *buffer;
-        struct mr_lane *lane;
-        struct mr_registration *next, *prev; /* of the lane */
+        struct mr_connection *connection;
+        struct mr_registration *next, *prev; /* of the connection */
 };
 
 struct mr_buffer {
@@ -22,8 +22,8 @@ struct mr_buffer {
         int fd;             /* of a dma-buf, with fd_offset; else -1 */
         uint64_t fd_offset;
 
-        atomic_uint uses;                                       /* operations under way; any thread */
-        _Atomic(struct mr_registration *) registered[MR_LANES]; /* written under the fabric's memory_lock */
+        atomic_uint uses;                                             /* operations under way; any thread */
+        _Atomic(struct mr_registration *) registered[MR_CONNECTIONS]; /* written under the context's memory_lock */
 };
 
 /* ---- buffer.c ------------------------------------------------------------------------------------ */
@@ -39,19 +39,20 @@ bool mr_buffer_unseen(const struct mr_buffer *buffer);
 
 /* ---- memory.c ------------------------------------------------------------------------------------ */
 
-/* The kind of lane that reaches it. */
-enum mr_lane_kind mr_buffer_lane(const struct mr_buffer *buffer);
+/* The kind of connection that reaches it. */
+enum mr_connection_kind mr_buffer_connection(const struct mr_buffer *buffer);
 
-/* The buffer on the lane's link: registered now (blocking: pins) or before. On the lane's thread, while the buffer is in use. */
-int mr_memory_of(struct mr_lane *lane, struct rdx_link *link, struct mr_buffer *buffer, struct rdx_memory **out);
-/* Gives up all registrations of the lane's link. On the lane's thread; nothing is leased. */
-void mr_memory_drop(struct mr_lane *lane);
+/* The buffer on the connection's link: registered now (blocking: pins) or before. On the connection's thread, while the buffer is in use. */
+int mr_memory_of(struct mr_connection *connection, struct rdx_link *link, struct mr_buffer *buffer,
+                 struct rdx_memory **out);
+/* Gives up all registrations of the connection's link. On the connection's thread; nothing is leased. */
+void mr_memory_drop(struct mr_connection *connection);
 /* Gives up all registrations of a buffer that nobody uses. Any thread; blocking. */
 void mr_memory_forget(struct mr_buffer *buffer);
 
-/* The head of the lane's list; guarded by memory_lock. */
-struct mr_registration **mr_lane_registrations(struct mr_lane *lane);
-enum mr_lane_kind mr_lane_kind(const struct mr_lane *lane);
-struct mr_client *mr_lane_client(const struct mr_lane *lane);
+/* The head of the connection's list; guarded by memory_lock. */
+struct mr_registration **mr_connection_registrations(struct mr_connection *connection);
+enum mr_connection_kind mr_connection_kind(const struct mr_connection *connection);
+struct mr_client *mr_connection_client(const struct mr_connection *connection);
 
 #endif

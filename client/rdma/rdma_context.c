@@ -11,91 +11,91 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mr_fabric_new(struct mr_client *client, struct mr_fabric **out)
+int mr_rdma_context_new(struct mr_client *client, struct mr_rdma_context **out)
 {
-        struct mr_fabric *fabric = calloc(1, sizeof(*fabric));
+        struct mr_rdma_context *context = calloc(1, sizeof(*context));
 
-        *out = fabric;
-        if (fabric == NULL)
+        *out = context;
+        if (context == NULL)
                 return -ENOMEM;
-        if (mr_bounce_new(client, &fabric->bounce) != 0) {
-                free(fabric);
+        if (mr_bounce_new(client, &context->bounce) != 0) {
+                free(context);
                 *out = NULL;
                 return -ENOMEM;
         }
-        fabric->client = client;
-        pthread_mutex_init(&fabric->memory_lock, NULL);
-        pthread_cond_init(&fabric->memory_quiet, NULL);
+        context->client = client;
+        pthread_mutex_init(&context->memory_lock, NULL);
+        pthread_cond_init(&context->memory_quiet, NULL);
         return 0;
 }
 
-void mr_fabric_stop(struct mr_fabric *fabric)
+void mr_rdma_context_stop(struct mr_rdma_context *context)
 {
-        for (unsigned i = 0; i < MR_LANES; i++) {
-                struct mr_lane *lane = atomic_load(&fabric->lane[i]);
+        for (unsigned i = 0; i < MR_CONNECTIONS; i++) {
+                struct mr_connection *connection = atomic_load(&context->connection[i]);
 
-                if (lane != NULL)
-                        mr_lane_free(lane);
-                atomic_store(&fabric->lane[i], NULL);
+                if (connection != NULL)
+                        mr_connection_free(connection);
+                atomic_store(&context->connection[i], NULL);
         }
 }
 
-void mr_fabric_free(struct mr_fabric *fabric)
+void mr_rdma_context_free(struct mr_rdma_context *context)
 {
-        if (fabric == NULL)
+        if (context == NULL)
                 return;
-        mr_bounce_free(fabric->bounce);
-        pthread_cond_destroy(&fabric->memory_quiet);
-        pthread_mutex_destroy(&fabric->memory_lock);
-        free(fabric);
+        mr_bounce_free(context->bounce);
+        pthread_cond_destroy(&context->memory_quiet);
+        pthread_mutex_destroy(&context->memory_lock);
+        free(context);
 }
 
 uint64_t mr_client_bounced(const struct mr_client *client)
 {
-        return mr_bounce_asked(client->fabric->bounce);
+        return mr_bounce_asked(client->rdma->bounce);
 }
 
-void mr_fabric_wake(struct mr_fabric *fabric)
+void mr_rdma_context_wake(struct mr_rdma_context *context)
 {
-        for (unsigned i = 0; i < MR_LANES; i++) {
-                struct mr_lane *lane = atomic_load(&fabric->lane[i]);
+        for (unsigned i = 0; i < MR_CONNECTIONS; i++) {
+                struct mr_connection *connection = atomic_load(&context->connection[i]);
 
-                if (lane != NULL)
-                        mr_lane_wake(lane);
+                if (connection != NULL)
+                        mr_connection_wake(connection);
         }
 }
 
-int mr_fabric_lane(struct mr_client *client, enum mr_lane_kind kind, struct mr_lane **out)
+int mr_rdma_context_lane(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out)
 {
-        struct mr_fabric *fabric = client->fabric;
+        struct mr_rdma_context *context = client->rdma;
         int rv = 0;
 
-        *out = atomic_load(&fabric->lane[kind]);
+        *out = atomic_load(&context->connection[kind]);
         if (*out != NULL)
                 return 0;
         pthread_mutex_lock(&client->lock);
-        *out = atomic_load(&fabric->lane[kind]);
+        *out = atomic_load(&context->connection[kind]);
         if (*out == NULL) {
-                rv = mr_lane_new(client, kind, out);
+                rv = mr_connection_new(client, kind, out);
                 if (rv == 0)
-                        atomic_store(&fabric->lane[kind], *out);
+                        atomic_store(&context->connection[kind], *out);
         }
         pthread_mutex_unlock(&client->lock);
         return rv;
 }
 
-int mr_fabric_refused(struct mr_client *client, enum mr_lane_kind kind, struct mr_error *err)
+int mr_rdma_context_refused(struct mr_client *client, enum mr_connection_kind kind, struct mr_error *err)
 {
-        struct mr_lane *lane = atomic_load(&client->fabric->lane[kind]);
+        struct mr_connection *connection = atomic_load(&client->rdma->connection[kind]);
 
-        return lane != NULL ? mr_lane_refused(lane, err) : 0;
+        return connection != NULL ? mr_connection_refused(connection, err) : 0;
 }
 
 static void seen(void *arg, const struct rdx_device_info *info)
 {
 }
 
-int mr_fabric_transport(struct mr_client *client, const struct rdx_transport **out, struct mr_error *err)
+int mr_rdma_context_transport(struct mr_client *client, const struct rdx_transport **out, struct mr_error *err)
 {
         const char *driver = client->settings.test_rdma_driver;
         int rv = 0;

@@ -1,6 +1,6 @@
 /*
  * session_request.c - the HTTP side of RDMA sessions: the request that opens one and its answer (docs/rdma-protocol.md, "Opening a session"), and the one that ends it.
- * On the lane's thread, which waits in its own way.
+ * On the connection's thread, which waits in its own way.
  */
 #include "client/rdma/session_request.h"
 
@@ -20,11 +20,11 @@
 
 /* ---- waiting ------------------------------------------------------------------------------------- */
 
-/* owner: the lane's thread, which waits until over */
+/* owner: the connection's thread, which waits until over */
 struct exchange {
         struct mr_request request;
         struct mr_session_wait wait;
-        pthread_mutex_t lock; /* guards over, and holds up the lane until it was woken: it may go then */
+        pthread_mutex_t lock; /* guards over, and holds up the connection until it was woken: it may go then */
         bool over;
         int rv;
 };

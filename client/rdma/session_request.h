@@ -6,7 +6,7 @@
 
 #define MR_SESSION_RECEIVES 128u /* of 16 KiB each */
 
-/* What the endpoint answered. Holds keys: to be wiped. owner: the lane */
+/* What the endpoint answered. Holds keys: to be wiped. owner: the connection */
 struct mr_session {
         struct rdx_grant grant; /* address refers to the text below */
         char address[64];

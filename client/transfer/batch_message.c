@@ -7,7 +7,7 @@
  *              └──────── the entries that are worth it, after a pause, in a message of their own ───────────┘
  *
  * Nothing is said of an entry before the lease has ended: until then the server may write to its memory. No byte counts that was not compared with the CRC32C
- * that came with it (I5). An entry is always asked for as a whole, so its bytes are of one version. Steps follow one another, on the lane's thread and on workers;
+ * that came with it (I5). An entry is always asked for as a whole, so its bytes are of one version. Steps follow one another, on the connection's thread and on workers;
  * no two at a time. Bounds (I9): attempts, pauses, the session's limits.
  */
 #include "client/transfer/batch_message.h"
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define AUTO_ATTEMPTS 2u          /* then TCP, with all of its own */
-#define VERIFY_HERE   (64u << 10) /* bytes that the lane's thread sums by the way */
+#define VERIFY_HERE   (64u << 10) /* bytes that the connection's thread sums by the way */
 #define HEAD_LEN      56u         /* of a BATCH message, before its entries */
 #define ENTRY_LEN     40u         /* of an entry, before its strings */
 
@@ -274,7 +274,7 @@ static void lease_ended(void *arg, struct mr_lease *lease, int rv)
         }
 }
 
-/* ---- the lane's thread --------------------------------------------------------------------------- */
+/* ---- the connection's thread --------------------------------------------------------------------------- */
 
 static void result_came(void *arg, struct mr_lease *lease, const struct rdx_client_result *came)
 {

@@ -29,7 +29,7 @@ struct mr_message_entry {
         char etag[RDX_ETAG_MOST + 1];
 };
 
-/* owner: the caller until mr_message_start(), and again from settled(last) on; between, the lane's thread, then a worker. Zeroed by the caller. */
+/* owner: the caller until mr_message_start(), and again from settled(last) on; between, the connection's thread, then a worker. Zeroed by the caller. */
 struct mr_message {
         struct mr_client *client;
         struct mr_buffer *buffer;    /* of all its places: of this host's memory, in use by the caller */

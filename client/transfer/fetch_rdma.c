@@ -7,7 +7,7 @@
  *     └───────────────── again, with another number, or over TCP ──────────────────┴─> failed
  *
  * Memory is looked at, and given back, only when the lease has ended: reply and notice are here, or the session was fenced. No byte is called got that was not
- * compared with the CRC32C that the answer names (but those the CPU cannot see, where the caller takes such). Steps follow one another, on the lane's thread,
+ * compared with the CRC32C that the answer names (but those the CPU cannot see, where the caller takes such). Steps follow one another, on the connection's thread,
  * loops and workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
  */
 #include "client/http/retry.h"
@@ -25,7 +25,7 @@
 #include <sys/ioctl.h>
 
 #define AUTO_ATTEMPTS 2u          /* then TCP, with all of its own */
-#define VERIFY_HERE   (64u << 10) /* bytes that the lane's thread sums by the way */
+#define VERIFY_HERE   (64u << 10) /* bytes that the connection's thread sums by the way */
 
 enum outcome { WRITTEN, IN_BODY, FAILED };
 
@@ -52,7 +52,7 @@ static void release(struct mr_transfer *transfer)
         struct mr_fetch *fetch = transfer->fetch;
 
         if (transfer->bounced)
-                mr_bounce_put(transfer->client->fabric->bounce, &transfer->bounce);
+                mr_bounce_put(transfer->client->rdma->bounce, &transfer->bounce);
         mr_response_free(&fetch->request.response);
         fetch->transfer = NULL;
         explicit_bzero(&transfer->lease.key, sizeof(transfer->lease.key));
@@ -348,7 +348,7 @@ static void have_slot(void *arg)
 {
         struct mr_transfer *transfer = arg;
 
-        transfer->lease.buffer = mr_bounce_buffer(transfer->client->fabric->bounce);
+        transfer->lease.buffer = mr_bounce_buffer(transfer->client->rdma->bounce);
         transfer->lease.offset = mr_bounce_offset(&transfer->bounce);
         attempt(transfer);
 }
@@ -366,18 +366,18 @@ bool mr_fetch_suits_rdma(struct mr_client *client, const struct mr_fetch *fetch)
                 return false;
         if (is_dmabuf(fetch))
                 return true;
-        return most(fetch) >= MR_RDMA_LEAST && mr_fabric_refused(client, MR_LANE_HOST, NULL) == 0;
+        return most(fetch) >= MR_RDMA_LEAST && mr_rdma_context_refused(client, MR_CONNECTION_HOST, NULL) == 0;
 }
 
 static int begin_bounced(struct mr_transfer *transfer)
 {
-        struct mr_fabric *fabric = transfer->client->fabric;
+        struct mr_rdma_context *context = transfer->client->rdma;
         int rv;
 
         transfer->bounced = true;
         transfer->bounce.ready = have_slot;
         transfer->bounce.arg = transfer;
-        rv = mr_bounce_take(fabric->bounce, &transfer->bounce);
+        rv = mr_bounce_take(context->bounce, &transfer->bounce);
         if (rv == 0)
                 have_slot(transfer);
         return rv < 0 ? rv : 0;

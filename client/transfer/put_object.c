@@ -18,12 +18,12 @@
 /* One part under way. owner: the putting */
 struct mr_putting_part {
         struct mr_putting *putting;
-        struct mr_part_run run;
+        struct mr_part_upload sending;
 };
 
 static void end(struct mr_putting *putting)
 {
-        mr_upload_free(&putting->run);
+        mr_upload_free(&putting->steps);
         free(putting->part);
         free(putting->names);
         pthread_mutex_destroy(&putting->lock);
@@ -67,8 +67,8 @@ static int put_whole(struct mr_putting *putting)
         request->fd = putting->fd;
         request->offset = putting->base;
         request->len = putting->size;
-        request->has_checksum = putting->run.has_checksum;
-        request->checksum = putting->run.checksum;
+        request->has_checksum = putting->steps.has_checksum;
+        request->checksum = putting->steps.checksum;
         request->progress = putting->progress;
         request->progress_arg = putting->progress_arg;
         request->canceled = putting->canceled;
@@ -94,7 +94,7 @@ static void fail(struct mr_putting *putting, int rv, const struct mr_error *err)
                 return; /* later ones are mostly the stop of the first */
         putting->rv = rv;
         putting->error = *err;
-        atomic_store(&putting->run.stop, true);
+        atomic_store(&putting->steps.stop, true);
 }
 
 static void closed(void *arg, int rv)
@@ -103,8 +103,8 @@ static void closed(void *arg, int rv)
 
         if (putting->rv == 0) {
                 putting->rv = rv;
-                putting->error = putting->run.error;
-                putting->result = putting->run.result;
+                putting->error = putting->steps.error;
+                putting->result = putting->steps.result;
                 putting->result.carried = putting->by_tcp ? MR_TRANSPORT_TCP : MR_TRANSPORT_RDMA;
         }
         end(putting);
@@ -116,54 +116,54 @@ static void finish(struct mr_putting *putting)
         int rv = putting->rv;
 
         if (rv == 0) {
-                rv = mr_upload_complete(&putting->run, closed, putting);
+                rv = mr_upload_complete(&putting->steps, closed, putting);
                 if (rv == 0)
                         return;
                 putting->rv = rv;
-                putting->error = putting->run.error;
+                putting->error = putting->steps.error;
         }
-        if (mr_upload_drop(&putting->run, closed, putting) != 0)
+        if (mr_upload_drop(&putting->steps, closed, putting) != 0)
                 end(putting);
 }
 
-static void part_done(void *arg, struct mr_part_run *run, int rv);
+static void part_done(void *arg, struct mr_part_upload *sending, int rv);
 
 /* With lock. */
 static void part_start(struct mr_putting *putting, struct mr_putting_part *part)
 {
         uint32_t index = putting->next;
-        struct mr_request *request = &part->run.request;
+        struct mr_request *request = &part->sending.request;
         int rv;
 
         if (index >= putting->plan.parts || putting->rv != 0)
                 return;
         memset(part, 0, sizeof(*part));
         part->putting = putting;
-        part->run.run = &putting->run;
-        part->run.number = index + 1;
-        part->run.done = part_done;
-        part->run.done_arg = part;
+        part->sending.steps = &putting->steps;
+        part->sending.number = index + 1;
+        part->sending.done = part_done;
+        part->sending.done_arg = part;
         request->fd = putting->fd;
         request->len = mr_plan_length(&putting->plan, index);
         if (putting->data != NULL)
                 request->data = putting->data + mr_plan_offset(&putting->plan, index);
         else
                 request->offset = putting->base + mr_plan_offset(&putting->plan, index);
-        part->run.send.transport = putting->transport;
-        part->run.send.buffer = putting->buffer;
-        part->run.send.buffer_at = putting->buffer_at + mr_plan_offset(&putting->plan, index);
+        part->sending.send.transport = putting->transport;
+        part->sending.send.buffer = putting->buffer;
+        part->sending.send.buffer_at = putting->buffer_at + mr_plan_offset(&putting->plan, index);
         request->progress = putting->progress;
         request->progress_arg = putting->progress_arg;
         putting->next++;
         putting->flying++;
-        rv = mr_part_start(&part->run);
+        rv = mr_part_start(&part->sending);
         if (rv != 0) {
                 putting->flying--;
-                fail(putting, rv, &part->run.error);
+                fail(putting, rv, &part->sending.error);
         }
 }
 
-static void part_done(void *arg, struct mr_part_run *run, int rv)
+static void part_done(void *arg, struct mr_part_upload *sending, int rv)
 {
         struct mr_putting_part *part = arg;
         struct mr_putting *putting = part->putting;
@@ -172,8 +172,8 @@ static void part_done(void *arg, struct mr_part_run *run, int rv)
 
         pthread_mutex_lock(&putting->lock);
         if (rv != 0)
-                fail(putting, rv, &run->error);
-        putting->by_tcp = putting->by_tcp || run->send.carried != MR_TRANSPORT_RDMA;
+                fail(putting, rv, &sending->error);
+        putting->by_tcp = putting->by_tcp || sending->send.carried != MR_TRANSPORT_RDMA;
         putting->flying--;
         part_start(putting, part);
         failed = putting->rv != 0;
@@ -197,7 +197,7 @@ static void created(void *arg, int rv)
                 putting->part = calloc(parts, sizeof(*putting->part));
         if (rv != 0) {
                 putting->rv = rv;
-                putting->error = putting->run.error;
+                putting->error = putting->steps.error;
                 end(putting);
                 return;
         }
@@ -235,19 +235,19 @@ int mr_putting_start(struct mr_putting *putting)
                 return mr_failure(&putting->error, rv, "an object of %llu bytes is larger than S3 allows",
                                   (unsigned long long)putting->size);
         pthread_mutex_init(&putting->lock, NULL);
-        mr_upload_init(&putting->run, putting->client, putting->head);
-        putting->run.canceled = putting->canceled;
+        mr_upload_init(&putting->steps, putting->client, putting->head);
+        putting->steps.canceled = putting->canceled;
         if (putting->buffer != NULL && putting->data == NULL) /* a dma-buf */
-                putting->run.has_checksum = false;            /* nobody here can sum what nobody here sees */
+                putting->steps.has_checksum = false;          /* nobody here can sum what nobody here sees */
         if (putting->plan.parts == 0) {
                 rv = put_whole(putting);
         } else {
-                rv = mr_upload_create(&putting->run, created, putting);
+                rv = mr_upload_create(&putting->steps, created, putting);
                 if (rv != 0)
-                        putting->error = putting->run.error;
+                        putting->error = putting->steps.error;
         }
         if (rv != 0) {
-                mr_upload_free(&putting->run);
+                mr_upload_free(&putting->steps);
                 free(putting->names);
                 pthread_mutex_destroy(&putting->lock);
         }

@@ -32,7 +32,7 @@ struct mr_putting {
         struct mr_request whole;
         struct mr_send send;
         char *names, if_match[100];
-        struct mr_upload_run run;
+        struct mr_upload_steps steps;
         struct mr_plan plan;
         /* guarded by lock */
         pthread_mutex_t lock;

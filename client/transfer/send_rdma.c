@@ -2,7 +2,7 @@
  * send_rdma.c - bodies that the server reads by RDMA (docs/rdma-protocol.md, "PUT"): a lease that lets it read the place, and a PUT that names it. Bytes
  * that are not registered, or lie in a file, are copied to a slot of the bounce pool first, and the server compares them with the checksum that is sent along.
  *
- * done() is called when the lease has ended: nobody reads the memory any more. Steps follow one another, on the lane's thread, loops and workers; no two at a
+ * done() is called when the lease has ended: nobody reads the memory any more. Steps follow one another, on the connection's thread, loops and workers; no two at a
  * time. Bounds (I9): attempts, pauses, the session's limits, slots.
  */
 #include "client/http/compose.h"
@@ -26,7 +26,7 @@ static void restore(struct mr_send *send)
         struct mr_request *request = send->request;
 
         if (send->bounced)
-                mr_bounce_put(send->client->fabric->bounce, &send->bounce);
+                mr_bounce_put(send->client->rdma->bounce, &send->bounce);
         request->header_count = send->headers;
         request->session = NULL;
         request->single = false;
@@ -204,7 +204,7 @@ static void attempt(struct mr_send *send)
 static void fill_slot(void *arg)
 {
         struct mr_send *send = arg;
-        struct mr_buffer *buffer = mr_bounce_buffer(send->client->fabric->bounce);
+        struct mr_buffer *buffer = mr_bounce_buffer(send->client->rdma->bounce);
         uint64_t at = 0, offset = mr_bounce_offset(&send->bounce);
         ssize_t n = 0;
 
@@ -239,7 +239,7 @@ static bool suits(struct mr_client *client, const struct mr_send *send)
         if (!has_body(send))
                 return true;
         return send->transport == MR_TRANSPORT_AUTO && send->buffer != NULL && send->request->len >= MR_RDMA_LEAST &&
-               mr_fabric_refused(client, MR_LANE_HOST, NULL) == 0;
+               mr_rdma_context_refused(client, MR_CONNECTION_HOST, NULL) == 0;
 }
 
 int mr_send_start(struct mr_client *client, struct mr_send *send)
@@ -275,7 +275,7 @@ int mr_send_start(struct mr_client *client, struct mr_send *send)
         send->bounced = true;
         send->bounce.ready = have_slot;
         send->bounce.arg = send;
-        rv = mr_bounce_take(client->fabric->bounce, &send->bounce);
+        rv = mr_bounce_take(client->rdma->bounce, &send->bounce);
         if (rv == 0)
                 have_slot(send);
         return rv < 0 ? mr_failure_errno(&request->error, rv) : 0;

@@ -1,6 +1,6 @@
 /*
- * upload.c - an upload in parts, whoever supplies them: create, upload each, complete or drop. put_object.c, put_stream.c and multipart.c drive it. Each step is a
- * request; what ends one runs on its loop. The parts' results meet in the run, under its lock. A completion that fails is followed by an
+ * upload.c - an upload in parts, whoever supplies them: create, upload each, complete or drop. put_object.c, put_fd.c and multipart.c drive it. Each step is a
+ * request; what ends one runs on its loop. The parts' results meet in struct mr_upload_steps, under its lock. A completion that fails is followed by an
  * abort, so that nothing holds space; the abort is made even after a cancellation.
  */
 #include "client/transfer/upload.h"
@@ -62,37 +62,37 @@ void mr_put_conditions(const struct mr_put_head *head, struct mr_request *reques
         mr_request_header(request, "if-match", quoted);
 }
 
-void mr_upload_init(struct mr_upload_run *run, struct mr_client *client, const struct mr_put_head *head)
+void mr_upload_init(struct mr_upload_steps *steps, struct mr_client *client, const struct mr_put_head *head)
 {
-        memset(run, 0, sizeof(*run));
-        run->client = client;
-        run->head = head;
-        run->has_checksum = mr_put_checksum(client, &run->checksum);
-        pthread_mutex_init(&run->lock, NULL);
+        memset(steps, 0, sizeof(*steps));
+        steps->client = client;
+        steps->head = head;
+        steps->has_checksum = mr_put_checksum(client, &steps->checksum);
+        pthread_mutex_init(&steps->lock, NULL);
 }
 
-void mr_upload_free(struct mr_upload_run *run)
+void mr_upload_free(struct mr_upload_steps *steps)
 {
-        free(run->names);
-        free(run->body);
-        free(run->part);
-        pthread_mutex_destroy(&run->lock);
+        free(steps->names);
+        free(steps->body);
+        free(steps->part);
+        pthread_mutex_destroy(&steps->lock);
 }
 
-/* Begins the step that run->request is. */
-static int step(struct mr_upload_run *run, const char *method,
+/* Begins the step that steps->request is. */
+static int step(struct mr_upload_steps *steps, const char *method,
                 void (*ended)(void *arg, struct mr_request *request, int rv))
 {
         int rv;
 
-        run->request.method = method;
-        run->request.bucket = run->head->bucket;
-        run->request.key = run->head->key;
-        run->request.done = ended;
-        run->request.done_arg = run;
-        rv = mr_request_start(run->client, &run->request);
+        steps->request.method = method;
+        steps->request.bucket = steps->head->bucket;
+        steps->request.key = steps->head->key;
+        steps->request.done = ended;
+        steps->request.done_arg = steps;
+        rv = mr_request_start(steps->client, &steps->request);
         if (rv != 0)
-                run->error = run->request.error;
+                steps->error = steps->request.error;
         return rv;
 }
 
@@ -110,77 +110,77 @@ static int take_upload_id(void *arg, const struct mr_record *record)
 
 static void created(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_upload_run *run = arg;
+        struct mr_upload_steps *steps = arg;
 
-        run->error = request->error;
+        steps->error = request->error;
         if (rv == 0) {
                 rv = mr_answer_read(request->response.body != NULL ? request->response.body : "",
                                     request->response.body_len, "InitiateMultipartUploadResult", 1, take_upload_id,
-                                    run->id);
+                                    steps->id);
                 if (rv != 0)
-                        mr_failure(&run->error, rv, "the answer to a new upload has no UploadId");
+                        mr_failure(&steps->error, rv, "the answer to a new upload has no UploadId");
         }
         mr_response_free(&request->response);
-        run->done(run->done_arg, rv);
+        steps->done(steps->done_arg, rv);
 }
 
-int mr_upload_create(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg)
+int mr_upload_create(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg)
 {
-        struct mr_request *request = &run->request;
+        struct mr_request *request = &steps->request;
         int rv = -ENOMEM;
 
         memset(request, 0, sizeof(*request));
-        run->done = done;
-        run->done_arg = arg;
-        if (run->names == NULL)
-                run->names = malloc(MR_META_NAMES);
-        if (run->names != NULL)
-                rv = mr_put_headers(run->head, request, run->names);
+        steps->done = done;
+        steps->done_arg = arg;
+        if (steps->names == NULL)
+                steps->names = malloc(MR_META_NAMES);
+        if (steps->names != NULL)
+                rv = mr_put_headers(steps->head, request, steps->names);
         if (rv != 0)
-                return mr_failure_errno(&run->error, rv);
-        request->stop = &run->stop;
-        request->canceled = run->canceled;
+                return mr_failure_errno(&steps->error, rv);
+        request->stop = &steps->stop;
+        request->canceled = steps->canceled;
         mr_request_query(request, "uploads", NULL);
-        if (run->has_checksum) {
-                mr_request_header(request, "x-amz-checksum-algorithm", s3_checksum_info(run->checksum)->algorithm);
+        if (steps->has_checksum) {
+                mr_request_header(request, "x-amz-checksum-algorithm", s3_checksum_info(steps->checksum)->algorithm);
                 mr_request_header(request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
         }
-        return step(run, "POST", created);
+        return step(steps, "POST", created);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------- */
 
-static int note_part(struct mr_upload_run *run, uint32_t number, const struct mr_part *part)
+static int note_part(struct mr_upload_steps *steps, uint32_t number, const struct mr_part *part)
 {
         uint32_t cap;
         int rv = 0;
 
-        pthread_mutex_lock(&run->lock);
-        if (number > run->parts_cap) {
+        pthread_mutex_lock(&steps->lock);
+        if (number > steps->parts_cap) {
                 struct mr_part *grown;
 
                 cap = number * 2 < 64 ? 64 : number * 2;
-                grown = realloc(run->part, cap * sizeof(*grown));
+                grown = realloc(steps->part, cap * sizeof(*grown));
                 if (grown == NULL) {
                         rv = -ENOMEM;
                 } else {
-                        memset(grown + run->parts_cap, 0, (cap - run->parts_cap) * sizeof(*grown));
-                        run->part = grown;
-                        run->parts_cap = cap;
+                        memset(grown + steps->parts_cap, 0, (cap - steps->parts_cap) * sizeof(*grown));
+                        steps->part = grown;
+                        steps->parts_cap = cap;
                 }
         }
         if (rv == 0) {
-                run->part[number - 1] = *part;
-                if (number > run->parts)
-                        run->parts = number;
+                steps->part[number - 1] = *part;
+                if (number > steps->parts)
+                        steps->parts = number;
         }
-        pthread_mutex_unlock(&run->lock);
+        pthread_mutex_unlock(&steps->lock);
         return rv;
 }
 
 static void part_done(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_part_run *part = arg;
+        struct mr_part_upload *part = arg;
         struct mr_part found = {.len = request->len};
         const char *etag = mr_response_header(&request->response, "etag");
 
@@ -190,7 +190,7 @@ static void part_done(void *arg, struct mr_request *request, int rv)
         if (rv == 0) {
                 snprintf(found.etag, sizeof(found.etag), "%s", etag);
                 memcpy(found.sum, request->sum, sizeof(found.sum));
-                rv = note_part(part->run, part->number, &found);
+                rv = note_part(part->steps, part->number, &found);
                 if (rv != 0)
                         mr_failure_errno(&part->error, rv);
         }
@@ -198,27 +198,27 @@ static void part_done(void *arg, struct mr_request *request, int rv)
         part->done(part->done_arg, part, rv);
 }
 
-int mr_part_start(struct mr_part_run *part)
+int mr_part_start(struct mr_part_upload *part)
 {
-        struct mr_upload_run *run = part->run;
+        struct mr_upload_steps *steps = part->steps;
         struct mr_request *request = &part->request;
         int rv;
 
         snprintf(part->number_text, sizeof(part->number_text), "%u", part->number);
         request->method = "PUT";
-        request->bucket = run->head->bucket;
-        request->key = run->head->key;
-        request->stop = &run->stop;
+        request->bucket = steps->head->bucket;
+        request->key = steps->head->key;
+        request->stop = &steps->stop;
         if (request->canceled == NULL)
-                request->canceled = run->canceled;
-        request->has_checksum = run->has_checksum;
-        request->checksum = run->checksum;
+                request->canceled = steps->canceled;
+        request->has_checksum = steps->has_checksum;
+        request->checksum = steps->checksum;
         request->done = part_done;
         request->done_arg = part;
         mr_request_query(request, "partNumber", part->number_text);
-        mr_request_query(request, "uploadId", run->id);
+        mr_request_query(request, "uploadId", steps->id);
         part->send.request = request;
-        rv = mr_send_start(run->client, &part->send);
+        rv = mr_send_start(steps->client, &part->send);
         if (rv != 0)
                 part->error = request->error;
         return rv;
@@ -226,20 +226,20 @@ int mr_part_start(struct mr_part_run *part)
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-static int complete_document(const struct mr_upload_run *run, char **text, size_t *len)
+static int complete_document(const struct mr_upload_steps *steps, char **text, size_t *len)
 {
         char sum[S3_CHECKSUM_TEXT];
         struct s3_xml xml;
 
         s3_xml_init(&xml, S3_XML_BODY_MAX);
         s3_xml_root(&xml, "CompleteMultipartUpload");
-        for (uint32_t i = 0; i < run->parts; i++) {
+        for (uint32_t i = 0; i < steps->parts; i++) {
                 s3_xml_open(&xml, "Part");
-                if (run->has_checksum) {
-                        s3_checksum_format(run->checksum, run->part[i].sum, 0, sum);
-                        s3_xml_textz(&xml, s3_checksum_info(run->checksum)->element, sum);
+                if (steps->has_checksum) {
+                        s3_checksum_format(steps->checksum, steps->part[i].sum, 0, sum);
+                        s3_xml_textz(&xml, s3_checksum_info(steps->checksum)->element, sum);
                 }
-                s3_xml_textz(&xml, "ETag", run->part[i].etag);
+                s3_xml_textz(&xml, "ETag", steps->part[i].etag);
                 s3_xml_uint(&xml, "PartNumber", i + 1);
                 s3_xml_close(&xml, "Part");
         }
@@ -248,19 +248,19 @@ static int complete_document(const struct mr_upload_run *run, char **text, size_
 }
 
 /* The checksum of all bytes, from those of the parts. */
-static int sum_of_parts(const struct mr_upload_run *run, char out[S3_CHECKSUM_TEXT])
+static int sum_of_parts(const struct mr_upload_steps *steps, char out[S3_CHECKSUM_TEXT])
 {
         uint8_t value[S3_CHECKSUM_MAX];
         struct s3_parts_sum *sum;
-        int rv = s3_parts_sum_new(run->checksum, S3_FULL_OBJECT, &sum);
+        int rv = s3_parts_sum_new(steps->checksum, S3_FULL_OBJECT, &sum);
 
         if (rv != 0)
                 return rv;
-        for (uint32_t i = 0; i < run->parts; i++)
-                s3_parts_sum_add(sum, run->part[i].sum, run->part[i].len);
+        for (uint32_t i = 0; i < steps->parts; i++)
+                s3_parts_sum_add(sum, steps->part[i].sum, steps->part[i].len);
         s3_parts_sum_final(sum, value);
         s3_parts_sum_free(sum);
-        s3_checksum_format(run->checksum, value, 0, out);
+        s3_checksum_format(steps->checksum, value, 0, out);
         return 0;
 }
 
@@ -276,13 +276,13 @@ static int take_etag(void *arg, const struct mr_record *record)
  * first. -EAGAIN: an error that may pass. */
 static int check_completion(void *arg, const struct mr_response *response, struct mr_error *err)
 {
-        struct mr_upload_run *run = arg;
+        struct mr_upload_steps *steps = arg;
         struct mr_response trimmed = *response;
         const char *body = response->body != NULL ? response->body : "";
         size_t blanks = strspn(body, " \t\r\n");
 
         if (mr_answer_read(body + blanks, response->body_len - blanks, "CompleteMultipartUploadResult", 1, take_etag,
-                           &run->result) == 0)
+                           &steps->result) == 0)
                 return 0;
         trimmed.body = response->body != NULL ? response->body + blanks : NULL;
         trimmed.body_len = response->body_len - blanks;
@@ -294,108 +294,108 @@ static int check_completion(void *arg, const struct mr_response *response, struc
 
 static void aborted(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_upload_run *run = arg;
+        struct mr_upload_steps *steps = arg;
 
         /* what the abort answers changes nothing for whoever completes: the upload has failed, and why is known */
-        if (run->rv == 0) {
-                run->rv = rv;
-                run->error = request->error;
+        if (steps->rv == 0) {
+                steps->rv = rv;
+                steps->error = request->error;
         }
-        run->id[0] = '\0';
+        steps->id[0] = '\0';
         mr_response_free(&request->response);
-        run->done(run->done_arg, run->rv);
+        steps->done(steps->done_arg, steps->rv);
 }
 
-static int send_abort(struct mr_upload_run *run)
+static int send_abort(struct mr_upload_steps *steps)
 {
-        struct mr_request *request = &run->request;
+        struct mr_request *request = &steps->request;
 
         memset(request, 0, sizeof(*request));
         request->urgent = true;
-        mr_request_query(request, "uploadId", run->id);
-        return step(run, "DELETE", aborted);
+        mr_request_query(request, "uploadId", steps->id);
+        return step(steps, "DELETE", aborted);
 }
 
-int mr_upload_drop(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg)
+int mr_upload_drop(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg)
 {
-        if (run->id[0] == '\0')
+        if (steps->id[0] == '\0')
                 return -EALREADY;
-        run->rv = 0;
-        run->done = done;
-        run->done_arg = arg;
-        return send_abort(run);
+        steps->rv = 0;
+        steps->done = done;
+        steps->done_arg = arg;
+        return send_abort(steps);
 }
 
 static void completed(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_upload_run *run = arg;
+        struct mr_upload_steps *steps = arg;
         const char *version = mr_response_header(&request->response, "x-amz-version-id");
         struct mr_error why = request->error;
 
-        free(run->body);
-        run->body = NULL;
+        free(steps->body);
+        steps->body = NULL;
         if (rv == 0 && version != NULL)
-                snprintf(run->result.version_id, sizeof(run->result.version_id), "%.127s", version);
+                snprintf(steps->result.version_id, sizeof(steps->result.version_id), "%.127s", version);
         mr_response_free(&request->response);
         if (rv == 0) {
-                run->id[0] = '\0';
-                run->done(run->done_arg, 0);
+                steps->id[0] = '\0';
+                steps->done(steps->done_arg, 0);
                 return;
         }
-        run->rv = why.code;
-        run->error = why; /* aborted() leaves both */
-        if (send_abort(run) == 0)
+        steps->rv = why.code;
+        steps->error = why; /* aborted() leaves both */
+        if (send_abort(steps) == 0)
                 return;
-        run->error = why;
-        run->done(run->done_arg, run->rv);
+        steps->error = why;
+        steps->done(steps->done_arg, steps->rv);
 }
 
 /* Every part is there, the document and the sum of all are made. */
-static int prepare_completion(struct mr_upload_run *run)
+static int prepare_completion(struct mr_upload_steps *steps)
 {
-        struct mr_request *request = &run->request;
+        struct mr_request *request = &steps->request;
         size_t len = 0;
         int rv = 0;
 
-        memset(&run->result, 0, sizeof(run->result));
-        run->result.parts = run->parts;
-        for (uint32_t i = 0; i < run->parts && rv == 0; i++) {
-                run->result.size += run->part[i].len;
-                if (run->part[i].etag[0] == '\0')
-                        rv = mr_failure(&run->error, -EINVAL, "part %u of the upload is missing", i + 1);
+        memset(&steps->result, 0, sizeof(steps->result));
+        steps->result.parts = steps->parts;
+        for (uint32_t i = 0; i < steps->parts && rv == 0; i++) {
+                steps->result.size += steps->part[i].len;
+                if (steps->part[i].etag[0] == '\0')
+                        rv = mr_failure(&steps->error, -EINVAL, "part %u of the upload is missing", i + 1);
         }
-        if (rv == 0 && (rv = complete_document(run, &run->body, &len)) != 0)
-                mr_failure_errno(&run->error, rv);
-        if (rv == 0 && run->has_checksum && (rv = sum_of_parts(run, run->sum_text)) != 0)
-                mr_failure_errno(&run->error, rv);
-        request->data = run->body;
+        if (rv == 0 && (rv = complete_document(steps, &steps->body, &len)) != 0)
+                mr_failure_errno(&steps->error, rv);
+        if (rv == 0 && steps->has_checksum && (rv = sum_of_parts(steps, steps->sum_text)) != 0)
+                mr_failure_errno(&steps->error, rv);
+        request->data = steps->body;
         request->len = len;
         return rv;
 }
 
-int mr_upload_complete(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg)
+int mr_upload_complete(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg)
 {
-        struct mr_request *request = &run->request;
+        struct mr_request *request = &steps->request;
         int rv;
 
-        run->done = done;
-        run->done_arg = arg;
+        steps->done = done;
+        steps->done_arg = arg;
         memset(request, 0, sizeof(*request));
-        rv = prepare_completion(run);
+        rv = prepare_completion(steps);
         if (rv != 0)
                 return rv;
-        snprintf(run->size_text, sizeof(run->size_text), "%llu", (unsigned long long)run->result.size);
-        request->stop = &run->stop;
-        request->canceled = run->canceled;
+        snprintf(steps->size_text, sizeof(steps->size_text), "%llu", (unsigned long long)steps->result.size);
+        request->stop = &steps->stop;
+        request->canceled = steps->canceled;
         request->check = check_completion;
-        request->sink_arg = run;
-        mr_request_query(request, "uploadId", run->id);
+        request->sink_arg = steps;
+        mr_request_query(request, "uploadId", steps->id);
         mr_request_header(request, "content-type", "application/xml");
-        mr_request_header(request, "x-amz-mp-object-size", run->size_text);
-        if (run->has_checksum) {
-                mr_request_header(request, s3_checksum_info(run->checksum)->header, run->sum_text);
+        mr_request_header(request, "x-amz-mp-object-size", steps->size_text);
+        if (steps->has_checksum) {
+                mr_request_header(request, s3_checksum_info(steps->checksum)->header, steps->sum_text);
                 mr_request_header(request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
         }
-        mr_put_conditions(run->head, request, run->if_match);
-        return step(run, "POST", completed);
+        mr_put_conditions(steps->head, request, steps->if_match);
+        return step(steps, "POST", completed);
 }

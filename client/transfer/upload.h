@@ -40,7 +40,7 @@ struct mr_part {
 };
 
 /* owner: its maker; functions may be called by any thread */
-struct mr_upload_run {
+struct mr_upload_steps {
         /* constant once it was created */
         struct mr_client *client;
         const struct mr_put_head *head;
@@ -66,31 +66,31 @@ struct mr_upload_run {
         void *done_arg;
 };
 
-void mr_upload_init(struct mr_upload_run *run, struct mr_client *client, const struct mr_put_head *head);
-void mr_upload_free(struct mr_upload_run *run);
+void mr_upload_init(struct mr_upload_steps *steps, struct mr_client *client, const struct mr_put_head *head);
+void mr_upload_free(struct mr_upload_steps *steps);
 
 /*
  * The steps, one at a time. 0: done() will be called, on a loop or worker, perhaps before this returns; else nothing was begun and error is filled.
  * create: an upload that is created must be completed or dropped. complete: where it fails the upload has been aborted. drop: the abort, also after
  * a cancellation; nothing to do is -EALREADY.
  */
-int mr_upload_create(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg);
-int mr_upload_complete(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg);
-int mr_upload_drop(struct mr_upload_run *run, void (*done)(void *arg, int rv), void *arg);
+int mr_upload_create(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg);
+int mr_upload_complete(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg);
+int mr_upload_drop(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg);
 
 /* One part under way. owner: the caller; request's body is set by it, everything else zeroed */
-struct mr_part_run {
-        struct mr_upload_run *run;
+struct mr_part_upload {
+        struct mr_upload_steps *steps;
         uint32_t number;           /* from 1 */
         struct mr_request request; /* its canceled, where it is set, is the part's own */
         struct mr_send send;       /* its transport and buffer are set with the body */
         char number_text[16];
         struct mr_error error;
-        void (*done)(void *arg, struct mr_part_run *part, int rv);
+        void (*done)(void *arg, struct mr_part_upload *part, int rv);
         void *done_arg;
 };
 
 /* Uploads a part and notes the result. 0: done() will be called; else nothing was begun and error is filled. */
-int mr_part_start(struct mr_part_run *part);
+int mr_part_start(struct mr_part_upload *part);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * connection_world.h - a lane with its sessions and registrations, as they are, over the endpoint and the device of fake_rdma.h; and leases that look, when they end,
+ * connection_world.h - a connection with its sessions and registrations, as they are, over the endpoint and the device of fake_rdma.h; and leases that look, when they end,
  * whether somebody may still touch their memory. To be included first.
  */
 #ifndef TESTS_CONNECTION_WORLD_H
@@ -46,7 +46,7 @@ static inline void want_ended(void *arg, struct mr_lease *lease, int rv)
         struct want *want = arg;
 
         world_locked();
-        MUST(!lease->grip.bound);
+        MUST(!lease->binding.bound);
         world_unlocked();
         MUST(lease->key.secret[0] == '\0');
         want->ends++;
@@ -119,8 +119,8 @@ static inline void want_batch(struct want *want)
         want_granted_now(want);
 }
 
-/* The lane has looked at everything that was said to it before. */
-static inline void lane_turn(void)
+/* The connection has looked at everything that was said to it before. */
+static inline void connection_turn(void)
 {
         static struct want none;
 
@@ -133,7 +133,7 @@ static inline void lane_turn(void)
 static inline void world_advance(int64_t ms)
 {
         atomic_fetch_add(&world.clock_ms, ms);
-        lane_turn();
+        connection_turn();
 }
 
 /* ---- its beginning and end ----------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ static inline int world_tear_down(void **state)
         for (unsigned i = 0; i < world.wants; i++)
                 if (world.want[i]->grants > 0 && world.want[i]->granted_rv == 0 && world.want[i]->ends == 0)
                         mr_lease_over(&world.want[i]->lease, MR_LEASE_UNWANTED);
-        lane_turn();
+        connection_turn();
         rv = mr_buffer_free(world.buffer);
         mr_client_free(world.client);
         MUST(world.links_open == 0 && world.clients_open == 0 && world.registered == 0);

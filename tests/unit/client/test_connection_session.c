@@ -81,7 +81,7 @@ static void failures_in_a_row(void **state)
         say(0, 0);
         assert_int_equal(ask_one(false), 0);
         world_down();
-        lane_turn();
+        connection_turn();
         refused_for(-ECONNREFUSED, 0, 1000, false); /* a success begins it anew */
 }
 
@@ -109,7 +109,7 @@ static void a_refusal_is_everybodys(void **state)
                 want_ask(&wants[i]);
         }
         sem_wait(&world.opening);
-        lane_turn();
+        connection_turn();
         atomic_store(&world.letting, true);
         mr_core_wake(world.client);
         for (unsigned i = 0; i < 5; i++)
@@ -146,7 +146,7 @@ static void lose_one(int64_t later)
 {
         assert_int_equal(ask_one(false), 0);
         world_down();
-        lane_turn();
+        connection_turn();
         world_advance(later);
 }
 
@@ -172,12 +172,12 @@ static void one_that_expires_is_replaced_before(void **state)
         world_advance(3600000 - 60001);
         assert_int_equal(world_count(&world.opens), 1);
         world_advance(1);
-        lane_turn();
+        connection_turn();
         assert_int_equal(world_count(&world.opens), 2); /* it was used: another is there before anybody asks */
         assert_int_equal(world_count(&world.deletes), 1);
         assert_int_equal(world_count(&world.links), 1);
         world_advance(3600000);
-        lane_turn();
+        connection_turn();
         assert_int_equal(world_count(&world.opens), 2); /* this one was not */
         assert_int_equal(world_count(&world.deletes), 2);
         assert_int_equal(world_count(&world.clients_open), 0);
@@ -197,7 +197,7 @@ static void one_that_expires_in_use(void **state)
         world_advance(3600000 - 60000);
         want_init(&next);
         want_ask(&next);
-        lane_turn();
+        connection_turn();
         assert_int_equal(next.grants, 0);
         assert_int_equal(world_count(&world.fences), 0);
         mr_lease_over(&old->lease, MR_LEASE_QUIET);
@@ -216,7 +216,7 @@ static void a_short_one(void **state)
         world_advance(899);
         assert_int_equal(world_count(&world.opens), 1);
         world_advance(1);
-        lane_turn();
+        connection_turn();
         assert_int_equal(world_count(&world.opens), 2);
 }
 
@@ -252,7 +252,7 @@ static void canceled_meanwhile(void **state)
         sem_wait(&world.opening);
         mr_client_cancel(world.client);
         assert_int_equal(want_answer(&want), -ECANCELED);
-        assert_int_equal(mr_fabric_refused(world.client, MR_LANE_HOST, NULL),
+        assert_int_equal(mr_rdma_context_refused(world.client, MR_CONNECTION_HOST, NULL),
                          0); /* which says nothing of the endpoint */
 }
 
@@ -266,7 +266,7 @@ static void another_address(void **state)
         world_locked();
         snprintf(world.address, sizeof(world.address), "10.0.0.2");
         world_unlocked();
-        lane_turn();
+        connection_turn();
         assert_int_equal(ask_one(false), 0);
         assert_int_equal(world_count(&world.links), 2);
         assert_int_equal(world_count(&world.links_open), 1);
@@ -291,7 +291,7 @@ static void no_connection(void **state)
                 world_locked();
                 world.connect_rv = cases[i].rv;
                 world_unlocked();
-                lane_turn();
+                connection_turn();
                 assert_int_equal(ask_one(true), cases[i].error);
                 assert_non_null(strstr(want.lease.error.message, "connection"));
                 assert_int_equal(world_count(&world.links_open), 0);
@@ -329,7 +329,7 @@ static void rights_that_the_device_lacks(void **state)
         assert_int_equal(world_count(&world.opens), 2);
         assert_int_equal(world_count(&world.asked_rights), RDX_RIGHTS_WINDOW1);
         world_down();
-        lane_turn();
+        connection_turn();
         assert_int_equal(ask_one(false), 0);
         assert_int_equal(world_count(&world.opens), 3); /* it is known now */
 }
@@ -356,7 +356,7 @@ static void the_end(void **state)
 {
         assert_int_equal(ask_one(false), 0);
         mr_client_cancel(world.client);
-        mr_fabric_stop(world.client->fabric);
+        mr_rdma_context_stop(world.client->rdma);
         assert_int_equal(world_count(&world.deletes), 1);
         assert_int_equal(world_count(&world.links_open), 0);
         assert_int_equal(world_count(&world.registered), 0);
