@@ -187,10 +187,3 @@ void mr_cancel(struct mr_client *client, uint64_t op)
         pthread_mutex_unlock(&client->lock);
         mr_core_wake(client);
 }
-
-void mr_result_free(struct mr_result *result)
-{
-        mr_object_info_free(&result->object);
-        mr_page_free(result->page);
-        result->page = NULL;
-}

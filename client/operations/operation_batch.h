@@ -1,4 +1,4 @@
-/* operation_batch.h - a batch of reads under way: its entries, what is known of them, and who gets the next. Private to operation_batch.c and operation_batch_send.c. */
+/* operation_batch.h - a batch of reads under way: its entries, what is known of them, and who gets the next. Private to client/operations/. */
 #ifndef CLIENT_OPERATION_BATCH_H
 #define CLIENT_OPERATION_BATCH_H
 

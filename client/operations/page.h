@@ -2,7 +2,9 @@
 #ifndef CLIENT_PAGE_H
 #define CLIENT_PAGE_H
 
-#include "client/operations/operation.h"
+#include "client.h"
+
+struct mr_target;
 
 /* Reads a ListBucketResult. -EPROTO, -ENOMEM; -ENODATA: it is truncated and does not say where it goes on. */
 int mr_page_read(const char *body, size_t len, struct mr_page **out);

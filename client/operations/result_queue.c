@@ -169,3 +169,10 @@ void mr_queue_free(struct mr_queue *queue)
         pthread_mutex_destroy(&queue->lock);
         free(queue);
 }
+
+void mr_result_free(struct mr_result *result)
+{
+        mr_object_info_free(&result->object);
+        mr_page_free(result->page);
+        result->page = NULL;
+}

@@ -3,8 +3,6 @@
  */
 #include "client/rdma/leases.h"
 
-#include "client/rdma/memory.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -15,32 +13,9 @@
 
 /* ---- any thread ---------------------------------------------------------------------------------- */
 
-void mr_connection_wake(struct mr_connection *connection)
-{
-        uint64_t one = 1;
-        ssize_t n = write(connection->wake_fd, &one, sizeof(one));
-
-        (void)n; /* full means that it wakes anyway */
-}
-
 int mr_connection_refused(struct mr_connection *connection, struct mr_error *err)
 {
         return mr_connection_session_refused(&connection->session, err);
-}
-
-struct mr_registration **mr_connection_registrations(struct mr_connection *connection)
-{
-        return &connection->registrations;
-}
-
-struct mr_client *mr_connection_client(const struct mr_connection *connection)
-{
-        return connection->client;
-}
-
-enum mr_connection_kind mr_connection_kind(const struct mr_connection *connection)
-{
-        return connection->kind;
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
@@ -168,9 +143,9 @@ int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, st
         if (connection == NULL)
                 return -ENOMEM;
         connection->client = client;
-        connection->kind = kind;
+        connection->memory = (struct mr_registrations){.client = client, .kind = kind};
         pthread_mutex_init(&connection->lock, NULL);
-        mr_connection_session_init(&connection->session, client, connection,
+        mr_connection_session_init(&connection->session, client, &connection->memory,
                                    &(struct mr_connection_hooks){.pause = pause_opening,
                                                                  .wake = wake_opening,
                                                                  .wait = wait_opening,

@@ -26,11 +26,11 @@
 #define RENEW_MOST_MS 60000 /* before it expires, or a tenth of its life where that is less */
 
 void mr_connection_session_init(struct mr_connection_session *session, struct mr_client *client,
-                                struct mr_connection *connection, const struct mr_connection_hooks *hooks)
+                                struct mr_registrations *memory, const struct mr_connection_hooks *hooks)
 {
         memset(session, 0, sizeof(*session));
         session->client = client;
-        session->connection = connection;
+        session->memory = memory;
         session->hooks = *hooks;
         pthread_mutex_init(&session->lock, NULL);
 }
@@ -114,7 +114,7 @@ static void drop_link(struct mr_connection_session *session)
 {
         if (session->link == NULL)
                 return;
-        mr_memory_drop(session->connection);
+        mr_memory_drop(session->memory);
         rdx_link_close(session->link);
         session->link = NULL;
 }
@@ -124,7 +124,7 @@ static unsigned rights_wanted(const struct mr_connection_session *session)
 {
         unsigned wanted = session->client->settings.rdma_rights;
 
-        if (mr_connection_kind(session->connection) == MR_CONNECTION_DMABUF)
+        if (session->memory->kind == MR_CONNECTION_DMABUF)
                 return RDX_RIGHTS_REGION;
         return wanted;
 }
@@ -134,7 +134,7 @@ static int open_link(struct mr_connection_session *session, struct mr_error *err
         const struct mr_session *opened = &session->opened;
         const struct rdx_transport *transport;
         char why[256] = "";
-        int rv = mr_rdma_context_transport(session->client, &transport, err);
+        int rv = mr_rdma_driver(session->client, &transport, err);
 
         if (rv != 0)
                 return rv;
@@ -220,7 +220,7 @@ int mr_connection_session_open(struct mr_connection_session *session, struct mr_
         if (mr_creds_none(session->client->creds))
                 rv = mr_failure(err, -EOPNOTSUPP, "RDMA takes signed requests");
         if (rv == 0)
-                rv = mr_rdma_context_transport(session->client, &transport, err);
+                rv = mr_rdma_driver(session->client, &transport, err);
         if (rv == 0)
                 rv = ask_twice(session, err);
         if (rv == 0 && session->opened.expires_ms - mr_core_clock_ms() < LIFE_LEAST_MS)

@@ -9,6 +9,8 @@
 
 #define MR_SESSION_ENDS 3u /* so many within a minute, and there is no RDMA for a minute */
 
+struct mr_registrations;
+
 /* How the connection waits, and what it wants to hear. */
 struct mr_connection_hooks {
         void (*pause)(void *arg);                            /* as in struct mr_session_wait */
@@ -22,7 +24,7 @@ struct mr_connection_hooks {
 struct mr_connection_session {
         /* constant */
         struct mr_client *client;
-        struct mr_connection *connection;
+        struct mr_registrations *memory;
         struct mr_connection_hooks hooks;
 
         /* owner: the connection's thread */
@@ -45,7 +47,7 @@ struct mr_connection_session {
 };
 
 void mr_connection_session_init(struct mr_connection_session *session, struct mr_client *client,
-                                struct mr_connection *connection, const struct mr_connection_hooks *hooks);
+                                struct mr_registrations *memory, const struct mr_connection_hooks *hooks);
 /* 0, or why none is opened for the time being. Any thread. */
 int mr_connection_session_refused(struct mr_connection_session *session, struct mr_error *err);
 bool mr_connection_session_lasting(struct mr_connection_session *session);

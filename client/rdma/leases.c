@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NOTICE_MS 30000 /* docs/rdma-protocol.md, "Errors, timeouts, fencing" */
 
@@ -55,18 +56,16 @@ static bool stopped(const struct mr_connection *connection, const struct mr_leas
 
 /* ---- any thread ---------------------------------------------------------------------------------- */
 
-int mr_lease_ask(struct mr_client *client, struct mr_lease *lease)
+void mr_connection_wake(struct mr_connection *connection)
 {
-        struct mr_connection *connection;
-        int rv = mr_core_enter(client);
+        uint64_t one = 1;
+        ssize_t n = write(connection->wake_fd, &one, sizeof(one));
 
-        if (rv != 0)
-                return rv;
-        rv = mr_rdma_context_lane(client, mr_buffer_connection(lease->buffer), &connection);
-        if (rv != 0) {
-                mr_core_leave(client);
-                return rv;
-        }
+        (void)n; /* full means that it wakes anyway */
+}
+
+void mr_leases_add(struct mr_connection *connection, struct mr_lease *lease)
+{
         assert(lease->len > 0);
         lease->connection = connection;
         lease->bound = false;
@@ -79,7 +78,6 @@ int mr_lease_ask(struct mr_client *client, struct mr_lease *lease)
         push(&connection->asked, lease);
         pthread_mutex_unlock(&connection->lock);
         mr_connection_wake(connection);
-        return 0;
 }
 
 void mr_lease_over(struct mr_lease *lease, enum mr_lease_end how)
@@ -265,7 +263,7 @@ static int grant(struct mr_connection *connection, struct mr_lease *lease)
                 refuse(connection, lease, mr_failure(&lease->error, -EOPNOTSUPP, "longer than the endpoint's windows"));
                 return 0;
         }
-        rv = mr_memory_of(connection, session->link, lease->buffer, &memory);
+        rv = mr_memory_of(&connection->memory, session->link, lease->buffer, &memory);
         if (rv != 0) {
                 mr_failure(&lease->error, rv, "the memory cannot be registered: %s", strerror(-rv));
                 refuse(connection, lease, rv);

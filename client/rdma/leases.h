@@ -6,6 +6,7 @@
 #define CLIENT_LEASES_H
 
 #include "client/rdma/connection_session.h"
+#include "client/rdma/memory.h"
 
 /* Linked by next and prev. */
 struct lease_list {
@@ -15,7 +16,6 @@ struct lease_list {
 struct mr_connection {
         /* constant */
         struct mr_client *client;
-        enum mr_connection_kind kind;
         int wake_fd;
         pthread_t thread;
 
@@ -24,7 +24,7 @@ struct mr_connection {
         struct lease_list asked;
         bool ending;
 
-        struct mr_registration *registrations; /* guarded by the context's memory_lock */
+        struct mr_registrations memory;
 
         /* owner: the connection's thread */
         struct lease_list waiting, granted;
@@ -33,6 +33,8 @@ struct mr_connection {
         struct mr_connection_session session;
 };
 
+/* A lease that is new goes to the inbox. Any thread. */
+void mr_leases_add(struct mr_connection *connection, struct mr_lease *lease);
 /* From the inbox to those that wait. */
 void mr_leases_take(struct mr_connection *connection);
 /* Those that were stopped while they waited. */

@@ -16,15 +16,14 @@ enum mr_connection_kind mr_buffer_connection(const struct mr_buffer *buffer)
 /* With memory_lock. */
 static void take_out(struct mr_registration *registration)
 {
-        struct mr_registration **first = mr_connection_registrations(registration->connection);
 
         if (registration->prev != NULL)
                 registration->prev->next = registration->next;
         else
-                *first = registration->next;
+                registration->list->first = registration->next;
         if (registration->next != NULL)
                 registration->next->prev = registration->prev;
-        atomic_store(&registration->buffer->registered[mr_connection_kind(registration->connection)], NULL);
+        atomic_store(&registration->buffer->registered[registration->list->kind], NULL);
 }
 
 /* Where work requests and windows place it: behind a dma-buf there is no address of ours, only one of the device, within a page as the bytes are. */
@@ -34,12 +33,11 @@ static void *address_of(const struct mr_buffer *buffer)
                                : buffer->memory;
 }
 
-int mr_memory_of(struct mr_connection *connection, struct rdx_link *link, struct mr_buffer *buffer,
+int mr_memory_of(struct mr_registrations *list, struct rdx_link *link, struct mr_buffer *buffer,
                  struct rdx_memory **out)
 {
         struct mr_rdma_context *context = buffer->client->rdma;
-        struct mr_registration *registration = atomic_load(&buffer->registered[mr_connection_kind(connection)]);
-        struct mr_registration **first = mr_connection_registrations(connection);
+        struct mr_registration *registration = atomic_load(&buffer->registered[list->kind]);
         int rv;
 
         if (registration != NULL) {
@@ -56,14 +54,14 @@ int mr_memory_of(struct mr_connection *connection, struct rdx_link *link, struct
                 return rv;
         }
         registration->buffer = buffer;
-        registration->connection = connection;
+        registration->list = list;
         *out = registration->memory;
         pthread_mutex_lock(&context->memory_lock);
-        registration->next = *first;
-        if (*first != NULL)
-                (*first)->prev = registration;
-        *first = registration;
-        atomic_store(&buffer->registered[mr_connection_kind(connection)], registration);
+        registration->next = list->first;
+        if (list->first != NULL)
+                list->first->prev = registration;
+        list->first = registration;
+        atomic_store(&buffer->registered[list->kind], registration);
         pthread_mutex_unlock(&context->memory_lock);
         return 0;
 }
@@ -101,14 +99,13 @@ void mr_memory_forget(struct mr_buffer *buffer)
 }
 
 /* Those that a buffer's end is giving up are waited for: the link goes next. */
-void mr_memory_drop(struct mr_connection *connection)
+void mr_memory_drop(struct mr_registrations *list)
 {
-        struct mr_registration **first = mr_connection_registrations(connection);
-        struct mr_rdma_context *context = mr_connection_client(connection)->rdma;
+        struct mr_rdma_context *context = list->client->rdma;
         struct mr_registration *registration;
 
         pthread_mutex_lock(&context->memory_lock);
-        while ((registration = *first) != NULL)
+        while ((registration = list->first) != NULL)
                 give_up(context, registration);
         while (context->closing > 0)
                 pthread_cond_wait(&context->memory_quiet, &context->memory_lock);

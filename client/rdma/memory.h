@@ -8,8 +8,15 @@
 struct mr_registration {
         struct rdx_memory *memory;
         struct mr_buffer *buffer;
-        struct mr_connection *connection;
-        struct mr_registration *next, *prev; /* of the connection */
+        struct mr_registrations *list;
+        struct mr_registration *next, *prev;
+};
+
+/* The registrations of one connection. owner: the connection */
+struct mr_registrations {
+        struct mr_client *client;      /* constant */
+        enum mr_connection_kind kind;  /* constant */
+        struct mr_registration *first; /* guarded by the context's memory_lock */
 };
 
 struct mr_buffer {
@@ -43,16 +50,11 @@ bool mr_buffer_unseen(const struct mr_buffer *buffer);
 enum mr_connection_kind mr_buffer_connection(const struct mr_buffer *buffer);
 
 /* The buffer on the connection's link: registered now (blocking: pins) or before. On the connection's thread, while the buffer is in use. */
-int mr_memory_of(struct mr_connection *connection, struct rdx_link *link, struct mr_buffer *buffer,
+int mr_memory_of(struct mr_registrations *list, struct rdx_link *link, struct mr_buffer *buffer,
                  struct rdx_memory **out);
 /* Gives up all registrations of the connection's link. On the connection's thread; nothing is leased. */
-void mr_memory_drop(struct mr_connection *connection);
+void mr_memory_drop(struct mr_registrations *list);
 /* Gives up all registrations of a buffer that nobody uses. Any thread; blocking. */
 void mr_memory_forget(struct mr_buffer *buffer);
-
-/* The head of the connection's list; guarded by memory_lock. */
-struct mr_registration **mr_connection_registrations(struct mr_connection *connection);
-enum mr_connection_kind mr_connection_kind(const struct mr_connection *connection);
-struct mr_client *mr_connection_client(const struct mr_connection *connection);
 
 #endif

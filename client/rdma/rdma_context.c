@@ -4,12 +4,12 @@
  */
 #include "client/rdma/rdma_context.h"
 
-#include "client/base/failure.h"
 #include "client/rdma/bounce_buffers.h"
+#include "client/rdma/leases.h"
+#include "client/rdma/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 int mr_rdma_context_new(struct mr_client *client, struct mr_rdma_context **out)
 {
@@ -65,7 +65,8 @@ void mr_rdma_context_wake(struct mr_rdma_context *context)
         }
 }
 
-int mr_rdma_context_lane(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out)
+/* The connection of that kind, begun if need be. */
+static int connection_of(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out)
 {
         struct mr_rdma_context *context = client->rdma;
         int rv = 0;
@@ -84,31 +85,25 @@ int mr_rdma_context_lane(struct mr_client *client, enum mr_connection_kind kind,
         return rv;
 }
 
+int mr_lease_ask(struct mr_client *client, struct mr_lease *lease)
+{
+        struct mr_connection *connection;
+        int rv = mr_core_enter(client);
+
+        if (rv != 0)
+                return rv;
+        rv = connection_of(client, mr_buffer_connection(lease->buffer), &connection);
+        if (rv != 0) {
+                mr_core_leave(client);
+                return rv;
+        }
+        mr_leases_add(connection, lease);
+        return 0;
+}
+
 int mr_rdma_context_refused(struct mr_client *client, enum mr_connection_kind kind, struct mr_error *err)
 {
         struct mr_connection *connection = atomic_load(&client->rdma->connection[kind]);
 
         return connection != NULL ? mr_connection_refused(connection, err) : 0;
-}
-
-static void seen(void *arg, const struct rdx_device_info *info)
-{
-}
-
-int mr_rdma_context_transport(struct mr_client *client, const struct rdx_transport **out, struct mr_error *err)
-{
-        const char *driver = client->settings.test_rdma_driver;
-        int rv = 0;
-
-        *out = rdx_verbs();
-        if (driver[0] != '\0')
-                rv = rdx_transport_load(driver, out);
-        if (rv != 0)
-                return mr_failure(err, -EOPNOTSUPP, "test_rdma_driver: cannot load %.300s", driver);
-        rv = (*out)->devices(seen, NULL);
-        if (rv == -ENOSYS)
-                return mr_failure(err, -EOPNOTSUPP, "libibverbs and librdmacm are not installed");
-        if (rv <= 0)
-                return mr_failure(err, -EOPNOTSUPP, "there is no RDMA device in this machine");
-        return 0;
 }

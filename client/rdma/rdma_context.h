@@ -24,12 +24,10 @@ void mr_rdma_context_free(struct mr_rdma_context *context); /* NULL is allowed *
 /* Connections look at what was stopped. Also in signal handlers. */
 void mr_rdma_context_wake(struct mr_rdma_context *context);
 
-/* The connection of that kind, begun if need be. -ENOMEM, -EAGAIN. */
-int mr_rdma_context_lane(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out);
 /* 0, or why a lease that does not insist would be refused now (err, may be NULL, says it in words). Does not wait. */
 int mr_rdma_context_refused(struct mr_client *client, enum mr_connection_kind kind, struct mr_error *err);
 
-/* Blocking, at first. The transport: verbs, or the settings' driver. -EOPNOTSUPP with words: no libraries, no device. */
-int mr_rdma_context_transport(struct mr_client *client, const struct rdx_transport **out, struct mr_error *err);
+/* driver.c. Blocking, at first. The transport: verbs, or the settings' driver. -EOPNOTSUPP with words: no libraries, no device. */
+int mr_rdma_driver(struct mr_client *client, const struct rdx_transport **out, struct mr_error *err);
 
 #endif

@@ -17,7 +17,7 @@
 #define mr_core_clock_ms          world_clock_ms
 #define mr_session_open           world_session_open
 #define mr_session_delete         world_session_delete
-#define mr_rdma_context_transport world_transport
+#define mr_rdma_driver world_transport
 #include "client/rdma/connection.c"
 #include "client/rdma/connection_session.c"
 #include "client/rdma/leases.c"
