@@ -8,7 +8,7 @@
 #include "client/http/curl_loop.h"
 
 #include "client/http/http_request.h"
-#include "client/http/request_queue.h"
+#include "client/http/request_list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@
 struct mr_loop {
         /* constant */
         struct mr_client *client;
+        const struct mr_loop_events *events;
         int wake_fd;
         CURLM *multi;
         pthread_t thread;
@@ -80,9 +81,9 @@ static void handle_give(struct mr_loop *loop, CURL *curl)
 /* An attempt is over: the turn passes on first, so that whoever comes next does not wait for what the caller does now. */
 static void over(struct mr_loop *loop, struct mr_request *request, CURLcode code)
 {
-        mr_request_queue_next(loop->client);
+        loop->events->next(loop->client);
         atomic_fetch_sub(&loop->load, 1);
-        mr_request_over(request, loop, code);
+        request->events->over(request, loop, code);
 }
 
 static void begin(struct mr_loop *loop, struct mr_request *request)
@@ -159,7 +160,7 @@ static void wake_due(struct mr_loop *loop)
 
                 loop->paused = request->next;
                 request->next = NULL;
-                mr_request_ready_again(request);
+                request->events->ready_again(request);
         }
 }
 
@@ -194,7 +195,7 @@ static void sweep_paused(struct mr_loop *loop)
                 struct mr_request *next = stopped->next;
 
                 stopped->next = NULL;
-                mr_request_canceled(stopped);
+                stopped->events->canceled(stopped);
                 stopped = next;
         }
 }
@@ -213,9 +214,9 @@ static void sweep(struct mr_loop *loop)
                 request = next;
         }
         sweep_paused(loop);
-        mr_request_queue_sweep(loop->client, &waiting);
+        loop->events->sweep(loop->client, &waiting);
         while ((request = mr_list_pop(&waiting)) != NULL)
-                mr_request_canceled(request);
+                request->events->canceled(request);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
@@ -261,7 +262,7 @@ static void *loop_main(void *arg)
         return NULL;
 }
 
-int mr_loop_new(struct mr_client *client, struct mr_loop **out)
+int mr_loop_new(struct mr_client *client, const struct mr_loop_events *events, struct mr_loop **out)
 {
         struct mr_loop *loop = calloc(1, sizeof(*loop));
         int rv = -ENOMEM;
@@ -269,6 +270,7 @@ int mr_loop_new(struct mr_client *client, struct mr_loop **out)
         if (loop == NULL)
                 return -ENOMEM;
         loop->client = client;
+        loop->events = events;
         pthread_mutex_init(&loop->lock, NULL);
         loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (loop->wake_fd < 0) {

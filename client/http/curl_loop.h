@@ -4,7 +4,14 @@
 
 #include "client/base/core.h"
 
-int mr_loop_new(struct mr_client *client, struct mr_loop **out);
+/* What a loop tells the client's queue, on its thread. */
+struct mr_loop_events {
+        void (*next)(struct mr_client *client); /* an attempt is over */
+        void (*sweep)(struct mr_client *client,
+                      struct mr_request_list *stopped); /* fills the list with those that wait in vain */
+};
+
+int mr_loop_new(struct mr_client *client, const struct mr_loop_events *events, struct mr_loop **out);
 /* Waits for the thread; nothing may be left in it. */
 void mr_loop_free(struct mr_loop *loop);
 void mr_loop_wake(struct mr_loop *loop); /* also in signal handlers */

@@ -18,14 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool mr_request_stopped(const struct mr_request *request)
-{
-        if (request->stop != NULL && atomic_load(request->stop))
-                return true;
-        if (request->canceled != NULL && atomic_load(request->canceled))
-                return true;
-        return !request->urgent && mr_client_canceled(request->client);
-}
+static const struct mr_request_events request_events;
 
 static void end(struct mr_request *request, int rv)
 {
@@ -38,7 +31,7 @@ static void end(struct mr_request *request, int rv)
         mr_core_leave(client);
 }
 
-void mr_request_canceled(struct mr_request *request)
+static void request_canceled(struct mr_request *request)
 {
         end(request, mr_failure(&request->error, -ECANCELED, "canceled"));
 }
@@ -81,6 +74,7 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
         if (rv != 0)
                 return mr_failure(&request->error, rv, "the client was made before a fork");
         request->client = client;
+        request->events = &request_events;
         request->number = 1;
         if (mr_request_stopped(request)) {
                 rv = mr_failure(&request->error, -ECANCELED, "canceled");
@@ -112,7 +106,7 @@ err_leave:
         return rv;
 }
 
-void mr_request_ready_again(struct mr_request *request)
+static void request_ready_again(struct mr_request *request)
 {
         int rv = request->again != NULL ? request->again(request->sink_arg, request) : 0;
 
@@ -165,7 +159,7 @@ static int judge(struct mr_request *request, CURLcode code, enum mr_retry *class
         return rv;
 }
 
-void mr_request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code)
+static void request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code)
 {
         unsigned most = request->once || request->single ? 1 : request->client->settings.attempts;
         enum mr_retry class;
@@ -190,6 +184,12 @@ void mr_request_over(struct mr_request *request, struct mr_loop *loop, CURLcode 
         mr_response_clear(&request->response);
         mr_loop_pause(loop, request, pause_ms);
 }
+
+static const struct mr_request_events request_events = {
+        .over = request_over,
+        .ready_again = request_ready_again,
+        .canceled = request_canceled,
+};
 
 /* ---- waiting for one ----------------------------------------------------------------------------- */
 

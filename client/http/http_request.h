@@ -28,6 +28,15 @@ struct mr_response {
 };
 
 struct mr_attempt;
+struct mr_request;
+
+/* What a loop tells a request that it sends, on its thread. */
+struct mr_request_events {
+        /* The attempt ended with code: done, or another one after a pause. */
+        void (*over)(struct mr_request *request, struct mr_loop *loop, CURLcode code);
+        void (*ready_again)(struct mr_request *request); /* the pause is over */
+        void (*canceled)(struct mr_request *request);
+};
 
 /* What requests of an RDMA session are signed with and name. */
 struct mr_session_key {
@@ -102,6 +111,7 @@ struct mr_request {
 
         /* private to http_request.c and curl_loop.c; zeroed by the caller */
         struct mr_client *client;
+        const struct mr_request_events *events;
         struct mr_attempt *attempt;
         struct mr_job job;
         struct mr_request *next, *prev;
@@ -133,14 +143,11 @@ const char *mr_response_header(const struct mr_response *response, const char *n
 /* What an answer that is no success means: fills err from status and body, returns err->code. */
 int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
 
-/* ---- for curl_loop.c and request_queue.c ---------------------------------------------------------------------- */
+/* ---- for attempt.c, curl_loop.c and request_queue.c ---------------------------------------------- */
 
+/* Somebody wants it to end. */
 bool mr_request_stopped(const struct mr_request *request);
 /* Sets a handle up for an attempt. */
 void mr_request_set(struct mr_request *request, CURL *curl);
-/* The attempt ended with code: done, or another one after a pause. */
-void mr_request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code);
-void mr_request_ready_again(struct mr_request *request);
-void mr_request_canceled(struct mr_request *request);
 
 #endif

@@ -6,31 +6,11 @@
 
 #include "client/http/curl_loop.h"
 #include "client/http/http_request.h"
+#include "client/http/request_list.h"
 
 #define LOOP_FULL 8u /* requests that a loop should have before another one is started */
 
-void mr_list_push(struct mr_request_list *list, struct mr_request *request)
-{
-        request->next = NULL;
-        if (list->last != NULL)
-                list->last->next = request;
-        else
-                list->first = request;
-        list->last = request;
-}
-
-struct mr_request *mr_list_pop(struct mr_request_list *list)
-{
-        struct mr_request *request = list->first;
-
-        if (request == NULL)
-                return NULL;
-        list->first = request->next;
-        if (list->first == NULL)
-                list->last = NULL;
-        request->next = NULL;
-        return request;
-}
+static const struct mr_loop_events loop_events;
 
 /* With lock. There is one: mr_request_queue_prepare() was asked. */
 static struct mr_loop *choose(struct mr_client *client)
@@ -42,7 +22,8 @@ static struct mr_loop *choose(struct mr_client *client)
                 if (i == 0 || mr_loop_load(loop) < mr_loop_load(best))
                         best = loop;
         }
-        if (mr_loop_load(best) >= LOOP_FULL && client->loops < client->threads && mr_loop_new(client, &loop) == 0) {
+        if (mr_loop_load(best) >= LOOP_FULL && client->loops < client->threads &&
+            mr_loop_new(client, &loop_events, &loop) == 0) {
                 atomic_store(&client->loop[client->loops++], loop);
                 best = loop;
         }
@@ -56,7 +37,7 @@ int mr_request_queue_prepare(struct mr_client *client)
 
         pthread_mutex_lock(&client->lock);
         if (client->loops == 0) {
-                rv = mr_loop_new(client, &loop);
+                rv = mr_loop_new(client, &loop_events, &loop);
                 if (rv == 0)
                         atomic_store(&client->loop[client->loops++], loop);
         }
@@ -90,7 +71,8 @@ void mr_request_queue_add(struct mr_client *client, struct mr_request *request)
                 mr_loop_send(loop, request);
 }
 
-void mr_request_queue_next(struct mr_client *client)
+/* An attempt is over: the turn is another's. */
+static void queue_next(struct mr_client *client)
 {
         struct mr_request *next;
         struct mr_loop *loop = NULL;
@@ -106,7 +88,8 @@ void mr_request_queue_next(struct mr_client *client)
                 mr_loop_send(loop, next);
 }
 
-void mr_request_queue_sweep(struct mr_client *client, struct mr_request_list *stopped)
+/* Takes those that were stopped out of the queue. */
+static void queue_sweep(struct mr_client *client, struct mr_request_list *stopped)
 {
         struct mr_request_list kept = {0};
         struct mr_request *request;
@@ -117,3 +100,5 @@ void mr_request_queue_sweep(struct mr_client *client, struct mr_request_list *st
         client->waiting = kept;
         pthread_mutex_unlock(&client->lock);
 }
+
+static const struct mr_loop_events loop_events = {.next = queue_next, .sweep = queue_sweep};

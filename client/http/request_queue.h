@@ -4,16 +4,9 @@
 
 #include "client/base/core.h"
 
-void mr_list_push(struct mr_request_list *list, struct mr_request *request);
-struct mr_request *mr_list_pop(struct mr_request_list *list);
-
 /* Before the first: sees to it that there is a loop. */
 int mr_request_queue_prepare(struct mr_client *client);
 /* A request that is ready to be sent gets a loop as soon as fewer than `parallel` are under way. */
 void mr_request_queue_add(struct mr_client *client, struct mr_request *request);
-/* By its loop, when an attempt is over: the turn is another's. */
-void mr_request_queue_next(struct mr_client *client);
-/* Takes those that were stopped out of the queue. */
-void mr_request_queue_sweep(struct mr_client *client, struct mr_request_list *stopped);
 
 #endif
