@@ -3,7 +3,7 @@
  */
 #include "client.h"
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 
 #include <errno.h>
 #include <stdio.h>

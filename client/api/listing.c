@@ -3,7 +3,7 @@
  * page. A page that leads nowhere new ends the listing with -EPROTO (I9).
  */
 #include "client/base/xml_answer.h"
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/http/object_info.h"
 #include "client/operations/page.h"
 

@@ -1,6 +1,6 @@
 /*
  * failure.c - the only place that turns answers of failure into errno values and lines for people. Called by
- * http_request.c and by whoever finds an error inside a 200 answer. Pure but for the caller's struct.
+ * client_request.c and by whoever finds an error inside a 200 answer. Pure but for the caller's struct.
  */
 #include "client/base/failure.h"
 

@@ -1,4 +1,4 @@
-/* attempt.h - one attempt of a request. Private to http_request.c, attempt.c. */
+/* attempt.h - one attempt of a request. Private to client_request.c, attempt.c. */
 #ifndef CLIENT_ATTEMPT_H
 #define CLIENT_ATTEMPT_H
 

@@ -1,5 +1,5 @@
 /*
- * compose.c - what a request looks like on the wire: its URL, its headers, its signature. http_request.c asks for each
+ * compose.c - what a request looks like on the wire: its URL, its headers, its signature. client_request.c asks for each
  * attempt anew, because a signature ages and a body's file may have changed. Called on the thread that has the
  * request: a worker, where a body is large or credentials must be waited for.
  */

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 
 /* owner: the thread that has the request */
 struct mr_composed {

@@ -1,13 +1,13 @@
 /*
  * curl_loop.c - sends requests and waits for their pauses, on a thread of its own with a curl multi handle of its own. What a request means is
- * http_request.c's; here is who is running, who sleeps, and what wakes the thread. A client has a few loops, so that bytes are copied and summed on
+ * client_request.c's; here is who is running, who sleeps, and what wakes the thread. A client has a few loops, so that bytes are copied and summed on
  * several processors; a request stays on one for an attempt.
  *
  * Bounds (I9): what runs is bounded by the client's turns, what sleeps by what its callers have begun.
  */
 #include "client/http/curl_loop.h"
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/http/request_list.h"
 
 #include <errno.h>

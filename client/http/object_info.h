@@ -2,7 +2,7 @@
 #ifndef CLIENT_OBJECT_INFO_H
 #define CLIENT_OBJECT_INFO_H
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 
 /* Without quotes; NULL gives "". */
 void mr_etag_copy(char *out, size_t size, const char *etag);

@@ -3,7 +3,7 @@
  */
 #include "client/http/request_list.h"
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 
 void mr_list_push(struct mr_request_list *list, struct mr_request *request)
 {

@@ -5,7 +5,7 @@
 #include "client/http/request_queue.h"
 
 #include "client/http/curl_loop.h"
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/http/request_list.h"
 
 #define LOOP_FULL 8u /* requests that a loop should have before another one is started */

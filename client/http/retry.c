@@ -1,5 +1,5 @@
 /*
- * retry.c - the retry policy. http_request.c asks it after each attempt that failed, on the loop that made it. Retries
+ * retry.c - the retry policy. client_request.c asks it after each attempt that failed, on the loop that made it. Retries
  * are bounded twice (I9): by the settings' `attempts`, and by a ceiling for each wait.
  */
 #include "client/http/retry.h"

@@ -6,7 +6,7 @@
 
 #include "client/base/failure.h"
 #include "client/base/wait.h"
-#include "client/operations/operation.h"
+#include "client/operations/client_operation.h"
 #include "client/operations/page.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /*
- * operation_batch_send.c - a batch gets what is small and has registered memory by BATCH messages over RDMA (batch_message.c), what else is small, or was not to be had
- * so, by GetBatch requests (batch_request.c); the rest is to do, by downloads (operation_batch.c). On the thread that begins it, then on the client's.
+ * operation_batch_send.c - a batch gets what is small and has registered memory by BATCH messages over RDMA (batch_message.c), what else is small, or was not
+ * to be had so, by GetBatch requests (batch_request.c); the rest is to do, by downloads (operation_batch.c). On the thread that begins it, then on the
+ * client's.
  *
  *   order: by place ─> messages ─┬─> got, or failed for good
  *          the others ───┐       └─ left ─┐

@@ -2,7 +2,7 @@
 #ifndef CLIENT_OPERATION_GET_H
 #define CLIENT_OPERATION_GET_H
 
-#include "client/operations/operation.h"
+#include "client/operations/client_operation.h"
 #include "client/transfer/download.h"
 
 /* -EINVAL: it asks for what cannot be. */

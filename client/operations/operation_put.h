@@ -2,7 +2,7 @@
 #ifndef CLIENT_OPERATION_PUT_H
 #define CLIENT_OPERATION_PUT_H
 
-#include "client/operations/operation.h"
+#include "client/operations/client_operation.h"
 #include "client/transfer/upload.h"
 
 /* owner: an operation, whose texts its strings are */

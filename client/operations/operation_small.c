@@ -3,9 +3,9 @@
  * answer that takes time to read is read by a worker.
  */
 #include "client/base/xml_answer.h"
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/http/object_info.h"
-#include "client/operations/operation.h"
+#include "client/operations/client_operation.h"
 #include "client/operations/page.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "client/operations/page.h"
 
 #include "client/base/xml_answer.h"
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/http/object_info.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /*
- * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What it does with leases is in leases.c, with sessions in connection_session.c.
+ * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What it does with leases is in leases.c, with sessions in
+ * connection_session.c.
  */
 #include "client/rdma/leases.h"
 

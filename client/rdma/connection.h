@@ -6,13 +6,13 @@
  *                       └─ granted(rv): it was not to be had, nothing else comes
  *
  * The connection opens a session when the first lease asks for one, opens another before it expires or when credentials were refreshed (leases wait meanwhile,
- * nothing else is seen of it), and gives up for a time where there is no use. All callbacks run on the connection's thread: they must not wait. They may ask for
- * leases and begin requests.
+ * nothing else is seen of it), and gives up for a time where there is no use. All callbacks run on the connection's thread: they must not wait. They may ask
+ * for leases and begin requests.
  */
 #ifndef CLIENT_CONNECTION_H
 #define CLIENT_CONNECTION_H
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "rdma_client.h"
 
 /* A connection for memory of this host, with the narrowest rights that the device has; one for dma-bufs, which know only rights to whole regions. */
@@ -52,8 +52,8 @@ struct mr_lease {
         /* A RESULT message of a BATCH; result is valid during the call. Bytes may be used only after ended(0). */
         void (*result)(void *arg, struct mr_lease *lease, const struct rdx_client_result *result);
         /*
-         * Nobody touches the memory any more, whatever rv. 0: what was said by mr_lease_over() is so, and the notice is here; of a BATCH: its LAST result is here.
-         * -ENOTCONN, -ETIMEDOUT, -ECANCELED: the session is over, and what is in the memory is not known.
+         * Nobody touches the memory any more, whatever rv. 0: what was said by mr_lease_over() is so, and the notice is here; of a BATCH: its LAST result is
+         * here. -ENOTCONN, -ETIMEDOUT, -ECANCELED: the session is over, and what is in the memory is not known.
          */
         void (*ended)(void *arg, struct mr_lease *lease, int rv);
         void *arg;
@@ -94,7 +94,7 @@ int mr_lease_batch(struct mr_lease *lease, const struct rdx_client_batch *batch,
 /* In granted(): what has granted it. */
 void mr_lease_describe(const struct mr_lease *lease, struct mr_rdma_report *out);
 
-/* ---- for rdma_context.c -------------------------------------------------------------------------------- */
+/* ---- for rdma_context.c -------------------------------------------------------------------------- */
 
 int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out);
 /* Waits for the thread, which ends the session. */

@@ -1,13 +1,13 @@
 /*
  * connection_session.c - opens a connection's sessions and ends them, on the connection's thread.
  *
- * The link (a device, a protection domain, and the memory registered there) outlives sessions: it is given up when no session can be connected on it, when the endpoint names another
- * address, and at the end. Where RDMA is not to be had, nobody asks for a while: the longer, the more lasting the reason seems.
+ * The link (a device, a protection domain, and the memory registered there) outlives sessions: it is given up when no session can be connected on it, when the
+ * endpoint names another address, and at the end. Where RDMA is not to be had, nobody asks for a while: the longer, the more lasting the reason seems.
  */
 #include "client/rdma/connection_session.h"
 
 #include "client/credentials/creds.h"
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/rdma/memory.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
  */
 #include "client/rdma/leases.h"
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/rdma/memory.h"
 
 #include <assert.h>

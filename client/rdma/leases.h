@@ -1,6 +1,6 @@
 /*
- * leases.h - what a connection is made of, and what its thread does with leases. Private to connection.c and leases.c. All of it is the connection's thread's, but for what struct
- * mr_connection says to be others'.
+ * leases.h - what a connection is made of, and what its thread does with leases. Private to connection.c and leases.c. All of it is the connection's thread's,
+ * but for what struct mr_connection says to be others'.
  */
 #ifndef CLIENT_LEASES_H
 #define CLIENT_LEASES_H

@@ -1,6 +1,6 @@
 /*
- * memory.c - registrations of buffers with connections. A buffer is registered when the first lease asks for it, and stays so as long as the link, or until it is freed:
- * registering pins its pages, which takes its time. Registrations are listed under the context's lock, and given up outside of it.
+ * memory.c - registrations of buffers with connections. A buffer is registered when the first lease asks for it, and stays so as long as the link, or until it
+ * is freed: registering pins its pages, which takes its time. Registrations are listed under the context's lock, and given up outside of it.
  */
 #include "client/rdma/memory.h"
 

@@ -1,11 +1,11 @@
 /*
- * session_request.c - the HTTP side of RDMA sessions: the request that opens one and its answer (docs/rdma-protocol.md, "Opening a session"), and the one that ends it.
- * On the connection's thread, which waits in its own way.
+ * session_request.c - the HTTP side of RDMA sessions: the request that opens one and its answer (docs/rdma-protocol.md, "Opening a session"), and the one that
+ * ends it. On the connection's thread, which waits in its own way.
  */
 #include "client/rdma/session_request.h"
 
 #include "client/credentials/creds.h"
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 
 #include <errno.h>
 #include <jansson.h>

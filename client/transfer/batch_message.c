@@ -1,18 +1,18 @@
 /*
- * batch_message.c - gets many small objects by one BATCH message: a lease of the memory that its places lie in, the message, and RESULT messages behind the bytes
- * that the server has written (docs/rdma-protocol.md, "Batched GET on the control queue pair").
+ * batch_message.c - gets many small objects by one BATCH message: a lease of the memory that its places lie in, the message, and RESULT messages behind the
+ * bytes that the server has written (docs/rdma-protocol.md, "Batched GET on the control queue pair").
  *
  *   start ─> lease ─> message ─> results ─> lease ended ─> each entry's bytes compared with their CRC32C ─> settled()
  *              ^                                                                                            │
  *              └──────── the entries that are worth it, after a pause, in a message of their own ───────────┘
  *
  * Nothing is said of an entry before the lease has ended: until then the server may write to its memory. No byte counts that was not compared with the CRC32C
- * that came with it (I5). An entry is always asked for as a whole, so its bytes are of one version. Steps follow one another, on the connection's thread and on workers;
- * no two at a time. Bounds (I9): attempts, pauses, the session's limits.
+ * that came with it (I5). An entry is always asked for as a whole, so its bytes are of one version. Steps follow one another, on the connection's thread and on
+ * workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits.
  */
 #include "client/transfer/batch_message.h"
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/http/retry.h"
 #include "client/rdma/memory.h"
 #include "client/transfer/batch_request.h"
@@ -274,7 +274,7 @@ static void lease_ended(void *arg, struct mr_lease *lease, int rv)
         }
 }
 
-/* ---- the connection's thread --------------------------------------------------------------------------- */
+/* ---- the connection's thread --------------------------------------------------------------------- */
 
 static void result_came(void *arg, struct mr_lease *lease, const struct rdx_client_result *came)
 {

@@ -39,8 +39,8 @@ struct mr_message {
         struct mr_message_entry entry[RDX_MESSAGE_ENTRIES];
 
         /*
-         * Something is known: the memory of entries GOT, FAILED and DECLINED is nobody's any more, which is said once of each. last: of all entries, and those OPEN
-         * are to be got in another way; else those OPEN are asked for again. Must not wait.
+         * Something is known: the memory of entries GOT, FAILED and DECLINED is nobody's any more, which is said once of each. last: of all entries, and those
+         * OPEN are to be got in another way; else those OPEN are asked for again. Must not wait.
          */
         void (*settled)(void *arg, struct mr_message *message, bool last);
         void *arg;

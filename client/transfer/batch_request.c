@@ -1,7 +1,7 @@
 /*
- * batch_request.c - gets many small objects by one GetBatch request. Only successes are taken from its answer: whatever else an entry came to, it is asked for again
- * by a GET, so that errors, retries and their words are those of a GET (operation_get.c does that). An endpoint that refuses such a request is not asked again by
- * this client. Each entry's bytes are compared with their CRC32C before they count (I5). On a loop, but for what begins it.
+ * batch_request.c - gets many small objects by one GetBatch request. Only successes are taken from its answer: whatever else an entry came to, it is asked for
+ * again by a GET, so that errors, retries and their words are those of a GET (operation_get.c does that). An endpoint that refuses such a request is not asked
+ * again by this client. Each entry's bytes are compared with their CRC32C before they count (I5). On a loop, but for what begins it.
  */
 #include "client/transfer/batch_request.h"
 

@@ -2,7 +2,7 @@
 #ifndef CLIENT_BATCH_REQUEST_H
 #define CLIENT_BATCH_REQUEST_H
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "rdma_wire.h"
 
 #define MR_BATCH_OBJECT (1u << 20) /* what may be larger is asked for by itself: it fills a connection of its own */

@@ -2,7 +2,7 @@
 #ifndef CLIENT_FETCH_H
 #define CLIENT_FETCH_H
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 
 struct mr_buffer;
 struct mr_transfer;
@@ -22,8 +22,8 @@ struct mr_fetch {
         const atomic_bool *stop, *canceled; /* as in struct mr_request */
 
         /*
-         * Where bytes go: to memory, of room bytes, or else to write(), which gets each in order, and its offset in the fetch. On a loop or worker. buffer: where
-         * the memory is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no memory. room is known with write(), too, if it is not 0.
+         * Where bytes go: to memory, of room bytes, or else to write(), which gets each in order, and its offset in the fetch. On a loop or worker. buffer:
+         * where the memory is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no memory. room is known with write(), too, if it is not 0.
          */
         char *memory;
         struct mr_buffer *buffer;
@@ -76,7 +76,7 @@ struct mr_fetch {
  */
 int mr_fetch_start(struct mr_client *client, struct mr_fetch *fetch);
 
-/* ---- between fetch.c and fetch_rdma.c ------------------------------------------------------------- */
+/* ---- between fetch.c and fetch_rdma.c ------------------------------------------------------------ */
 
 /* The GET of what is still wanted, by fetch->request, which is zeroed first; done() and signature are the caller's affair. */
 void mr_fetch_request(struct mr_fetch *fetch);
@@ -92,7 +92,7 @@ int mr_fetch_written(struct mr_fetch *fetch, const struct mr_response *response,
 int mr_fetch_explain(struct mr_fetch *fetch, int rv);
 int mr_fetch_tcp(struct mr_client *client, struct mr_fetch *fetch);
 
-/* ---- fetch_rdma.c ---------------------------------------------------------------------------------- */
+/* ---- fetch_rdma.c -------------------------------------------------------------------------------- */
 
 /* Whether RDMA should carry it, as far as is known without asking anybody. */
 bool mr_fetch_suits_rdma(struct mr_client *client, const struct mr_fetch *fetch);

@@ -7,8 +7,8 @@
  *     └───────────────── again, with another number, or over TCP ──────────────────┴─> failed
  *
  * Memory is looked at, and given back, only when the lease has ended: reply and notice are here, or the session was fenced. No byte is called got that was not
- * compared with the CRC32C that the answer names (but those the CPU cannot see, where the caller takes such). Steps follow one another, on the connection's thread,
- * loops and workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
+ * compared with the CRC32C that the answer names (but those the CPU cannot see, where the caller takes such). Steps follow one another, on the connection's
+ * thread, loops and workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
  */
 #include "client/http/retry.h"
 #include "client/rdma/bounce_buffers.h"

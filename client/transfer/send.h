@@ -2,7 +2,7 @@
 #ifndef CLIENT_SEND_H
 #define CLIENT_SEND_H
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/rdma/bounce_buffers.h"
 #include "client/rdma/connection.h"
 

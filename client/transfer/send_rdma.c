@@ -2,8 +2,8 @@
  * send_rdma.c - bodies that the server reads by RDMA (docs/rdma-protocol.md, "PUT"): a lease that lets it read the place, and a PUT that names it. Bytes
  * that are not registered, or lie in a file, are copied to a slot of the bounce pool first, and the server compares them with the checksum that is sent along.
  *
- * done() is called when the lease has ended: nobody reads the memory any more. Steps follow one another, on the connection's thread, loops and workers; no two at a
- * time. Bounds (I9): attempts, pauses, the session's limits, slots.
+ * done() is called when the lease has ended: nobody reads the memory any more. Steps follow one another, on the connection's thread, loops and workers; no two
+ * at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
  */
 #include "client/http/compose.h"
 #include "client/http/retry.h"

@@ -2,7 +2,7 @@
 #ifndef CLIENT_UPLOAD_H
 #define CLIENT_UPLOAD_H
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/transfer/send.h"
 
 #define MR_UPLOAD_ID_MAX 2048

@@ -1,6 +1,6 @@
 /*
- * connection_world.h - a connection with its sessions and registrations, as they are, over the endpoint and the device of fake_rdma.h; and leases that look, when they end,
- * whether somebody may still touch their memory. To be included first.
+ * connection_world.h - a connection with its sessions and registrations, as they are, over the endpoint and the device of fake_rdma.h; and leases that look,
+ * when they end, whether somebody may still touch their memory. To be included first.
  */
 #ifndef TESTS_CONNECTION_WORLD_H
 #define TESTS_CONNECTION_WORLD_H

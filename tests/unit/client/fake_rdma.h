@@ -1,6 +1,6 @@
 /*
- * fake_rdma.h - the endpoint and the device of a connection under test: doubles of session_request.h and rdma_client.h that say yes and no, and keep account of who may write
- * where. The clock stands still until the test moves it.
+ * fake_rdma.h - the endpoint and the device of a connection under test: doubles of session_request.h and rdma_client.h that say yes and no, and keep account of
+ * who may write where. The clock stands still until the test moves it.
  *
  * To be included first, by connection_world.h. The doubles of rdma_client.h have its names, so that the linker takes none of rdma/client*.c.
  */

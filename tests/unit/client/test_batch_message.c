@@ -1,6 +1,6 @@
 /*
- * test_batch_message.c - BATCH messages of the client over a connection of the test's own, which says yes and no, writes bytes, damages them, and answers with every
- * result there is. What the real connection and a real server make of it stands in tests/integration/test_client_rdma_batch.py.
+ * test_batch_message.c - BATCH messages of the client over a connection of the test's own, which says yes and no, writes bytes, damages them, and answers with
+ * every result there is. What the real connection and a real server make of it stands in tests/integration/test_client_rdma_batch.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static char object_byte(size_t index, size_t at)
         return (char)(index * 31 + at * 7 + 1);
 }
 
-/* ---- the connection ------------------------------------------------------------------------------------ */
+/* ---- the connection ------------------------------------------------------------------------------ */
 
 static void answer(struct mr_lease *lease, const struct turn *turn, const struct rdx_entry *entries, unsigned count)
 {

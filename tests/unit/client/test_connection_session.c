@@ -1,6 +1,6 @@
 /*
- * test_connection_session.c - connection_session.c: sessions that are refused, expire, break, and are opened again, as leases see them; for how long nobody asks where RDMA is not
- * to be had; and the link below, which outlives them.
+ * test_connection_session.c - connection_session.c: sessions that are refused, expire, break, and are opened again, as leases see them; for how long nobody
+ * asks where RDMA is not to be had; and the link below, which outlives them.
  */
 #include "tests/unit/client/connection_world.h"
 

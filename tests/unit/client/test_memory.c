@@ -1,6 +1,6 @@
 /*
- * test_memory.c - memory.c and buffer.c: buffers of every kind, slices of them, their registrations with connections, and what ends those: the buffer, the link, the
- * client.
+ * test_memory.c - memory.c and buffer.c: buffers of every kind, slices of them, their registrations with connections, and what ends those: the buffer, the
+ * link, the client.
  */
 #include "tests/unit/client/connection_world.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_session_request.c - session_request.c: what is asked of an endpoint that is to open an RDMA session, every answer it may give, wrong ones too, and the request that
- * ends a session.
+ * test_session_request.c - session_request.c: what is asked of an endpoint that is to open an RDMA session, every answer it may give, wrong ones too, and the
+ * request that ends a session.
  */
 #include "tests/unit/client/fake_s3.h"
 

@@ -1,9 +1,9 @@
 /*
- * operation.c - operations from their beginning to their result: the table by which they are canceled, and the way back to the program. Any thread.
+ * client_operation.c - operations from their beginning to their result: the table by which they are canceled, and the way back to the program. Any thread.
  */
-#include "client/operations/operation.h"
+#include "client/operations/client_operation.h"
 
-#include "client/http/http_request.h"
+#include "client/http/client_request.h"
 #include "client/rdma/memory.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* operation.h - an operation of millrace.h under way, and where its result goes. Private to client/operations/. */
+/* client_operation.h - an operation of millrace.h under way, and where its result goes. Private to client/operations/. */
 #ifndef CLIENT_OPERATION_H
 #define CLIENT_OPERATION_H
 
@@ -59,7 +59,7 @@ int mr_op_await(struct mr_client *client,
                 int (*start)(struct mr_client *client, const void *what, const struct mr_target *target),
                 const void *what, struct mr_result *out);
 
-/* ---- result_queue.c ------------------------------------------------------------------------------------- */
+/* ---- result_queue.c ------------------------------------------------------------------------------ */
 
 int mr_queue_reserve(struct mr_queue *queue, unsigned results); /* -EAGAIN */
 void mr_queue_release(struct mr_queue *queue, unsigned results);

@@ -1,5 +1,5 @@
 /*
- * http_request.c - makes one request: signs it, has it sent, tries again where retry.h says so. Everything the client does passes here.
+ * client_request.c - makes one request: signs it, has it sent, tries again where retry.h says so. Everything the client does passes here.
  *
  *   start ──> prepare ──> wait for a turn ──> sent by a loop ──┬──> done()
  *                ^   (worker, where it takes time)             │

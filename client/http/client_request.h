@@ -1,6 +1,6 @@
-/* http_request.h - one S3 request with its retries. Private to client/. */
-#ifndef CLIENT_HTTP_REQUEST_H
-#define CLIENT_HTTP_REQUEST_H
+/* client_request.h - one S3 request with its retries. Private to client/. */
+#ifndef CLIENT_REQUEST_H
+#define CLIENT_REQUEST_H
 
 #include <curl/curl.h>
 
@@ -109,7 +109,7 @@ struct mr_request {
         bool went_out; /* an attempt of it was begun */
         bool may_pass; /* of a failure: it may be another at the next attempt */
 
-        /* private to http_request.c and curl_loop.c; zeroed by the caller */
+        /* private to client_request.c and curl_loop.c; zeroed by the caller */
         struct mr_client *client;
         const struct mr_request_events *events;
         struct mr_attempt *attempt;
