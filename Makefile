@@ -24,7 +24,7 @@ SRC_rdma := $(wildcard rdma/*.c)
 SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
 SRC_gateway := $(wildcard gateway/*/*.c)
 SRC_server := $(filter-out server/main.c,$(wildcard server/*.c))
-SRC_client := $(wildcard client/*.c)
+SRC_client := $(wildcard client/*/*.c)
 SRC_load := $(wildcard load/*.c)
 SRC_cli := $(filter-out cli/main.c,$(wildcard cli/*.c))
 SRC_testlib := $(wildcard tests/lib/*.c)
@@ -127,9 +127,9 @@ $(eval $(call remember,$(O)/libmillrace.sources,LIBMILLRACE_OBJ))
 $(O)/pic/%.o: %.c $(COMPILED_WITH)
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
-$(O)/lib/$(LIBMILLRACE_SO): $(LIBMILLRACE_OBJ) $(O)/libmillrace.sources client/millrace.map $(LINKED_WITH)
+$(O)/lib/$(LIBMILLRACE_SO): $(LIBMILLRACE_OBJ) $(O)/libmillrace.sources client/api/millrace.map $(LINKED_WITH)
 	@mkdir -p $(@D)
-	$(LINK) -shared -Wl,-soname,$(@F) -Wl,--version-script=client/millrace.map -Wl,-z,defs -Wl,--as-needed -o $@ $(filter %.o,$^) \
+	$(LINK) -shared -Wl,-soname,$(@F) -Wl,--version-script=client/api/millrace.map -Wl,-z,defs -Wl,--as-needed -o $@ $(filter %.o,$^) \
 		$(LIBMILLRACE_LIBRARIES) $(LDLIBS)
 $(O)/lib/libmillrace.so: $(O)/lib/$(LIBMILLRACE_SO)
 	ln -sf $(<F) $@
@@ -139,7 +139,7 @@ $(O)/lib/libmillrace.a: $(LIBMILLRACE_OBJ) $(O)/libmillrace.sources
 	objcopy --localize-hidden $(O)/pic/millrace.o
 	@rm -f $@
 	ar rcs $@ $(O)/pic/millrace.o
-$(O)/lib/pkgconfig/millrace.pc: client/millrace.pc.in Makefile
+$(O)/lib/pkgconfig/millrace.pc: client/api/millrace.pc.in Makefile
 	@mkdir -p $(@D)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PRIVATE@|$(LIBMILLRACE_LIBRARIES) -pthread|' $< >$@
 

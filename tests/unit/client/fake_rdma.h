@@ -1,8 +1,8 @@
 /*
- * fake_rdma.h - the endpoint and the device of a lane under test: doubles of session.h and rdma_client.h that say yes and no, and keep account of who may write
- * where. The clock stands still until the test moves it.
+ * fake_rdma.h - the endpoint and the device of a connection under test: doubles of session_request.h and rdma_client.h that say yes and no, and keep account of
+ * who may write where. The clock stands still until the test moves it.
  *
- * To be included first, by lane_world.h. The doubles of rdma_client.h have its names, so that the linker takes none of rdma/client*.c.
+ * To be included first, by connection_world.h. The doubles of rdma_client.h have its names, so that the linker takes none of rdma/client*.c.
  */
 #ifndef TESTS_FAKE_RDMA_H
 #define TESTS_FAKE_RDMA_H
@@ -14,13 +14,13 @@
 
 #include <cmocka.h>
 
-#define mr_core_clock_ms    world_clock_ms
-#define mr_session_open     world_session_open
-#define mr_session_delete   world_session_delete
-#define mr_fabric_transport world_transport
-#include "client/lane.c"
-#include "client/lane_session.c"
-#include "client/leases.c"
+#define mr_core_clock_ms          world_clock_ms
+#define mr_session_open           world_session_open
+#define mr_session_delete         world_session_delete
+#define mr_rdma_driver world_transport
+#include "client/rdma/connection.c"
+#include "client/rdma/connection_session.c"
+#include "client/rdma/leases.c"
 
 #include <semaphore.h>
 
@@ -49,7 +49,7 @@ struct rdx_client {
         bool fenced, down;
         uint64_t number;
         unsigned requests, messages; /* of the grant: how many at once */
-        struct rdx_grip *grip[WORLD_GRIPS];
+        struct rdx_grip *binding[WORLD_GRIPS];
         uint64_t arrived[WORLD_GRIPS], told[WORLD_GRIPS]; /* numbers of notices, and of results that are not the last */
         unsigned arrivals, results;
 };
@@ -63,7 +63,7 @@ static struct world {
         pthread_mutex_t lock; /* guards what follows */
         /* what the test wants */
         int open_rv, open_status, transport_rv, link_rv, connect_rv, memory_rv, close_rv;
-        unsigned fail_grip; /* opening this grip, counted from 1, fails */
+        unsigned fail_grip; /* opening this binding, counted from 1, fails */
         int grip_rv;
         bool slow;
         int64_t life_ms;
@@ -274,7 +274,7 @@ void rdx_client_close(struct rdx_client *client)
         rdx_client_fence(client);
         world_locked();
         for (unsigned i = 0; i < WORLD_GRIPS; i++)
-                MUST(client->grip[i] == NULL);
+                MUST(client->binding[i] == NULL);
         client->link->busy = false;
         world.rdx = NULL;
         world.clients_open--;
@@ -307,8 +307,8 @@ const char *rdx_client_secret(const struct rdx_client *client)
 static inline struct rdx_grip *world_grip(struct rdx_client *client, uint64_t number)
 {
         for (unsigned i = 0; i < WORLD_GRIPS; i++)
-                if (client->grip[i] != NULL && client->grip[i]->number == number)
-                        return client->grip[i];
+                if (client->binding[i] != NULL && client->binding[i]->number == number)
+                        return client->binding[i];
         return NULL;
 }
 
@@ -340,15 +340,15 @@ int rdx_client_poll(struct rdx_client *client)
 }
 
 int rdx_grip_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t offset, uint64_t len, bool read,
-                  unsigned replies, struct rdx_grip *grip)
+                  unsigned replies, struct rdx_grip *binding)
 {
         unsigned slot = 0, alike = 0;
         int rv = 0;
 
         world_locked();
         for (unsigned i = 0; i < WORLD_GRIPS; i++)
-                alike += client->grip[i] != NULL && (client->grip[i]->replies > 0) == (replies > 0);
-        while (slot < WORLD_GRIPS && client->grip[slot] != NULL)
+                alike += client->binding[i] != NULL && (client->binding[i]->replies > 0) == (replies > 0);
+        while (slot < WORLD_GRIPS && client->binding[slot] != NULL)
                 slot++;
         if (client->fenced || client->down)
                 rv = -ENOTCONN;
@@ -359,52 +359,52 @@ int rdx_grip_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t
         else if (++world.grips == world.fail_grip)
                 rv = world.grip_rv;
         if (rv == 0) {
-                *grip = (struct rdx_grip){.client = client, .memory = memory, .replies = replies, .bound = true};
-                grip->number = ++client->number;
-                grip->place = (struct rdx_place){
+                *binding = (struct rdx_grip){.client = client, .memory = memory, .replies = replies, .bound = true};
+                binding->number = ++client->number;
+                binding->place = (struct rdx_place){
                         .address = (uint64_t)(uintptr_t)memory->address + offset, .rkey = 7, .length = len};
-                client->grip[slot] = grip;
+                client->binding[slot] = binding;
         }
         world_unlocked();
         return rv;
 }
 
-bool rdx_grip_noticed(const struct rdx_grip *grip)
+bool rdx_grip_noticed(const struct rdx_grip *binding)
 {
         bool noticed;
 
         world_locked();
-        noticed = grip->noticed;
+        noticed = binding->noticed;
         world_unlocked();
         return noticed;
 }
 
-int rdx_grip_close(struct rdx_grip *grip, bool no_notice)
+int rdx_grip_close(struct rdx_grip *binding, bool no_notice)
 {
-        struct rdx_client *client = grip->client;
+        struct rdx_client *client = binding->client;
         int rv;
 
         world_locked();
         rv = client->fenced || client->down ? -ENOTCONN : world.close_rv;
-        if (rv == 0 && !no_notice && !grip->noticed)
+        if (rv == 0 && !no_notice && !binding->noticed)
                 rv = -EPROTO;
         if (rv != 0) {
                 world.fences += !client->fenced;
                 client->fenced = true;
         }
         for (unsigned i = 0; i < WORLD_GRIPS; i++)
-                if (client->grip[i] == grip)
-                        client->grip[i] = NULL;
-        grip->bound = false;
+                if (client->binding[i] == binding)
+                        client->binding[i] = NULL;
+        binding->bound = false;
         world_unlocked();
         return rv;
 }
 
-int rdx_client_batch(struct rdx_client *client, const struct rdx_grip *grip, const struct rdx_client_batch *batch,
+int rdx_client_batch(struct rdx_client *client, const struct rdx_grip *binding, const struct rdx_client_batch *batch,
                      const struct rdx_entry *entries, unsigned count, unsigned *sent)
 {
         world_locked();
-        MUST(grip->bound && grip->client == client && grip->replies > 0);
+        MUST(binding->bound && binding->client == client && binding->replies > 0);
         world.batches++;
         world_unlocked();
         *sent = count;
@@ -428,10 +428,10 @@ static inline bool world_notice(const struct mr_lease *lease)
 
         world_locked();
         client = world.rdx;
-        while (client != NULL && i < WORLD_GRIPS && client->grip[i] != &lease->grip)
+        while (client != NULL && i < WORLD_GRIPS && client->binding[i] != &lease->binding)
                 i++;
         if (client != NULL && i < WORLD_GRIPS) {
-                client->arrived[client->arrivals++] = client->grip[i]->number;
+                client->arrived[client->arrivals++] = client->binding[i]->number;
                 world_ring(client->fd);
         }
         world_unlocked();

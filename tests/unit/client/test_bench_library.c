@@ -33,7 +33,7 @@ static unsigned lines, moments;
 static char last_line[800];
 static bool stop;
 
-/* ---- the endpoint ------------------------------------------------------------------------------------ */
+/* ---- the endpoint -------------------------------------------------------------------------------- */
 
 static void object(uint64_t key, uint64_t from, char *out, uint64_t len)
 {
@@ -101,7 +101,7 @@ static void serve(void *arg, const struct fake_request *request, struct fake_rep
         }
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------- */
+/* ---- runs ---------------------------------------------------------------------------------------- */
 
 static void on_line(void *arg, const char *line)
 {
@@ -173,7 +173,7 @@ static void all_went_well(uint64_t ops, uint64_t bytes, uint64_t objects)
         close_it();
 }
 
-/* ---- what is right ----------------------------------------------------------------------------------- */
+/* ---- what is right ------------------------------------------------------------------------------- */
 
 static void gets(void **state)
 {
@@ -268,7 +268,7 @@ static void rdma_without_rdma(void **state)
         assert_null(library);
 }
 
-/* ---- what is wrong ----------------------------------------------------------------------------------- */
+/* ---- what is wrong ------------------------------------------------------------------------------- */
 
 static void failures_by_kind(void **state)
 {

@@ -1,5 +1,5 @@
 /* test_lease_batch.c - leases.c: those of BATCH messages, which end by themselves. */
-#include "tests/unit/client/lane_world.h"
+#include "tests/unit/client/connection_world.h"
 
 static struct want one, two, three;
 
@@ -8,7 +8,7 @@ static void a_batch_ends_by_its_last_result(void **state)
         want_batch(&one);
         world_result(one.lease.number);
         world_result(one.lease.number + 99); /* nobody's */
-        lane_turn();
+        connection_turn();
         assert_int_equal(one.results, 1);
         assert_int_equal(one.ends, 0);
         assert_true(world_notice(&one.lease));
@@ -21,7 +21,7 @@ static void a_batch_that_gets_no_result(void **state)
         want_batch(&one);
         world_advance(20000);
         world_result(one.lease.number); /* begins its time anew */
-        lane_turn();
+        connection_turn();
         world_advance(29999);
         assert_int_equal(one.ends, 0);
         world_advance(1);
@@ -36,7 +36,7 @@ static void a_batch_that_is_stopped(void **state)
         assert_true(world_notice(&two.lease)); /* had come before the other was fenced */
         assert_int_equal(want_end(&two), 0);
         atomic_store(&one.stop, true);
-        lane_turn();
+        connection_turn();
         assert_int_equal(want_end(&one), -ECANCELED);
         assert_int_equal(world_count(&world.fences), 1);
         want_batch(&three);

@@ -1,8 +1,8 @@
 /*
- * test_leases.c - leases.c and lane.c: in each state a lease can be in, what ends it, and that it ends once and never while somebody may touch its memory
- * (want_ended() in lane_world.h looks each time).
+ * test_leases.c - leases.c and connection.c: in each state a lease can be in, what ends it, and that it ends once and never while somebody may touch its memory
+ * (want_ended() in connection_world.h looks each time).
  */
-#include "tests/unit/client/lane_world.h"
+#include "tests/unit/client/connection_world.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -44,14 +44,14 @@ static void a_notice_is_waited_for(void **state)
         three_wants();
         want_granted_now(&one);
         mr_lease_over(&one.lease, MR_LEASE_NOTICED);
-        lane_turn();
+        connection_turn();
         assert_int_equal(one.ends, 0);
         assert_true(world_notice(&one.lease));
         assert_int_equal(want_end(&one), 0);
 
         want_granted_now(&two); /* before the answer is */
         assert_true(world_notice(&two.lease));
-        lane_turn();
+        connection_turn();
         assert_int_equal(two.ends, 0);
         mr_lease_over(&two.lease, MR_LEASE_NOTICED);
         assert_int_equal(want_end(&two), 0);
@@ -68,7 +68,7 @@ static void more_than_the_session_takes(void **state)
         }
         for (unsigned i = 0; i < 4; i++)
                 assert_int_equal(want_answer(&want[i]), 0);
-        lane_turn();
+        connection_turn();
         for (unsigned i = 4; i < 7; i++)
                 assert_int_equal(want[i].grants, 0);
         for (unsigned i = 0; i < 7; i++) { /* in the order of asking */
@@ -123,12 +123,12 @@ static void doubt_fences_all(void **state)
                 want_granted_now(&two);
                 want_granted_now(&three);
                 assert_true(world_notice(&three.lease));
-                lane_turn();
+                connection_turn();
                 mr_lease_over(&one.lease, MR_LEASE_DOUBT);
                 assert_int_equal(want_end(&one), -ENOTCONN);
                 assert_int_equal(world_count(&world.fences), fences + 1);
                 assert_int_equal(world_count(&world.clients_open), 0);
-                lane_turn();
+                connection_turn();
                 assert_int_equal(two.ends + three.ends, 0);
                 mr_lease_over(&two.lease, hows[i]);
                 assert_int_equal(want_end(&two), results[i]);
@@ -161,7 +161,7 @@ static void a_notice_that_does_not_come(void **state)
         three_wants();
         want_granted_now(&one);
         mr_lease_over(&one.lease, MR_LEASE_NOTICED);
-        lane_turn();
+        connection_turn();
         world_advance(29999);
         assert_int_equal(one.ends, 0);
         assert_int_equal(world_count(&world.fences), 0);
@@ -176,7 +176,7 @@ static void a_session_that_ends(void **state)
         three_wants();
         want_granted_now(&one);
         world_down();
-        lane_turn();
+        connection_turn();
         assert_int_equal(world_count(&world.clients_open), 0);
         assert_int_equal(world_count(&world.fences), 1);
         assert_int_equal(one.ends, 0);
@@ -276,7 +276,7 @@ static void stopped_while_it_waits(void **state)
         want_ask(&one); /* for room */
         two.lease.delay_ms = 1000;
         want_ask(&two); /* for its time */
-        lane_turn();
+        connection_turn();
         atomic_store(&one.stop, true);
         atomic_store(&two.stop, true);
         mr_core_wake(world.client);
@@ -361,7 +361,7 @@ static void *ask_for_many(void *arg)
                 sem_wait(&this->granted);
                 if (this->granted_rv != 0)
                         continue;
-                if (how == 17) /* so seldom that the lane does not give up */
+                if (how == 17) /* so seldom that the connection does not give up */
                         atomic_fetch_add(&world.clock_ms, 61000);
                 if (this->send && !world_notice(&this->lease))
                         mr_core_wake(world.client);

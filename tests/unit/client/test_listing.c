@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "client/answer.h"
+#include "client/base/xml_answer.h"
 
 /* A server that answers request n with text n, and keeps the targets and last body. */
 struct pages {

@@ -1,8 +1,8 @@
 /*
- * test_memory.c - memory.c and buffer.c: buffers of every kind, slices of them, their registrations with lanes, and what ends those: the buffer, the link, the
- * client.
+ * test_memory.c - memory.c and buffer.c: buffers of every kind, slices of them, their registrations with connections, and what ends those: the buffer, the
+ * link, the client.
  */
-#include "tests/unit/client/lane_world.h"
+#include "tests/unit/client/connection_world.h"
 
 #include <stdlib.h>
 
@@ -27,9 +27,9 @@ static void *limited_mmap(void *at, size_t len, int rights, int flags, int fd, o
 
 #define calloc counted_calloc
 #define mmap   limited_mmap
-#include "client/memory.c"
+#include "client/rdma/memory.c"
 
-#include "client/buffer.c"
+#include "client/rdma/buffer.c"
 #undef calloc
 #undef mmap
 
@@ -211,7 +211,7 @@ static void until_the_link_goes(void **state)
         world_locked();
         world.connect_rv = -EIO;
         world_unlocked();
-        lane_turn();
+        connection_turn();
         assert_int_equal(lease_of(world.buffer, 0, PAGE), -EIO);
         assert_int_equal(world_count(&world.registered), 0);
         world_locked();
@@ -221,12 +221,12 @@ static void until_the_link_goes(void **state)
         assert_int_equal(world_count(&world.registrations), 2);
 }
 
-/* A buffer that outlives its client's lanes is only memory. */
+/* A buffer that outlives its client's connections is only memory. */
 static void until_the_client_goes(void **state)
 {
         assert_int_equal(lease_of(world.buffer, 0, PAGE), 0);
         mr_client_cancel(world.client);
-        mr_fabric_stop(world.client->fabric);
+        mr_rdma_context_stop(world.client->rdma);
         assert_int_equal(world_count(&world.registered), 0);
         assert_int_equal(world_count(&world.links_open), 0);
 }
@@ -266,7 +266,7 @@ static void buffers_and_link_go_at_once(void **state)
         }
         assert_int_equal(pthread_create(&thread, NULL, free_them, buffer), 0);
         mr_client_cancel(world.client);
-        mr_fabric_stop(world.client->fabric); /* rdx_link_close() looks that all are given up */
+        mr_rdma_context_stop(world.client->rdma); /* rdx_link_close() looks that all are given up */
         pthread_join(thread, NULL);
         assert_int_equal(world_count(&world.registered), 0);
 }
@@ -291,7 +291,7 @@ static void a_descriptor(void **state)
         assert_int_equal(world.dmabuf_at, PAGE + 100);
         assert_int_equal((uintptr_t)world.dmabuf_address, 100);
         assert_int_equal(want.lease.place.address, 105);
-        assert_int_equal(lease_of(world.buffer, 0, 10), 0); /* by another lane */
+        assert_int_equal(lease_of(world.buffer, 0, 10), 0); /* by another connection */
         assert_int_equal(world_count(&world.opens), 2);
         assert_int_equal(mr_buffer_free(buffer), 0);
         assert_int_equal(world_count(&world.registered), 1);

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <curl/curl.h>
 
-#include "client/plan.h"
-#include "client/retry.h"
+#include "client/transfer/plan.h"
+#include "client/http/retry.h"
 
 static void uploads_by_size(void **state)
 {

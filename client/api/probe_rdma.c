@@ -1,0 +1,77 @@
+/*
+ * probe_rdma.c - RDMA as this client would have it, for people: whether it is tried first, and a lease that is asked
+ * for and given back. On the caller's thread, which waits.
+ */
+#include "client.h"
+
+#include "client/base/failure.h"
+#include "client/base/wait.h"
+#include "client/rdma/connection.h"
+#include "client/transfer/plan.h"
+
+#include <string.h>
+
+#define PROBE_LEN 4096u
+
+/* owner: the caller, which waits */
+struct probe {
+        struct mr_lease lease;
+        struct mr_rdma_report *report;
+        struct mr_wait wait;
+};
+
+static void granted(void *arg, struct mr_lease *lease, int rv)
+{
+        struct probe *probe = arg;
+
+        if (rv != 0) {
+                mr_wait_tell(&probe->wait, rv);
+                return;
+        }
+        mr_lease_describe(lease, probe->report);
+        mr_lease_over(lease, MR_LEASE_QUIET);
+}
+
+static void ended(void *arg, struct mr_lease *lease, int rv)
+{
+        struct probe *probe = arg;
+
+        mr_wait_tell(&probe->wait, rv);
+}
+
+int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct mr_error *err)
+{
+        struct probe probe = {.report = out, .wait = MR_WAIT_INIT};
+        int rv;
+
+        memset(out, 0, sizeof(*out));
+        probe.lease = (struct mr_lease){
+                .len = PROBE_LEN, .read = true, .insist = true, .granted = granted, .ended = ended, .arg = &probe};
+        rv = mr_buffer_new(client, PROBE_LEN, 0, &probe.lease.buffer);
+        if (rv != 0)
+                return mr_failure_errno(err, rv);
+        rv = mr_lease_ask(client, &probe.lease);
+        if (rv == 0)
+                rv = mr_wait_for(&probe.wait);
+        mr_buffer_free(probe.lease.buffer);
+        if (rv != 0 && probe.lease.error.code != 0 && err != NULL)
+                *err = probe.lease.error;
+        else if (rv != 0)
+                mr_failure_errno(err, rv);
+        return rv;
+}
+
+bool mr_prefers_rdma(const struct mr_client *client, bool put, uint64_t len, size_t batch)
+{
+        uint64_t wanted = client->settings.part_size, tail;
+        struct mr_plan plan;
+
+        if (!put && batch > 1 && len <= MR_GET_PART)
+                return true;
+        if (!put)
+                mr_plan_download(len, wanted, &plan);
+        else if (mr_plan_upload(len, wanted, &plan) != 0)
+                return false;
+        tail = plan.parts > 1 ? mr_plan_length(&plan, plan.parts - 1) : len;
+        return len >= MR_RDMA_LEAST && tail >= MR_RDMA_LEAST;
+}

@@ -1,0 +1,217 @@
+/*
+ * client_request.c - makes one request: signs it, has it sent, tries again where retry.h says so. Everything the client does passes here.
+ *
+ *   start ──> prepare ──> wait for a turn ──> sent by a loop ──┬──> done()
+ *                ^   (worker, where it takes time)             │
+ *                └──────── pause, in the loop <────────────────┘ a failure that may pass
+ *
+ * Bounds (I9): attempts, pauses.
+ */
+#include "client/base/wait.h"
+#include "client/credentials/creds.h"
+#include "client/http/attempt.h"
+#include "client/http/curl_loop.h"
+#include "client/http/request_queue.h"
+#include "client/http/retry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct mr_request_events request_events;
+
+static void end(struct mr_request *request, int rv)
+{
+        struct mr_client *client = request->client;
+
+        mr_composed_free(&request->attempt->wire);
+        free(request->attempt);
+        request->attempt = NULL;
+        request->done(request->done_arg, request, rv);
+        mr_core_leave(client);
+}
+
+static void request_canceled(struct mr_request *request)
+{
+        end(request, mr_failure(&request->error, -ECANCELED, "canceled"));
+}
+
+/* ---- before an attempt --------------------------------------------------------------------------- */
+
+static int prepare(struct mr_request *request)
+{
+        int rv;
+
+        mr_composed_free(&request->attempt->wire);
+        memset(&request->error, 0, sizeof(request->error));
+        rv = mr_compose(request->client, request, &request->attempt->wire);
+        if (rv != 0 && request->error.code == 0)
+                mr_failure_errno(&request->error, rv);
+        return rv;
+}
+
+static void prepare_job(void *arg)
+{
+        struct mr_request *request = arg;
+        int rv = mr_request_stopped(request) ? mr_failure(&request->error, -ECANCELED, "canceled") : prepare(request);
+
+        if (rv != 0)
+                end(request, rv);
+        else
+                mr_request_queue_add(request->client, request);
+}
+
+static void prepare_elsewhere(struct mr_request *request)
+{
+        request->job = (struct mr_job){.run = prepare_job, .arg = request};
+        mr_work(request->client, &request->job);
+}
+
+int mr_request_start(struct mr_client *client, struct mr_request *request)
+{
+        int rv = mr_core_enter(client);
+
+        if (rv != 0)
+                return mr_failure(&request->error, rv, "the client was made before a fork");
+        request->client = client;
+        request->events = &request_events;
+        request->number = 1;
+        if (mr_request_stopped(request)) {
+                rv = mr_failure(&request->error, -ECANCELED, "canceled");
+                goto err_leave;
+        }
+        request->attempt = calloc(1, sizeof(*request->attempt));
+        rv = request->attempt != NULL ? mr_request_queue_prepare(client) : -ENOMEM;
+        if (rv != 0) {
+                mr_failure_errno(&request->error, rv);
+                goto err_free;
+        }
+        if (mr_compose_waits(client, request)) {
+                prepare_elsewhere(request);
+                return 0;
+        }
+        rv = prepare(request);
+        if (rv != 0)
+                goto err_free;
+        mr_request_queue_add(client, request);
+        return 0;
+
+err_free:
+        if (request->attempt != NULL)
+                mr_composed_free(&request->attempt->wire);
+        free(request->attempt);
+        request->attempt = NULL;
+err_leave:
+        mr_core_leave(client);
+        return rv;
+}
+
+static void request_ready_again(struct mr_request *request)
+{
+        int rv = request->again != NULL ? request->again(request->sink_arg, request) : 0;
+
+        if (rv != 0) {
+                end(request, mr_failure_errno(&request->error, rv));
+        } else if (mr_compose_waits(request->client, request)) {
+                prepare_elsewhere(request);
+        } else {
+                prepare_job(request);
+        }
+}
+
+/* ---- after an attempt ---------------------------------------------------------------------------- */
+
+static uint32_t retry_after(const struct mr_response *response)
+{
+        const char *value = mr_response_header(response, "retry-after");
+        uint64_t seconds;
+
+        return value != NULL && s3_parse_uint(s3_str_of(value), 3600, &seconds) == 0 ? (uint32_t)seconds : 0;
+}
+
+/* 0: a 2xx answer, and what it brought is right. Otherwise error says what went wrong and class whether to try again. */
+static int judge(struct mr_request *request, CURLcode code, enum mr_retry *class)
+{
+        struct mr_attempt *attempt = request->attempt;
+        struct mr_error *err = &request->error;
+        int rv;
+
+        *class = MR_RETRY_NO;
+        if (attempt->rv != 0)
+                return mr_failure_errno(err, attempt->rv);
+        if (code == CURLE_OK && request->response.status >= 200 && request->response.status < 300) {
+                rv = request->check != NULL ? request->check(request->sink_arg, &request->response, err) : 0;
+                if (rv == -EBADMSG || rv == -EAGAIN)
+                        *class = MR_RETRY_SOON;
+                return rv;
+        }
+        rv = code != CURLE_OK ? mr_attempt_failure(attempt, code, err) : mr_failure_of_answer(&request->response, err);
+        if (rv == -ECANCELED)
+                return rv;
+        *class = mr_retry_class(code, request->response.status, err->s3_code);
+        if (*class == MR_RETRY_CREDENTIALS && request->session == NULL) {
+                /* once: whoever is refused with new ones, too, is refused */
+                *class = !request->renewed && mr_creds_refused(request->client->creds, request->key_generation)
+                                 ? MR_RETRY_SOON
+                                 : MR_RETRY_NO;
+                request->renewed = true;
+        }
+        return rv;
+}
+
+static void request_over(struct mr_request *request, struct mr_loop *loop, CURLcode code)
+{
+        unsigned most = request->once || request->single ? 1 : request->client->settings.attempts;
+        enum mr_retry class;
+        int rv = judge(request, code, &class);
+        uint32_t pause_ms;
+
+        if (rv == 0 || (request->once && request->error.http_status != 0)) {
+                end(request, 0);
+                return;
+        }
+        if (request->progress != NULL)
+                request->progress(request->progress_arg, -(int64_t)request->attempt->sent);
+        request->may_pass = class != MR_RETRY_NO;
+        if (class == MR_RETRY_NO || request->number >= most) {
+                end(request, rv);
+                return;
+        }
+        request->number++;
+        pause_ms = mr_retry_delay_ms(class, request->number, mr_core_random(), retry_after(&request->response));
+        request->attempt->sent = 0;
+        request->attempt->curl_text[0] = '\0';
+        mr_response_clear(&request->response);
+        mr_loop_pause(loop, request, pause_ms);
+}
+
+static const struct mr_request_events request_events = {
+        .over = request_over,
+        .ready_again = request_ready_again,
+        .canceled = request_canceled,
+};
+
+/* ---- waiting for one ----------------------------------------------------------------------------- */
+
+static void waited(void *arg, struct mr_request *request, int rv)
+{
+        mr_wait_tell(arg, rv);
+}
+
+int mr_request_run(struct mr_client *client, struct mr_request *request, struct mr_response *response,
+                   struct mr_error *err)
+{
+        struct mr_wait wait = MR_WAIT_INIT;
+        int rv;
+
+        request->done = waited;
+        request->done_arg = &wait;
+        rv = mr_request_start(client, request);
+        if (rv == 0)
+                rv = mr_wait_for(&wait);
+        *response = request->response;
+        memset(&request->response, 0, sizeof(request->response));
+        if (err != NULL)
+                *err = request->error;
+        return rv;
+}
