@@ -386,7 +386,7 @@ def table(mutations, results, before):
              "and ran the tests until one failed. [invariants.md](invariants.md) says which rows prove what.", "",
              "- `power` is `tests/power`; `unit` is the engine's unit tests; `sim` and `simdrive` are the",
              "  simulators; `crash`, `faults` and `reads` are suites of their own.",
-             "- *nothing* means that no test can fail, for the reason given; **survived** means that one is missing.",
+             "- *nothing*: no test can fail, for the reason given. **survived**: a test is missing.",
              "- Rows marked \\* are results of an earlier run on older sources: slow tests do not run each time.", "",
              "| removed or changed | detected by | first failure, or why there is none |", "|---|---|---|"]
     for mutation in mutations:
