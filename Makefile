@@ -337,6 +337,7 @@ install: programs libmillrace ## programs, client library, manuals, unit file, s
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/millrace.1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/millrace conf/millrace.conf.sample conf/prometheus-alerts.yml conf/grafana-dashboard.json
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace LICENSE $(wildcard docs/*.md)
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace/client $(wildcard docs/client/*.md)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/millrace.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service
 	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service

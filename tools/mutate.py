@@ -381,10 +381,14 @@ def marked(row):
 def table(mutations, results, before):
     lines = ["# Mutations", "",
              "<!-- Made by `tools/mutate.py --out docs/mutations.md`. -->", "",
-             "What each flush, and some other single lines that invariants hang on, are there for: each was taken out of a copy of the source, and the tests",
-             "were run until one noticed. `power` is `tests/power`, `unit` the engine's unit tests, `sim` and `simdrive` the simulators; `crash`, `faults` and",
-             "`reads` are suites of their own. Rows marked \\* were made by an earlier run, of sources before today's; what is slow is not run each time.", "",
-             "| taken out | noticed by | as |", "|---|---|---|"]
+             "This page is for maintainers who ask what a flush, or another line that an invariant depends on, is",
+             "for. Each row is a mutation: `tools/mutate.py` removed or changed the line in a copy of the source,",
+             "and ran the tests until one failed. [invariants.md](invariants.md) says which rows prove what.", "",
+             "- `power` is `tests/power`; `unit` is the engine's unit tests; `sim` and `simdrive` are the",
+             "  simulators; `crash`, `faults` and `reads` are suites of their own.",
+             "- *nothing*: no test can fail, for the reason given. **survived**: a test is missing.",
+             "- Rows marked \\* are results of an earlier run on older sources: slow tests do not run each time.", "",
+             "| removed or changed | detected by | first failure, or why there is none |", "|---|---|---|"]
     for mutation in mutations:
         title = mutation.title.replace("|", "/")
         if mutation.title not in results or results[mutation.title][0] == "build":

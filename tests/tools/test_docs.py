@@ -1,12 +1,17 @@
 """The documents: links lead somewhere, files that are named exist, and prose ends at 100 columns where it has been brought to that."""
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-NARROW = ["README.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/operations.md"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")),
+         ROOT / "bench/scale/README.md", ROOT / "docker/README.md", ROOT / "third_party/lmdb/README.md"]
+NARROW = ["README.md", "CONTRIBUTING.md", "docs/operations.md"]
+NARROW += ["docs/client.md", "docs/client/library.md", "docs/client/python.md", "docs/client/pytorch.md", "docs/client/rdma.md", "docs/benchmarks.md"]
+NARROW += ["docs/format.md", "docs/gateway.md", "docs/glossary.md", "docs/invariants.md", "docs/metrics.md", "docs/mutations.md", "docs/rdma-protocol.md"]
+NARROW += ["bench/scale/README.md", "docker/README.md", "third_party/lmdb/README.md"]
 NAMING_FILES = ["CONTRIBUTING.md", "docs/glossary.md"]
 TOP = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "run"}
 
@@ -38,7 +43,7 @@ def dead_links(page):
             yield target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page):
     assert list(dead_links(page)) == []
 
@@ -55,6 +60,29 @@ def test_files_that_are_named(name):
     named = [path for path in re.findall(r"`([\w.]+/[\w./]*)`", text) if path.split("/")[0] in TOP]
     assert len(named) > 10
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_terms_are_defined_once():
+    terms, older = (ROOT / "docs/glossary.md").read_text().split("## Older words")
+    words = [word.strip() for row in re.findall(r"^\| (?!term |you )([^|]+) \|", terms, re.MULTILINE) for word in row.split(",")]
+    assert len(words) > 100
+    assert [word for word in set(words) if words.count(word) > 1] == []
+    for word in re.findall(r"^\| (?!you )(\w+) \|", older, re.MULTILINE):
+        assert word not in words, f"{word} is an older word and a term"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/client").glob("*.md")), ids=lambda page: page.name)
+def test_examples_are_code(page, tmp_path):
+    """The examples for programmers are at least what their compilers take."""
+    blocks = re.findall(r"^```(c|python)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks or page.name == "rdma.md"
+    for number, (language, text) in enumerate(blocks):
+        if language == "python":
+            compile(text, f"{page.name} {number}", "exec")
+        else:
+            source = tmp_path / f"{number}.c"
+            source.write_text(text)
+            subprocess.run(["cc", "-Wall", "-Werror", "-fsyntax-only", f"-I{ROOT}/include", source], check=True)
 
 
 def test_what_is_wrong_is_found(tmp_path):

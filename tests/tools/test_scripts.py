@@ -204,14 +204,15 @@ def test_mutations_that_invariants_name(tmp_path):
     """docs/invariants.md names mutations that there are, some for each invariant."""
     titles = run("mutate.py", "--list", "--work", tmp_path)[1]
     simulated = subprocess.run([sys.executable, ROOT / "tests/sim/mutate.py", "--list"], capture_output=True, text=True, timeout=60, check=True).stdout.split()
-    rows = [line.split(" | ") for line in (ROOT / "docs/invariants.md").read_text().splitlines() if line.startswith("| **I")]
-    assert len(rows) == 9
-    for row in rows:
-        quoted = [name.strip(". ") for name in re.findall(r'"([^"]+)"', row[2])]
-        coded = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", row[2])
-        assert quoted, row[0]
-        assert [name for name in quoted if name not in titles] == [], row[0]
-        assert [name for name in coded if name not in simulated] == [], row[0]
+    sections = re.findall(r"^## (I\d): .*?^\*\*Mutations\*\*$(.*?)(?=^## )", (ROOT / "docs/invariants.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in sections] == [f"I{number}" for number in range(1, 10)]
+    for section, text in sections:
+        text = " ".join(text.split())
+        quoted = [name.strip(". ") for name in re.findall(r'"([^"]+)"', text)]
+        coded = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", text)
+        assert quoted, section
+        assert [name for name in quoted if name not in titles] == [], section
+        assert [name for name in coded if name not in simulated] == [], section
 
 
 # ---- Makefile -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
     data = StreamDataset("millrace://dataset/train/", batch_size=256, shuffle=True, seed=7)
     for batch in Loader(data, num_workers=8, collate_fn=stack): ...
 
-Needs torch ("pip install millrace[torch]"); `import millrace` does not. docs/client.md says what resuming means.
+Needs torch ("pip install millrace[torch]"); `import millrace` does not. docs/client/pytorch.md says what resuming means.
 """
 try:
     import torch as _torch  # noqa: F401
