@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")),
-         ROOT / "bench/scale/README.md", ROOT / "docker/README.md", ROOT / "third_party/lmdb/README.md"]
-NARROW = ["README.md", "CONTRIBUTING.md", "docs/operations.md"]
-NARROW += ["docs/client.md", "docs/client/library.md", "docs/client/python.md", "docs/client/pytorch.md", "docs/client/rdma.md", "docs/benchmarks.md"]
-NARROW += ["docs/format.md", "docs/gateway.md", "docs/glossary.md", "docs/invariants.md", "docs/metrics.md", "docs/mutations.md", "docs/rdma-protocol.md"]
-NARROW += ["bench/scale/README.md", "docker/README.md", "third_party/lmdb/README.md"]
+DESIGN = ["docs/design.md", *sorted(f"docs/design/{path.name}" for path in (ROOT / "docs" / "design").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NARROW = ["README.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/operations.md"]
 NAMING_FILES = ["CONTRIBUTING.md", "docs/glossary.md"]
 TOP = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "run"}
 
@@ -52,6 +49,25 @@ def test_links(page):
 def test_width(name):
     wide = [number for number, line in outside_code((ROOT / name).read_text()) if len(line) > 100 and not line.startswith("|")]
     assert wide == [], f"{name}: prose ends at 100 columns"
+
+
+@pytest.mark.parametrize("name", DESIGN)
+def test_design_is_read_in_an_editor(name):
+    lines = (ROOT / name).read_text().splitlines()
+    assert [number for number, line in enumerate(lines, 1) if len(line) > 100] == [], f"{name}: all lines end at 100 columns"
+    assert any(line.startswith("This page is ") for line in lines[:4]), f"{name}: it opens with what it is for, and for whom"
+
+
+def test_every_page_of_the_design_is_found():
+    overview = (ROOT / "docs/design.md").read_text()
+    assert len(DESIGN) > 5
+    assert [name for name in DESIGN[1:] if f"]({name.removeprefix('docs/')})" not in overview] == []
+
+
+@pytest.mark.parametrize("name", DESIGN)
+def test_files_of_the_design(name):
+    named = re.findall(r"`([\w.-]+/[\w./-]*)`", (ROOT / name).read_text())
+    assert [path for path in named if path.split("/")[0] in TOP and not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("name", NAMING_FILES)
