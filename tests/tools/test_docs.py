@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NARROW = ["README.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/operations.md"]
 NAMING_FILES = ["CONTRIBUTING.md", "docs/glossary.md"]
 TOP = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "run"}
@@ -55,6 +55,20 @@ def test_files_that_are_named(name):
     named = [path for path in re.findall(r"`([\w.]+/[\w./]*)`", text) if path.split("/")[0] in TOP]
     assert len(named) > 10
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def nav():
+    """The pages that mkdocs.yml names, as they are in the repository: the site's manual pages are Markdown that is made of them."""
+    _, _, text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    return [re.sub(r"(/man/.*)\.md$", r"\1", path) for path in re.findall(r"(?:- |: )([\w./-]+\.md)$", text, re.M)]
+
+
+def test_every_page_is_in_the_site():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/man/*.[1-8]"), *(page for folder in TOP for page in (ROOT / folder).rglob("*.md"))]
+    there = {str(page.relative_to(ROOT)) for page in pages if not page.relative_to(ROOT).parts[0].startswith(".")}
+    assert len(nav()) == len(set(nav()))
+    assert there - set(nav()) == set(), "pages that mkdocs.yml does not name"
+    assert set(nav()) - there == set(), "pages that mkdocs.yml names, and that do not exist"
 
 
 def test_what_is_wrong_is_found(tmp_path):
