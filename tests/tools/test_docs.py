@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 NARROW = ["README.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/operations.md"]
 NAMING_FILES = ["CONTRIBUTING.md", "docs/glossary.md"]
 TOP = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "run"}
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+PAGES = sorted({*PAGES, *TUTORIALS, ROOT / "tests/README.md", ROOT / "tests/sim/README.md"})
+NARROW += ["docs/configuration.md", "docs/performance.md", "tests/README.md", "tests/sim/README.md"]
+NARROW += [str(page.relative_to(ROOT)) for page in TUTORIALS]
 
 
 def outside_code(text):
