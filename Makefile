@@ -201,7 +201,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs install help bench bench-full bench-rdma micro pairs scale performance
+.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, and a client for it, for tests
@@ -309,6 +309,8 @@ fuzz: ## each fuzz target for 60 s
 	tools/fuzz.sh 60
 docs: $(O)/millraced ## what is generated: conf/millrace.conf.sample, docs/configuration.md, docs/metrics.md, options in millraced.8
 	server/generate.sh $(O)/millraced
+docs-site: ## the documents as a web site with search, build/site/index.html (after tools/deps.sh --tools); it needs no network to be read
+	tools/site.py
 
 # The Python package is built from a copy, so that the tree stays clean; the wheel holds the static library and what millrace.h declares.
 PYTHON_SRC := $(wildcard python/*.py python/*.toml python/millrace/*.* python/millrace/torch/*.py)
@@ -337,7 +339,7 @@ install: programs libmillrace ## programs, client library, manuals, unit file, s
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/millrace.1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/millrace conf/millrace.conf.sample conf/prometheus-alerts.yml conf/grafana-dashboard.json
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace LICENSE $(wildcard docs/*.md)
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace/client $(wildcard docs/client/*.md)
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/millrace/tutorials $(wildcard docs/tutorials/*.md)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/millrace.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service
 	chmod 0644 $(DESTDIR)$(PREFIX)/lib/systemd/system/millrace.service

@@ -167,20 +167,21 @@ void srv_print_settings_markdown(FILE *out)
         fprintf(out,
                 "# Configuration\n\n"
                 "<!-- Made by `millraced --print-settings-markdown` from server/settings.h; a test compares. -->\n\n"
-                "Every setting is an option of the command line and a line of the file that `--config` names:\n"
-                "`tls_cert = FILE` there is `--tls-cert FILE` here. The command line comes before the file, the file "
-                "before\n"
-                "the default. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; times take `ms`, `s`, `m`, `h`, `d`. An unknown "
-                "setting\n"
-                "or a bad value ends the start with exit status 2 and one line that names it. A setting that may be\n"
-                "repeated in the file is replaced as a whole by the command line.\n\n"
+                "For whoever runs millrace: every setting, as an option of the command line and as a line of the\n"
+                "file that `--config` names. `tls_cert = FILE` there is `--tls-cert FILE` here. The command line\n"
+                "comes before the file, the file before the default. Sizes take `KiB`, `MiB`, `GiB`, `TiB`; times\n"
+                "take `ms`, `s`, `m`, `h`, `d`. An unknown setting or a bad value ends the start with exit status\n"
+                "2 and one line that names it. The command line replaces a setting that may be repeated in the\n"
+                "file as a whole.\n\n"
                 "`conf/millrace.conf.sample` has all of them with their defaults.\n\n");
         for (i = 0; i < SRV_SETTING_COUNT; i++) {
                 info = &srv_setting_infos[i];
                 if (info->help == NULL)
                         continue;
                 option_name(info, option, sizeof(option));
-                fprintf(out, "## `%s`\n\n%s\n\n", info->name, info->help);
+                fprintf(out, "## `%s`\n\n", info->name);
+                print_wrapped(out, "", info->help);
+                fprintf(out, "\n");
                 fprintf(out, "| option | kind | default | range |\n|---|---|---|---|\n");
                 snprintf(range, sizeof(range), "-");
                 if (has_range(info))

@@ -1,5 +1,7 @@
 """A run as a page of Markdown with plots: what `bench/compare.py` prints, and docs/performance.md."""
 
+import textwrap
+
 from .beside import BESIDE
 from .limits import DISK
 from .machine import KIB, MIB
@@ -243,6 +245,15 @@ def plots_of(results):
     return found
 
 
+def wrapped(text):
+    """The same with lines of prose that end at 100 columns; tables, headings, pictures and comments are as they were."""
+    parts = []
+    for part in text.split("\n\n"):
+        prose = not part.startswith(("|", "#", "!", "<", "- ", "```"))
+        parts.append(textwrap.fill(part, 100, break_long_words=False, break_on_hyphens=False) if prose else part)
+    return "\n\n".join(parts)
+
+
 def write_page(results, path):
     """The page, and its plots in a folder beside it that has its name."""
     folder, plots = path.with_suffix(""), plots_of(results)
@@ -250,4 +261,4 @@ def write_page(results, path):
     for name, drawn in plots.items():
         (folder / name).write_text(drawn, encoding="utf-8")
     shown = "\n".join(f"![{PLOTS[name.removesuffix('.svg')][0]}]({folder.name}/{name})" for name in plots)
-    path.write_text(f"{MADE}# Performance\n\n{text_of(results)}\n\n## Plots\n\n{shown}\n", encoding="utf-8")
+    path.write_text(f"{MADE}# Performance\n\n{wrapped(text_of(results))}\n\n## Plots\n\n{shown}\n", encoding="utf-8")

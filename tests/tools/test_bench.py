@@ -93,6 +93,14 @@ def test_rdma_on_the_fake(lib, results):
                      "with 4 GETs": "not reached", "one CRC32C": "reached", "RDMA READ": "not measured"}
 
 
+def test_prose_of_the_page_is_wrapped(lib):
+    long = " ".join(["word"] * 50)
+    page = f"## {long}\n\n{long}\n\n| {long} |\n| {long} |"
+    wrapped = lib("page").wrapped(page)
+    assert wrapped.split() == page.split()
+    assert [line[0] for line in wrapped.splitlines() if len(line) > 100] == ["#", "|", "|"]
+
+
 def test_a_page_with_plots(lib, results, tmp_path):
     results.data["skipped"].append("Garage was not measured: it is not installed")
     results.write(tmp_path / "r.json")

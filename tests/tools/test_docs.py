@@ -11,6 +11,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 NARROW = ["README.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/operations.md"]
 NAMING_FILES = ["CONTRIBUTING.md", "docs/glossary.md"]
 TOP = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "run"}
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+PAGES = sorted({*PAGES, *TUTORIALS, ROOT / "tests/README.md", ROOT / "tests/sim/README.md"})
+NARROW += ["docs/configuration.md", "docs/performance.md", "tests/README.md", "tests/sim/README.md"]
+NARROW += [str(page.relative_to(ROOT)) for page in TUTORIALS]
 
 
 def outside_code(text):
@@ -78,27 +82,18 @@ def test_files_that_are_named(name):
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_terms_are_defined_once():
-    terms, older = (ROOT / "docs/glossary.md").read_text().split("## Older words")
-    words = [word.strip() for row in re.findall(r"^\| (?!term |you )([^|]+) \|", terms, re.MULTILINE) for word in row.split(",")]
-    assert len(words) > 100
-    assert [word for word in set(words) if words.count(word) > 1] == []
-    for word in re.findall(r"^\| (?!you )(\w+) \|", older, re.MULTILINE):
-        assert word not in words, f"{word} is an older word and a term"
+def nav():
+    """The pages that mkdocs.yml names, as they are in the repository: the site's manual pages are Markdown that is made of them."""
+    _, _, text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    return [re.sub(r"(/man/.*)\.md$", r"\1", path) for path in re.findall(r"(?:- |: )([\w./-]+\.md)$", text, re.M)]
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs/client").glob("*.md")), ids=lambda page: page.name)
-def test_examples_are_code(page, tmp_path):
-    """The examples for programmers are at least what their compilers take."""
-    blocks = re.findall(r"^```(c|python)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert blocks or page.name == "rdma.md"
-    for number, (language, text) in enumerate(blocks):
-        if language == "python":
-            compile(text, f"{page.name} {number}", "exec")
-        else:
-            source = tmp_path / f"{number}.c"
-            source.write_text(text)
-            subprocess.run(["cc", "-Wall", "-Werror", "-fsyntax-only", f"-I{ROOT}/include", source], check=True)
+def test_every_page_is_in_the_site():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/man/*.[1-8]"), *(page for folder in TOP for page in (ROOT / folder).rglob("*.md"))]
+    there = {str(page.relative_to(ROOT)) for page in pages if not page.relative_to(ROOT).parts[0].startswith(".")}
+    assert len(nav()) == len(set(nav()))
+    assert there - set(nav()) == set(), "pages that mkdocs.yml does not name"
+    assert set(nav()) - there == set(), "pages that mkdocs.yml names, and that do not exist"
 
 
 def test_what_is_wrong_is_found(tmp_path):
