@@ -28,6 +28,15 @@ MAY_INCLUDE = {
 }
 # The modules of a house, the lowest first: (folder, headers that modules above it may include; None: all). "." is the house's own folder.
 MODULES = {
+    "client": [
+        ("base", {"core.h", "failure.h", "wait.h", "workers.h", "xml_answer.h"}),
+        ("credentials", {"creds.h", "profile.h"}),
+        ("http", {"client_request.h", "compose.h", "curl_loop.h", "object_info.h", "retry.h"}),
+        ("rdma", {"bounce_buffers.h", "connection.h", "memory.h", "rdma_context.h"}),
+        ("transfer", {"batch_message.h", "batch_request.h", "download.h", "plan.h", "put_object.h", "upload.h"}),
+        ("operations", {"page.h"}),
+        ("api", set()),
+    ],
     "engine": [
         (".", {"format.h"}),
         *((name, None) for name in ("record", "placement", "drive", "core", "txn", "object", "resync", "bucket", "walk", "epoch", "upkeep")),

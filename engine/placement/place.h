@@ -43,7 +43,7 @@ bool eng_is_majority(eng_mask part, eng_mask all);
  * current replica, and nobody could bring those that left up to date again. Only a forced epoch (force.c) may be of fewer.
  */
 bool eng_epoch_can_write(eng_mask in, unsigned drives, unsigned k, unsigned m);
-/* Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design.md, epochs): always where nobody leaves. */
+/* Whether the drives of `next` may go on alone as successors of epoch members `prev` (see docs/design/membership.md): always where nobody leaves. */
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
 #endif
