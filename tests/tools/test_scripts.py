@@ -27,8 +27,8 @@ def tree(folder, files):
         path.write_text(text)
 
 
-GOOD = {"include/ec.h": "", "include/engine.h": '#include "ec.h"\n', "include/s3_uri.h": "", "engine/log.h": "", "gateway/http/gw.h": "",
-        "engine/log.c": '#include "log.h"\n#include "engine.h"\n#include <stdio.h>\n', "engine/drive/x.c": '#include "engine/log.h"\n',
+GOOD = {"include/ec.h": "", "include/engine.h": '#include "ec.h"\n', "include/s3_uri.h": "", "engine/format.h": "", "gateway/http/gw.h": "",
+        "engine/log.c": '#include "format.h"\n#include "engine.h"\n#include <stdio.h>\n', "engine/drive/x.c": '#include "engine/format.h"\n',
         "gateway/http/private.h": "", "gateway/s3/route.h": "", "gateway/http/http.c": '#include "private.h"\n',
         "gateway/s3/put.c": '#include "route.h"\n#include "gateway/http/gw.h"\n#include "engine.h"\n#include "s3_uri.h"\n'}
 
@@ -40,7 +40,7 @@ def test_layers_that_are_right(tmp_path):
 
 
 @pytest.mark.parametrize("name, text, word", [
-    ("gateway/s3/bad.c", '#include "engine/log.h"\n', "private to engine"), ("gateway/s3/bad.c", '#include "../../engine/log.h"\n', "private to engine"),
+    ("gateway/s3/bad.c", '#include "engine/format.h"\n', "private to engine"), ("gateway/s3/bad.c", '#include "../../engine/format.h"\n', "private to engine"),
     ("gateway/http/bad.c", '#include "gateway/s3/route.h"\n', "is below gateway/s3"), ("gateway/http/bad.h", '#include "../s3/route.h"\n', "is below gateway/s3"),
     ("gateway/s3/bad.c", '#include "gateway/http/private.h"\n', "private to module gateway/http"),
     ("gateway/bad.c", "", "gateway/bad.c: is in no module"), ("gateway/more/bad.c", "", "gateway/more/bad.c: is in no module"),
