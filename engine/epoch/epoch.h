@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_EPOCH_H
 #define MILLRACE_ENGINE_EPOCH_H
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 /* ---- membership (cast.c, coord.c, recover.c) ------------------------------------------------------------------------ */
 

@@ -16,7 +16,7 @@
  */
 #include "engine/resync/resync.h"
 #include "engine/epoch/epoch.h"
-#include "engine/core/pacer.h"
+#include "engine/base/pacer.h"
 #include "engine/walk/walk.h"
 
 #include <errno.h>

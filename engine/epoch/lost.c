@@ -13,7 +13,7 @@
  *
  * A drive whose log ends before what its index covers says so itself when it is opened.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "engine/epoch/recover.h"
 
 #include <errno.h>

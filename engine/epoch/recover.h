@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_RECOVER_H
 #define MILLRACE_ENGINE_RECOVER_H
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 /* One drive being opened. owner: its thread until the message */
 struct opening {

@@ -5,7 +5,7 @@
  * bytes in its log. Each is deleted by a COPY record of the drive's own, with the number it had. The records carry the epoch in which the
  * name was found, so none of them arrives after one that has given the group back.
  */
-#include "engine/core/pacer.h"
+#include "engine/base/pacer.h"
 #include "engine/epoch/epoch.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * Healthy: the data units that the range touches, straight from their drives. Degraded: any k shards, whole; what was damaged on a living drive is
  * written anew. get.c says which, and hands out what is there. Home loop throughout.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "engine/object/get.h"
 
 #include <errno.h>

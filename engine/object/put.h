@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_PUT_H
 #define MILLRACE_ENGINE_PUT_H
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "engine/record/stripe.h"
 
 enum put_state {

@@ -4,7 +4,7 @@
  * Slots are drawn from the upload's reservation. A full unit is added into its stripe's parity and written at once; drives are chosen for each run of stripes, and a drive
  * that fails is lost to the upload, which goes on while enough of each run are left. Home loop throughout.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "engine/object/put.h"
 
 #include <errno.h>

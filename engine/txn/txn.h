@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_TXN_H
 #define MILLRACE_ENGINE_TXN_H
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 /* Members that must say that a name is not there before something that is found damaged, or was
  * written in vain, goes for it. */

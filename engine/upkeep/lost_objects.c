@@ -5,7 +5,7 @@
  * the store's, for health and the log. One is forgotten when reap.c gives its shards back, or when its part was read after all. Nothing here decides what is
  * written or discarded: what is not remembered for want of room or memory is met again by the next walk.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "engine/upkeep/lost_objects.h"
 
 #include <endian.h>

@@ -5,7 +5,7 @@
 #ifndef MILLRACE_ENGINE_LOST_OBJECTS_H
 #define MILLRACE_ENGINE_LOST_OBJECTS_H
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 /*
  * A repair has come to its end and left stripes of which more than m shards are gone. id: of the value; part: that one of them is in. rests: all else was

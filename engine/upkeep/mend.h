@@ -6,7 +6,7 @@
 
 #include <endian.h>
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 /* A shard that was found damaged or missing on the drive that a record names for it. */
 struct eng_mend_bad {

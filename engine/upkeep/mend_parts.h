@@ -8,7 +8,7 @@
 
 #include "engine/txn/txn.h"
 #include "engine/upkeep/mend.h"
-#include "engine/core/pacer.h"
+#include "engine/base/pacer.h"
 
 #define NO_STRIPE UINT32_MAX
 

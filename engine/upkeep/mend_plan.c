@@ -2,7 +2,7 @@
  * mend_plan.c - what a repair is to write: which shards the object lacks, where they are to go, and which of them drives that are being filled have
  * already. The primary loop of the key.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "engine/upkeep/mend_parts.h"
 #include "engine/record/stripe.h"
 

@@ -17,7 +17,7 @@
  * the next start). A sweep follows each heal that leaves nothing to be done; one that could not be done to its
  * end for want of memory, or since a drive turned something away, is done again.
  */
-#include "engine/core/pacer.h"
+#include "engine/base/pacer.h"
 #include "engine/object/object.h"
 #include "engine/upkeep/upkeep.h"
 

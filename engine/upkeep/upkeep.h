@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_UPKEEP_H
 #define MILLRACE_ENGINE_UPKEEP_H
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 /* ---- shards that are missing (heal.c, lane.c, mend.c) ------------------------------------------------------------------------ */
 

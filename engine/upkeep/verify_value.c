@@ -5,7 +5,7 @@
  * One shard at a time, on whatever drive is in. What is amiss counts only if the name still has that value afterwards: else it was overwritten meanwhile. It is given
  * back by mend.c; parts of unfinished uploads are looked at, but not repaired.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "engine/record/stripe.h"
 #include "engine/upkeep/verify.h"
 

@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_WALK_H
 #define MILLRACE_ENGINE_WALK_H
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 /* One name. Pointers are valid until the next call. */
 struct eng_walk_row {

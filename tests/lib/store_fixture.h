@@ -7,7 +7,7 @@
 #define MILLRACE_TESTS_STORE_FIXTURE_H
 
 #include "engine.h"
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 #define SF_DRIVES_MAX 12
 #define SF_LOOPS_MAX 4

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "tests/lib/store_fixture.h"
 
 #define OLD 1u

@@ -11,7 +11,7 @@
 
 #include <openssl/evp.h>
 
-#include "engine/core/hasher.h"
+#include "engine/base/hasher.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "engine/core/pacer.h"
-#include "engine/core/store.h"
+#include "engine/base/pacer.h"
+#include "engine/base/store.h"
 
 #define SECOND 1000000000ull
 #define NOW (100 * SECOND)

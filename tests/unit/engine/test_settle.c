@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "engine/epoch/recover.h"
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 

@@ -1,8 +1,8 @@
 /*
  * pacer.c - how fast the store's upkeep goes. Any loop; nothing is locked: two loops that spend at the same time both count.
  */
-#include "engine/core/pacer.h"
-#include "engine/core/store.h"
+#include "engine/base/pacer.h"
+#include "engine/base/store.h"
 
 #define SECOND_NS (1000ull * 1000 * 1000)
 #define SLACK_NS (5ull * 1000 * 1000)   /* it may be this far ahead */

@@ -1,7 +1,7 @@
 /*
  * events.c - what lower modules tell upper ones, by the table of the store (events.h).
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

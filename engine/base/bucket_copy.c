@@ -1,7 +1,7 @@
 /*
  * bucket_copy.c - looking buckets up in the copy of the configuration that every loop has. bucket.c changes it.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 #include <errno.h>
 #include <string.h>

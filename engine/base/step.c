@@ -3,7 +3,7 @@
  *
  * Each loop counts in histograms of its own, so nothing here is waited for by a loop.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 #include <string.h>
 

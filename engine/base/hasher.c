@@ -5,7 +5,7 @@
  * all have of whom something is to be expected, or when somebody waits and has waited long enough for company. A slice of each stream is hashed in a
  * round, so that nobody on this loop waits for a whole unit.
  */
-#include "engine/core/hasher.h"
+#include "engine/base/hasher.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /*
  * cast.c - tells every loop something, and tells the coordinator when all have taken it in; views go to the loops this way.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * object_id.c - ids of new objects: epoch, loop and a counter of the loop, so that no two are ever the same. The loop.
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 #include <endian.h>
 #include <string.h>

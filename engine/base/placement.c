@@ -5,7 +5,7 @@
  * the last map. While a drive is added or removed there are two placements, that of before and that of after: records go to the members of both,
  * and those of before speak until those of after have caught up (join.c).
  */
-#include "engine/core/store.h"
+#include "engine/base/store.h"
 
 #include <stdlib.h>
 #include <string.h>

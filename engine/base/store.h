@@ -1,0 +1,484 @@
+/*
+ * store.h - the state that the modules of the engine share: views, loops, members, the store; and how they tell one another.
+ *
+ *   home loop (a request)          primary loop (of the key's PG)              drives (owner loops)
+ *   eng_put_*  ---- frames --------------------------------------------------> WRITE, SYNC
+ *      | eng_txn ----------------> lock key, check conditions, number it ----> APPEND to every member
+ *      |                            all stable: COMMIT ----------------------> visible
+ *      <---- result --------------- unlock key
+ *   eng_get_*  ---- lookup ------> LOOKUP one member, pin the object id
+ *      |  <---- value ------------
+ *      `---------- units -----------------------------------------------------> READ
+ *   eng_list   ---- smallest set of drives that covers all PGs --------------> SCAN, merged at home
+ *
+ * A PG belongs to one loop for the life of the process (primary). Configuration (buckets, epochs) belongs to loop 0, the coordinator;
+ * every loop has its own copy, changed by message.
+ */
+#ifndef MILLRACE_ENGINE_STORE_H
+#define MILLRACE_ENGINE_STORE_H
+
+#include <bsd/sys/queue.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uthash.h>
+
+#include "ec.h"
+#include "engine.h"
+#include "engine/base/hasher.h"
+#include "engine/base/pacer.h"
+#include "engine/drive/drive.h"
+#include "engine/placement/place.h"
+#include "engine/record/value.h"
+#include "loop.h"
+
+#define ENG_PG_COUNT 4096u             /* of new stores; the number of the CONFIG PG is the count itself */
+#define ENG_TXNS_PER_LOOP 1024u        /* changes in flight per primary loop; beyond: -EAGAIN (I9) */
+#define ENG_KEY_WAITERS 64u            /* changes waiting for one key; beyond: -EAGAIN */
+#define ENG_HEAL_RATE (64ull << 20)     /* the least where options.heal_rate says none */
+#define ENG_PARKED_MAX 256u            /* changes of one loop waiting for a bucket that is being closed; beyond: -EAGAIN */
+
+#define ENG_ATTACH_REPORTS 16u         /* remembered */
+#define ENG_LOST_SAID 64u /* of objects found to be lost the last so many: the log says them */
+#define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
+
+/* ---- maps (placement.c) ----------------------------------------------------------------------------- */
+
+/* Slots of a group's metadata: before and after the change under way; the same if there is none. */
+struct eng_group {
+        eng_mask before, after;
+};
+
+/* Constant once made. Freed when the store closes. */
+struct eng_placement {
+        unsigned drives;               /* slots there were when it was made */
+        eng_mask all;                  /* those in use: without gone */
+        eng_mask adding, leaving;      /* the drive that is being added or removed */
+        eng_mask gone;                 /* removed for good */
+        uint16_t *orders;              /* pg_count x drives: placement order of each PG, all slots */
+        struct eng_group *groups;      /* pg_count + 1 */
+        eng_mask gaining, losing;      /* drives that come to some group by the change; drives that go from one */
+        struct eng_placement *next;    /* the one before it */
+};
+struct eng_store;
+/* Of the slots there are now. NULL: no memory. */
+struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone);
+void eng_placement_free(struct eng_placement *map);
+/* All slots in the order in which a PG prefers them. */
+static inline const uint16_t *eng_placement_order(const struct eng_placement *map, uint32_t pg)
+{
+        return map->orders + (size_t)pg * map->drives;
+}
+/* Drives that are to keep nothing: shards named on them are to be named elsewhere. */
+static inline eng_mask eng_placement_homeless(const struct eng_placement *map)
+{
+        return map->leaving | map->gone;
+}
+/* The most preferred of the group's members that are up and speak for it, or -1. */
+int eng_placement_first(const struct eng_placement *map, uint32_t pg, eng_mask up);
+
+/* ---- views ------------------------------------------------------------------------------------------ */
+
+/* What a loop believes about the membership. Copied to every loop by message. */
+struct eng_view {
+        uint64_t epoch;                /* in force */
+        const struct eng_placement *map; /* its placement */
+        eng_mask in;                   /* members of the epoch */
+        eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (join.c) */
+        eng_mask up;                   /* drives that answer: reads use in & up */
+        bool ready;                    /* recovery is over */
+        bool in_doubt;                 /* some group is: no listing can be complete */
+        bool writable;                 /* the write quorum is held */
+        bool paused;                   /* an epoch change is under way: appends wait */
+        uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
+};
+
+struct eng_txn;
+TAILQ_HEAD(eng_txn_list, eng_txn);
+
+struct eng_config_bucket {             /* owner: the loop whose copy it is */
+        struct eng_bucket bucket;
+        bool closing;                  /* being deleted: changes wait until it is gone, or open again */
+        struct eng_txn_list parked;    /* those; their lock_link */
+        unsigned parked_count;
+        UT_hash_handle hh;             /* by bucket.id */
+};
+
+/* ---- placement groups -------------------------------------------------------------------------------- */
+
+/* owner: its primary loop */
+struct eng_pg {
+        uint32_t number;
+        uint64_t next_seq;
+        uint64_t committed;
+        bool in_doubt;                 /* opened for reading without members that alone can tell whether its last records count. Constant once ready */
+        struct eng_txn_list inflight;  /* appended, in seq order */
+};
+
+/* One key with changes under way; they run one after the other. owner: primary loop */
+struct eng_key_lock {
+        UT_hash_handle hh;
+        struct eng_txn_list waiting;   /* the head holds the lock */
+        unsigned count;
+        uint16_t name_len;
+        uint8_t name[];                /* pg-key: bucket id and key */
+};
+
+struct eng_pin {                       /* owner: primary loop of the PG of the name it was looked up by */
+        UT_hash_handle hh;
+        uint8_t id[FMT_ID];
+        unsigned count;
+};
+
+/* ---- per loop ------------------------------------------------------------------------------------------ */
+
+struct eng_reap;
+STAILQ_HEAD(eng_reap_list, eng_reap);
+TAILQ_HEAD(eng_puts, eng_put);
+TAILQ_HEAD(eng_gets, eng_get);
+TAILQ_HEAD(eng_lookups, eng_lookup);
+
+/* owner: the loop */
+struct eng_loop {
+        struct eng_store *store;
+        struct lp_loop *loop;
+        unsigned index;
+        struct eng_view view;
+        uint64_t id_counter;
+        struct eng_config_bucket **buckets;     /* sorted by name */
+        unsigned bucket_count, bucket_cap;
+        struct eng_config_bucket *buckets_by_id; /* uthash */
+        struct eng_key_lock *locks;        /* uthash */
+        struct eng_pin *pins;              /* uthash */
+        unsigned txns;
+        uint64_t append_bytes;             /* of bodies in flight */
+        struct eng_txn_list appended;      /* all txns with appends or commits in flight, oldest first */
+        uint64_t append_count;             /* begun: the number of the last */
+        struct eng_lookups lookups;        /* of readers, under way at this primary; oldest first */
+        TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
+        bool merges_stopped;               /* at the end: none is tried again */
+        uint64_t lookup_count;             /* begun: the number of the last */
+        struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
+        struct eng_reap_list reaps;        /* discards that wait for those who may still read what is dead */
+        struct eng_reap *reaps_by_id;      /* uthash: those of reaps */
+        struct eng_reap_list early_reaps;  /* reports that came before the store was ready */
+        unsigned reap_count;
+        uint64_t reap_bytes;               /* of their values */
+        struct lp_timer reap_timer;
+        struct eng_puts puts;              /* under way, oldest first */
+        struct eng_hasher hasher;          /* of small uploads */
+        struct eng_hasher *bulk_hasher;    /* of others; never changes */
+        struct eng_gets gets;              /* open, oldest first */
+        struct eng_gets spare_gets;        /* memory of some that were: more than malloc() keeps at hand */
+        unsigned spare_get_count;
+        uint64_t get_count;                /* begun: the number of the last */
+        uint64_t own_gets;                 /* of those, the store's own */
+        uint64_t clients_seen;             /* pacer.c's own */
+        TAILQ_HEAD(eng_mends, eng_mend) mends; /* mend.c's own: of this loop's objects, under way, and those that wait for one of the same object */
+        struct lost_object *lost_objects;  /* uthash, by value id; lost_objects.c's own */
+        uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
+        eng_mask cover_in;                 /* the view the cover below was made for */
+        const struct eng_placement *cover_map; /* and of its map */
+        bool cover_valid;
+        unsigned cover_count;
+        uint16_t cover_drive[ENG_DRIVES_MAX];
+        uint16_t cover_share[ENG_DRIVES_MAX]; /* groups it stands for */
+        uint64_t *cover_pgs;               /* cover_count bitmaps of pg_words words */
+        struct lp_times steps[ENG_STEPS];  /* any thread reads */
+};
+
+/* One such step took so long. */
+static inline void eng_step(struct eng_loop *el, enum eng_step step, uint64_t ns)
+{
+        lp_times_add(&el->steps[step], ns);
+}
+/* It began at this lp_clock(), and ends now. */
+static inline void eng_step_ends(struct eng_loop *el, enum eng_step step, uint64_t began)
+{
+        eng_step(el, step, lp_clock() - began);
+}
+
+/* ---- the store ----------------------------------------------------------------------------------------- */
+
+struct eng_member {
+        uint8_t id[FMT_ID];
+        uint8_t place_id[FMT_ID];      /* what placement hashes: see fmt_epoch */
+        char path[ENG_PATH_MAX];         /* "" while missing */
+        struct eng_drive *_Atomic drive; /* outermost of the stack of filters, or NULL; changed by the coordinator while no loop's view has it up */
+        struct eng_drive *_Atomic local;
+        enum eng_drive_state state;    /* owner: coordinator; read under health_lock */
+        char reason[160];
+        struct eng_identity identity;
+        atomic_bool failed;            /* told to the coordinator */
+        uint8_t *epoch;                /* newest epoch body it held when opened */
+        size_t epoch_len;
+        struct eng_epoch_history history;
+        bool log_lost;                 /* its log ended before what its index covered */
+};
+
+/* Of a drive that was opened: the newest epoch it holds, and what that says of each slot. */
+static inline const struct fmt_epoch *eng_epoch_of(const struct eng_member *m)
+{
+        return (const struct fmt_epoch *)m->epoch;
+}
+static inline const struct fmt_epoch_drive *eng_epoch_drives(const struct eng_member *m)
+{
+        return (const struct fmt_epoch_drive *)(m->epoch + sizeof(struct fmt_epoch));
+}
+
+/* What an epoch says of the set of drives, beside who is in (format.h has the flags). */
+struct eng_shape {
+        eng_mask adding;               /* FMT_EPOCH_ADDING: at most one, like leaving */
+        eng_mask leaving;              /* FMT_EPOCH_LEAVING */
+        eng_mask gone;                 /* FMT_EPOCH_GONE */
+        eng_mask shedding;             /* FMT_EPOCH_SHEDDING */
+};
+
+enum eng_phase {
+        ENG_PHASE_NEW,
+        ENG_PHASE_OPENING,   /* threads open the drives */
+        ENG_PHASE_EPOCH,     /* the first epoch of this run goes to its members */
+        ENG_PHASE_SETTLE,    /* tails are compared and made equal */
+        ENG_PHASE_CONFIG,    /* buckets are read */
+        ENG_PHASE_OPEN,      /* serving */
+        ENG_PHASE_WAITING    /* can't open: health says what for */
+};
+
+/* owner: coordinator (loop 0) */
+struct eng_coord {
+        struct eng_store *store;
+        enum eng_phase phase;
+        struct eng_view view;          /* as last spread, or being spread */
+        eng_mask present;              /* opened and not stale */
+        uint8_t epoch_id[FMT_ID];
+        eng_mask base;                 /* of the epoch in force: members of the last one before it that was surely in force */
+        uint64_t in_force;             /* number and id of the last epoch that surely was; 0: not known */
+        uint8_t in_force_id[FMT_ID];
+        bool changing;                 /* an epoch change is under way */
+        bool again;                    /* and another is needed after it */
+        bool read_only;                /* too few drives for an epoch at the start: no new one was made */
+        eng_mask next_in, next_joining; /* of the epoch that is being made */
+        struct lp_timer epoch_timer;   /* there was no memory to make it */
+        struct epoch_append *append_later; /* waits for append_timer: a drive refused its record for the moment; NULL: none */
+        struct lp_timer append_timer;
+        struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
+        struct {
+                eng_mask adding, leaving, gone;
+                eng_mask shed;         /* shedding no more */
+        } wish;                        /* what the next epoch is to say of these drives */
+        eng_mask gained;               /* drives that have all of the groups that come to them while a drive leaves */
+        bool drained;                  /* no record names shards on the one that leaves, nor does anybody read by one that did */
+        bool asking_readers;           /* whether somebody does */
+        bool readers_counted;          /* loops know whom they had then (readers_upto) */
+        atomic_bool read_from;         /* somebody does, or may */
+        uint64_t leaving_since;        /* epoch; 0: from before this run */
+        struct eng_placement *next_map; /* of next_shape; NULL: as it is */
+        struct eng_placement *maps;    /* all that were made, the newest first */
+        struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
+        struct lp_timer join_timer;
+        struct eng_heal *heal;         /* heal.c's own */
+        struct eng_mend *late_mends;   /* mend.c's own: dropped while drives had operations of them */
+        struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
+        struct lp_timer attach_timer;
+        struct eng_shed *shed;         /* shed.c's own; NULL: none under way */
+        struct lp_timer shed_timer;
+        struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
+        struct lp_timer sweep_timer;   /* the last one was not done to its end */
+        unsigned sweep_tries;          /* so many, one after the other */
+        struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
+        struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
+        struct eng_scrub_drives *scrub_drives; /* scrub_drive.c's own; NULL: none */
+        struct eng_drop *drop;         /* bucket_drop.c's own */
+        eng_mask filling;              /* FMT_EPOCH_FILLING */
+        eng_mask given_up;             /* FMT_EPOCH_GIVEN_UP */
+        eng_mask lost_writes;          /* FMT_EPOCH_LOST_WRITES, while filling */
+        eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
+        uint8_t lost_why[ENG_DRIVES_MAX];
+        bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */
+        eng_mask awaited;              /* drives without which recovery could not tell whether what is here is current, or not go on; 0: none */
+        char waits_for[200];
+        unsigned attempts;
+        struct lp_timer health_timer;
+        struct lp_msg start_msg;
+        void *recovery;                /* recover.c's own */
+        void *config;                  /* bucket.c's own */
+        struct eng_config_loading *config_loading; /* config_load.c's own; NULL: nothing to do */
+};
+
+struct eng_loop;
+struct eng_store;
+
+/*
+ * What modules tell those above them, which they do not know. All are set before the loops run; a test that has less than a store
+ * sets those that it comes to.
+ */
+struct eng_events {
+        /* Coordinator: eng_drive_failed() was called for this drive, once. */
+        void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+        /* A loop has taken a view. */
+        void (*view_changed)(struct eng_loop *el);
+        /* Primary loop of its key: no name has this value any more, and its shards are discarded. */
+        void (*value_gone)(struct eng_loop *el, const uint8_t id[FMT_ID]);
+        /* Any loop: eng_upkeep_group(). */
+        void (*look_at_group)(struct eng_store *store, uint32_t group);
+        /* Coordinator: an epoch came into force, or a drive has caught up: there may be more to rebuild, or less. */
+        void (*work_changed)(struct eng_store *store);
+        /* Coordinator: the store serves. Said again from time to time. */
+        void (*serving)(struct eng_store *store);
+};
+
+struct eng_store {
+        /* set before the loops run, constant then */
+        const struct eng_events *events;
+        struct eng_options options;
+        uint8_t store_id[FMT_ID];
+        unsigned k, m;
+        unsigned pg_count, pg_words;   /* words of a bitmap of pg_count + 1 bits */
+        unsigned meta_replicas;        /* m + 1 */
+        uint32_t inline_max;           /* new objects up to this lie in their record */
+        struct eng_member *members;    /* by slot */
+        struct era_code *code;
+        uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
+        struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
+        struct eng_loop *loops;
+        struct eng_hasher *hashers;        /* of the hash loops */
+        unsigned hasher_count;
+        unsigned loop_count;
+        struct eng_drive_times *drive_times; /* ENG_DRIVES_MAX x loop_count: of each slot, each loop's */
+        bool formatted;
+        char first_path[256];
+        atomic_uint drive_count;       /* slots of the drive map; the coordinator adds one, whose member is set before */
+
+        struct eng_pacer pacer;        /* of the upkeep */
+        struct eng_coord *coord;
+        struct eng_member unplaced[ENG_DRIVES_MAX + ENG_ATTACH_MAX]; /* all that were opened: those given, in that order, then those attached */
+        unsigned unplaced_count;
+        char empty_paths[512];         /* folders that are not drives, or cannot be told to be, for health */
+        bool hangs[ENG_DRIVES_MAX];    /* of options.drives: it did not answer when it was looked at. Set before the loops run, constant then */
+        bool stopping;                 /* the loops have stopped: what still comes back begins nothing new */
+        bool left_behind;              /* at the end: a thread that opens a drive, or works for one that failed, has not come back, and may use all this */
+
+        uint64_t first_epoch;          /* of this run */
+        atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
+        atomic_bool full;              /* some drive is below its reserve */
+        atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
+        atomic_uint_fast64_t degraded_reads, repaired_reads, settled_records;
+        pthread_mutex_t health_lock;
+        struct eng_health health;      /* under health_lock */
+        struct eng_verify_report verify; /* under health_lock, like the next */
+        struct eng_verify_report scrub, last_scrub; /* under way or halted; the last that came to its end */
+        atomic_uint_fast64_t walks_begun; /* by scrub, of all names, from the first on: their number in this run; any thread, as the next */
+        atomic_uint_fast64_t walks_ended; /* number of the last of these that came to its end */
+        struct eng_scrub_progress scrub_progress[ENG_DRIVES_MAX]; /* under health_lock, by slot */
+        struct eng_heal_report heal, last_heal; /* under health_lock */
+        struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
+        uint64_t attach_number;
+        struct eng_lost_object lost_said[ENG_LOST_SAID]; /* under health_lock, like the next; by number */
+        uint64_t lost_number;
+        struct eng_outlook outlook;    /* under health_lock, like the next */
+        struct eng_force_report forced;
+};
+
+static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)
+{
+        return &store->loops[lp_index(loop)];
+}
+/* Of each loop. */
+static inline struct eng_drive_times *eng_drive_times_of(const struct eng_store *store, unsigned slot)
+{
+        return store->drive_times + (size_t)slot * store->loop_count;
+}
+static inline struct eng_loop *eng_here(struct eng_store *store)
+{
+        return &store->loops[lp_index(lp_self())];
+}
+static inline struct eng_loop *eng_primary(struct eng_store *store, uint32_t pg)
+{
+        return &store->loops[store->pg_loop[pg]];
+}
+
+/* Metadata members of a group in a view: what its records go to, and which of those speak for it. */
+static inline eng_mask eng_writers(const struct eng_view *view, uint32_t pg)
+{
+        return (view->map->groups[pg].before | view->map->groups[pg].after) & (view->in | view->joining);
+}
+static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
+{
+        return view->map->groups[pg].before & view->in;
+}
+
+/*
+ * Whether a drive's answer that it has no such name, or not some among others, counts: it still speaks for the group. One that was asked before the group went
+ * from it may have forgotten the name when it answers (shed.c, which begins when all loops have the new map).
+ */
+static inline bool eng_may_say_absent(const struct eng_view *view, uint32_t pg, unsigned slot)
+{
+        return (eng_speakers(view, pg) & eng_bit(slot)) != 0;
+}
+
+/* Sets the bits of groups, CONFIG included, that a drive speaks for. */
+void eng_groups_spoken_for(const struct eng_view *view, unsigned pg_count, unsigned slot, uint64_t *bits);
+
+/* Drives that count towards what an epoch may leave out. */
+static inline unsigned eng_counted(const struct eng_view *view)
+{
+        return (unsigned)__builtin_popcountll(view->map->all & ~view->map->adding);
+}
+
+/* Whether `next` may go on as the epoch behind one of `prev`, by the store's code and the coordinator's view of its drives. */
+static inline bool eng_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
+{
+        return eng_epoch_can_form(next, prev, eng_counted(&store->coord->view), store->k, store->m);
+}
+
+/* Clients' changes are taken. A forced epoch may be of too few drives for them: until others have joined, it is writable for what brings these in. */
+static inline bool eng_takes_changes(const struct eng_store *store, const struct eng_view *view)
+{
+        return view->writable && eng_epoch_can_write(view->in, eng_counted(view), store->k, store->m);
+}
+
+/* A new object id, unique for ever: epoch, loop, counter. */
+void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
+/* A loop's copy of the configuration (bucket_copy.c): the bucket of an id, of a name, or NULL; where the first is whose name is not below s. */
+struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id);
+struct eng_config_bucket *eng_bucket_find(const struct eng_loop *el, struct eng_str name);
+unsigned eng_bucket_position(const struct eng_loop *el, struct eng_str s);
+
+/* ---- all loops (cast.c) ---- */
+
+/*
+ * Runs something on every loop and tells the coordinator when all have done it. run() gives true when done, or false after it has kept ack to
+ * post it to the coordinator later. owner: coordinator; run on each loop
+ */
+struct eng_cast {
+        struct eng_store *store;
+        bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack);
+        void (*done)(struct eng_store *store, void *arg);
+        void *arg;
+        unsigned left;
+        struct eng_cast_msg {
+                struct lp_msg msg;
+                struct eng_cast *cast;
+                struct eng_loop *to;
+        } msgs[];                      /* one per loop */
+};
+/* Coordinator. -ENOMEM. */
+int eng_cast(struct eng_store *store, bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack),
+             void (*done)(struct eng_store *store, void *arg), void *arg);
+
+/*
+ * Any loop: the drive that is in this slot failed; text says why. Told to the coordinator once. drive: whose word it is, as in
+ * members[].drive or .local: one that another has taken the place of meanwhile changes nothing.
+ */
+void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+
+/* Coordinator: gives every loop this view; done when all have taken it. */
+void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg));
+
+/*
+ * Any loop: damage was found that concerns this placement group. Its members' names are compared, and its objects' shards
+ * looked for, before those of other groups. A group that is not one of the store's is ignored. The request is lost if there
+ * is no memory for it, or the store closes: the next walk of all groups comes to it.
+ */
+void eng_upkeep_group(struct eng_store *store, uint32_t group);
+
+#endif
