@@ -304,6 +304,7 @@ static void test_many_loops(void **state)
         static struct fx_op writes[MANY], syncs[MANY], reads[MANY];
         static uint8_t *slots[MANY];
         struct eng_drive_info info;
+        uint64_t before;
         unsigned i;
         struct fx fx;
 
@@ -317,6 +318,8 @@ static void test_many_loops(void **state)
         for (i = 0; i < MANY; i++)
                 assert_int_equal(fx_wait(&writes[i]), 0);
         sem_init(&hold.go, 0, 0);
+        eng_local_info(fx.local, &info);
+        before = info.syncs; /* the index has segments flushed, too, on a slow machine more than one */
         lp_post(fx.loops[0], &hold.msg); /* however quick flushes are, some wait */
         for (i = 0; i < MANY; i++) {
                 memset(&syncs[i], 0, sizeof(syncs[i]));
@@ -327,7 +330,7 @@ static void test_many_loops(void **state)
         for (i = 0; i < MANY; i++)
                 assert_int_equal(fx_wait(&syncs[i]), 0);
         eng_local_info(fx.local, &info);
-        assert_true(info.syncs < MANY); /* they shared flushes */
+        assert_true(info.syncs - before < MANY); /* they shared flushes */
         for (i = 0; i < MANY; i++) {
                 memset(slots[i], 0xcc, LP_SLOT_SIZE);
                 fill_read(&reads[i], slots[i], 1000 + i, i, 256u << 10, 100000, 100000);
