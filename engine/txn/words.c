@@ -31,8 +31,9 @@ void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32
 bool eng_words_absent(const struct eng_words *words, const struct eng_view *view, uint32_t pg)
 {
         eng_mask speakers = eng_speakers(view, pg), absent = words->absent & speakers;
+        eng_mask members = words->members & view->map->groups[pg].before; /* the group has gone from others meanwhile: those that speak have it all */
 
-        return eng_outvoted((words->members | (speakers & view->up)) & ~absent, absent);
+        return eng_outvoted((members | (speakers & view->up)) & ~absent, absent);
 }
 
 int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words)

@@ -75,8 +75,8 @@ MUTATIONS = {
     "one-word": (
         "a name is not there when one member says so and no other has a readable copy",
         "engine/txn/words.c",
-        "        return eng_outvoted((words->members | (speakers & view->up)) & ~absent, absent);",
-        "        return absent != 0 && (speakers & view->up & ~words->asked) == 0;",
+        "        return eng_outvoted((members | (speakers & view->up)) & ~absent, absent);",
+        "        return absent != 0 && (speakers & view->up & ~words->asked) == 0 && members != 0;",
     ),
     "condition-ignored": (
         "If-None-Match is not looked at",

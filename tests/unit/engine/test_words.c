@@ -48,6 +48,7 @@ static void test_who_outvotes_whom(void **state)
                         {0x3, 0x1, 0x1, 0x1, 0x3, false},
                         {0x7, 0x3, 0x3, 0x3, 0x7, true},
                         {0x0, 0x3, 0x3, 0x3, 0x0, false},
+                        {0x2, 0x3, 0x3, 0x3, 0x1, true}, /* the group has gone from the first while it was asked */
                 };
         size_t i;
 
