@@ -101,7 +101,8 @@ static json_t *show(struct dump *dump)
         json_t *events = json_array();
         size_t i = dump->count > EVENTS_MOST ? dump->count - EVENTS_MOST : 0;
 
-        qsort(dump->records, dump->count, sizeof(*dump->records), by_time);
+        if (dump->count > 0)
+                qsort(dump->records, dump->count, sizeof(*dump->records), by_time);
         for (; i < dump->count; i++)
                 json_array_append_new(events, show_record(&dump->records[i]));
         return json_pack("{s:o, s:o, s:b, s:o}", "now_ns", srv_admin_number(lp_clock()), "now_ms",

@@ -390,10 +390,11 @@ static eng_mask sources_of(const struct eng_join *join, unsigned pg)
 {
         const struct eng_view *view = &join->store->coord->view;
         eng_mask fit = eng_speakers(view, pg) & view->up & ~eng_bit(join->slot);
+        eng_mask good = fit & ~join->avoid, read = fit & ~join->walk->failed;
 
-        if (fit & ~join->avoid)
-                return fit & ~join->avoid;
-        return fit & ~join->walk->failed ? fit & ~join->walk->failed : fit;
+        if (good != 0)
+                return good;
+        return read != 0 ? read : fit;
 }
 
 /* It was lost with drives that were given up, and begins again, empty, on a drive that was put in their place. */

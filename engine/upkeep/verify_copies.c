@@ -8,6 +8,7 @@
 #include "engine/resync/resync.h"
 #include "engine/upkeep/verify.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -122,20 +123,24 @@ static void fix_next(struct eng_verify *v)
 /* Of several values the one of the highest number, as an agreement would decide; v->same: who has it. */
 static void choose_value(struct eng_verify *v)
 {
-        const struct eng_buf *best = NULL;
+        const struct eng_buf *best = NULL, *one;
         unsigned slot;
 
         for (slot = 0; slot < v->store->drive_count; slot++) {
-                const struct eng_buf *one = v->copies[slot].value;
-
-                if ((v->have & eng_bit(slot)) && (best == NULL || eng_value_head(one->data)->seq > eng_value_head(best->data)->seq))
+                if (!(v->have & eng_bit(slot)))
+                        continue;
+                one = v->copies[slot].value;
+                assert(one != NULL);
+                if (best == NULL || eng_value_head(one->data)->seq > eng_value_head(best->data)->seq)
                         best = one;
         }
         v->same = 0;
         for (slot = 0; slot < v->store->drive_count; slot++) {
-                const struct eng_buf *one = v->copies[slot].value;
-
-                if ((v->have & eng_bit(slot)) && eng_fix_same(one->data, one->len, best->data, best->len))
+                if (!(v->have & eng_bit(slot)))
+                        continue;
+                one = v->copies[slot].value;
+                assert(one != NULL && best != NULL);
+                if (eng_fix_same(one->data, one->len, best->data, best->len))
                         v->same |= eng_bit(slot);
         }
 }
