@@ -1,5 +1,5 @@
 /*
- * events.c - what lower modules tell upper ones, by the table of the store (events.h).
+ * events.c - what lower modules tell upper ones, by the table of the store (struct eng_events).
  */
 #include "engine/base/store.h"
 
