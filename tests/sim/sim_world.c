@@ -569,6 +569,15 @@ static void one_life(unsigned number)
 
 /* ---- the end --------------------------------------------------------------------------------------------------------------- */
 
+/*
+ * What objects lack is known when a walk has looked at all of them. Without that, a walk that could not be begun for lack of memory, and is tried again half
+ * a minute later, looks like one that found nothing; meanwhile objects may name no drive for shards that were written while a drive was away.
+ */
+static bool surveyed(void)
+{
+        return world.store->m == 0 || world.store->heal.surveyed;
+}
+
 static bool healed(void)
 {
         const struct eng_coord *c = world.store->coord;
@@ -576,7 +585,7 @@ static bool healed(void)
 
         eng_health_read(world.store, &health);
         /* one that is lost is removed when no part of an upload needs it any more: see at_rest() */
-        return health.writable && (c->view.in | c->shape.leaving) == c->view.map->all && !health.healing &&
+        return health.writable && (c->view.in | c->shape.leaving) == c->view.map->all && surveyed() && !health.healing &&
                world.store->heal.failed_objects == 0 && /* else it looks again, later */
                (health.objects_below == 0 || c->shape.leaving != 0) && c->join == NULL && !eng_drop_running(world.store) &&
                c->verify == NULL;
