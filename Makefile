@@ -23,7 +23,7 @@ SRC_s3 := $(wildcard s3/*.c)
 SRC_rdma := $(wildcard rdma/*.c)
 SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
 SRC_gateway := $(wildcard gateway/*/*.c)
-SRC_server := $(filter-out server/main.c,$(wildcard server/*.c))
+SRC_server := $(filter-out server/millraced_main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*/*.c)
 SRC_load := $(wildcard load/*.c)
 SRC_cli := $(filter-out cli/main.c,$(wildcard cli/*.c))
@@ -62,7 +62,7 @@ MAKEFLAGS += --no-builtin-rules
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
-PROGRAMS := $(if $(wildcard server/main.c),$(O)/millraced) $(if $(wildcard cli/main.c),$(O)/millrace)
+PROGRAMS := $(if $(wildcard server/millraced_main.c),$(O)/millraced) $(if $(wildcard cli/main.c),$(O)/millrace)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 MICRO_BIN := $(O)/bench/micro
@@ -70,7 +70,7 @@ LIBMILLRACE := $(O)/lib/libmillrace.so $(O)/lib/libmillrace.a $(O)/lib/pkgconfig
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
-ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/main.c cli/main.c) \
+ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/main.c) \
 	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
 	$(call obj,tests/rdma/peer.c tests/rdma/target.c tests/rdma/stress.c)
 
@@ -145,7 +145,7 @@ $(O)/lib/pkgconfig/millrace.pc: client/api/millrace.pc.in Makefile
 
 # $(call link,EXTRA): the object that the rule names first, with the houses' libraries and EXTRA before the system's
 link = $(LINK) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(1) $(LIBRARIES) $(LDLIBS)
-$(O)/millraced: $(call obj,server/main.c) $(LIBS) $(LINKED_WITH)
+$(O)/millraced: $(call obj,server/millraced_main.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/millrace: $(call obj,cli/main.c) $(LIBS) $(LINKED_WITH)
 	$(call link)

@@ -9,7 +9,7 @@
 #include "server/access_log.h"
 
 #include "server/json.h"
-#include "server/log.h"
+#include "server/daemon_log.h"
 #include "server/redact.h"
 
 #include "s3.h"

@@ -4,7 +4,7 @@
 #ifndef MILLRACE_SERVER_ADMIN_PRIVATE_H
 #define MILLRACE_SERVER_ADMIN_PRIVATE_H
 
-#include "server/admin.h"
+#include "server/admin_listener.h"
 
 #include "s3.h"
 

@@ -7,7 +7,7 @@
  */
 #include "server/admin_private.h"
 
-#include "server/log.h"
+#include "server/daemon_log.h"
 #include "server/redact.h"
 #include "server/settings.h"
 

@@ -14,7 +14,7 @@
 
 #include "server/ini_file.h"
 #include "server/key_file.h"
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include "loop.h"
 #include "s3.h"

@@ -8,9 +8,9 @@
 #include "server/daemon.h"
 
 #include "server/descriptors.h"
-#include "server/log.h"
+#include "server/daemon_log.h"
 #include "server/stop_watch.h"
-#include "server/tls.h"
+#include "server/certificate_pair.h"
 
 #include "ec.h"
 #include "engine.h"

@@ -5,7 +5,7 @@
 #define MILLRACE_SERVER_DAEMON_H
 
 #include "server/access_log.h"
-#include "server/admin.h"
+#include "server/admin_listener.h"
 #include "server/credentials.h"
 #include "server/descriptors.h"
 #include "server/listeners.h"

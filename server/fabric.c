@@ -6,7 +6,7 @@
  */
 #include "server/fabric.h"
 
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,9 +6,9 @@
  */
 #include "server/daemon.h"
 
-#include "server/log.h"
+#include "server/daemon_log.h"
 #include "server/notify.h"
-#include "server/tls.h"
+#include "server/certificate_pair.h"
 
 #include "engine.h"
 #include "gateway.h"

@@ -9,7 +9,7 @@
  */
 #include "server/stop_watch.h"
 
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #define MILLRACE_TESTS_DAEMON_FIXTURE_H
 
 #include "server/daemon.h"
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include "s3.h"
 

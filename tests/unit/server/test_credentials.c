@@ -3,7 +3,7 @@
  */
 #include "server/credentials.h"
 #include "server/key_file.h"
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include "s3.h"
 

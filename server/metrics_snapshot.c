@@ -1,5 +1,5 @@
 /*
- * figures.c - reads the figures of every house, and of the process, into one snapshot.
+ * metrics_snapshot.c - reads the figures of every house, and of the process, into one snapshot.
  *
  * Called by the admin listener's thread. Nothing here takes a lock that a loop could wait for.
  */

@@ -1,5 +1,5 @@
 /*
- * admin.c - the admin listener's HTTP: from libmicrohttpd to srv_admin_answer() and back.
+ * admin_listener.c - the admin listener's HTTP: from libmicrohttpd to srv_admin_answer() and back.
  *
  * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while
  * loops are busy, and a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9). Strangers that trickle bytes into many

@@ -1,9 +1,9 @@
 /*
- * tls.c - reads the certificate pair.
+ * certificate_pair.c - reads the certificate pair.
  *
  * Called by the main thread, at the start and on SIGHUP.
  */
-#include "server/tls.h"
+#include "server/certificate_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>

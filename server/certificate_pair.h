@@ -1,8 +1,8 @@
 /*
- * tls.h - the certificate pair of the S3 listener.
+ * certificate_pair.h - the certificate pair of the S3 listener.
  */
-#ifndef MILLRACE_SERVER_TLS_H
-#define MILLRACE_SERVER_TLS_H
+#ifndef MILLRACE_SERVER_CERTIFICATE_PAIR_H
+#define MILLRACE_SERVER_CERTIFICATE_PAIR_H
 
 #include "gateway.h"
 #include "server/settings.h"

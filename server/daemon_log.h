@@ -1,8 +1,8 @@
 /*
- * log.h - the daemon's own messages: plain lines on standard error.
+ * daemon_log.h - the daemon's own messages: plain lines on standard error.
  */
-#ifndef MILLRACE_SERVER_LOG_H
-#define MILLRACE_SERVER_LOG_H
+#ifndef MILLRACE_SERVER_DAEMON_LOG_H
+#define MILLRACE_SERVER_DAEMON_LOG_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
- * admin.h - the admin listener: health, metrics, and signed calls, over plain HTTP on an address of its own.
+ * admin_listener.h - the admin listener: health, metrics, and signed calls, over plain HTTP on an address of its own.
  */
-#ifndef MILLRACE_SERVER_ADMIN_H
-#define MILLRACE_SERVER_ADMIN_H
+#ifndef MILLRACE_SERVER_ADMIN_LISTENER_H
+#define MILLRACE_SERVER_ADMIN_LISTENER_H
 
 #include "server/credentials.h"
 #include "server/metrics.h"

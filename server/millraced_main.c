@@ -1,8 +1,8 @@
 /*
- * main.c - millraced, the daemon.
+ * millraced_main.c - millraced, the daemon.
  */
 #include "server/daemon.h"
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include "loop_trace.h"
 

@@ -1,7 +1,7 @@
 /*
- * test_log.c - server/log.c: which messages are kept for support bundles, how many, and which never.
+ * test_daemon_log.c - server/daemon_log.c: which messages are kept for support bundles, how many, and which never.
  */
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include <pthread.h>
 #include <setjmp.h>
