@@ -16,7 +16,8 @@
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
 # BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.
 # CHECK_SECONDS (default: no limit) bounds the whole: what has not begun by then is skipped, and named as that, so that a machine that is
-# slow today gives an answer about what matters most, in time.
+# slow today gives an answer about what matters most, in time. What is skipped of unit (release), integration (release), crash, rdma and the
+# simulators counts as failed: without those nobody knows whether the store works.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,13 +45,25 @@ passed_one() { echo "1 0 0 $1" >>"$COUNTS"; }
 failed_one() { echo "0 1 0 $1" >>"$COUNTS"; echo "FAILED: $1"; }
 left() { echo $((CHECK_SECONDS - (SECONDS - STARTED))); }
 
-# time_for SECONDS NAME: false, and NAME is counted as skipped, when less than so much time is left.
+# required NAME: whether a run without it says nothing, so that skipping it for want of time is a failure
+required() {
+        case "$1" in
+        "unit (release)" | "integration (release)" | "crash (release)" | rdma | "sim "* | "simdrive "*) return 0 ;;
+        *) return 1 ;;
+        esac
+}
+
+# time_for SECONDS NAME: false, and NAME is counted as skipped, or as failed where it is required, when less than so much time is left.
 time_for() {
         if [ "$(left)" -ge "$1" ]; then
                 return 0
         fi
-        echo "0 0 1 $2" >>"$COUNTS"
-        echo "SKIPPED: $2: no time left"
+        if required "$2"; then
+                failed_one "$2: no time left"
+        else
+                echo "0 0 1 $2" >>"$COUNTS"
+                echo "SKIPPED: $2: no time left"
+        fi
         return 1
 }
 
@@ -90,13 +103,14 @@ folder_for() {
 }
 
 unit() {
-        local kind=$1 folder
+        local kind=$1 folder late=
         time_for 180 "unit ($kind)" || return
         build "$kind" unit-bin || return
         tidy_begin
         folder_for "$kind"
+        if required "unit ($kind)"; then late=--late-fails; fi
         # most of them wait for flushes and for each other's threads
-        TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" --counts "$COUNTS" --name "unit ($kind)" \
+        TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
                 --wrap "$(wrap_for "$kind")" "$BUILD_ROOT/$kind/unit"
 }
 
@@ -113,16 +127,17 @@ run_pytest() {
 # pytests BUILD NAME WORKERS ARG...: pytest against the programs of that build, counted from its report, so many tests at a time. What failed runs
 # once more, alone: what passes then is not counted as failed, but it is named.
 pytests() {
-        local kind=$1 name=$2 workers=$3 xml=$WORK/junit.xml rc first again passed failed skipped passed2
+        local kind=$1 name=$2 workers=$3 xml=$WORK/junit.xml rc first again passed failed skipped passed2 late=
         local seed=${SEED:-$((RANDOM << 15 | RANDOM))}
         shift 3
         time_for 60 "$name ($kind)" || return
         if [ "$kind" != none ]; then
                 build "$kind" programs bench-bin fake-rdma || return
         fi
+        if required "$name ($kind)"; then late=--late-fails; fi
         SEED=$seed run_pytest "$(left)" -n "$workers" --dist worksteal "$@"
         rc=$?
-        if ! first=$("$PYTHON" tools/junit_counts.py "$xml"); then
+        if ! first=$("$PYTHON" tools/junit_counts.py $late "$xml"); then
                 failed_one "$name ($kind): pytest left no report, exit status $rc"
                 return
         fi
@@ -253,7 +268,9 @@ histories() {
                 failed_one "$program ($kind) did not come to an end"
                 return
         fi
-        awk -v head="$program:" -v name="$program ($kind) $*" '$1 == head {print ($4 == 0), $4, 0, name}' "$out" >>"$COUNTS"
+        awk -v head="$program:" -v name="$program ($kind)${*:+ $*}" -v wanted="$last" '
+                $1 == head {print ($4 == 0), $4, 0, name
+                            if ($2 < wanted) print 0, 1, 0, name ": " $2 " of " wanted " histories, no time left"}' "$out" >>"$COUNTS"
 }
 stage_sim() {
         histories sim release "$SIM_SEEDS"

@@ -1,11 +1,21 @@
 #!/usr/bin/env python3
-"""Prints 'passed failed skipped' for a junit file that pytest wrote: junit_counts.py FILE. Exits 1 without one."""
+"""Prints 'passed failed skipped' for a junit file that pytest wrote. Exits 1 without one.
+
+    junit_counts.py [--late-fails] FILE
+
+--late-fails counts a test as failed that tests/conftest.py skipped because no time was left.
+"""
+import argparse
 import sys
 import xml.etree.ElementTree as ElementTree
 
 
 def main():
-    path = sys.argv[1]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--late-fails", action="store_true")
+    parser.add_argument("path")
+    arguments = parser.parse_args()
+    path = arguments.path
     try:
         suites = list(ElementTree.parse(path).getroot().iter("testsuite"))
     except (OSError, ElementTree.ParseError) as error:
@@ -14,7 +24,10 @@ def main():
     total = sum(int(s.get("tests", 0)) for s in suites)
     failed = sum(int(s.get("failures", 0)) + int(s.get("errors", 0)) for s in suites)
     skipped = sum(int(s.get("skipped", 0)) for s in suites)
-    print(total - failed - skipped, failed, skipped)
+    late = 0
+    if arguments.late_fails:
+        late = sum("no time left" in skip.get("message", "") for suite in suites for skip in suite.iter("skipped"))
+    print(total - failed - skipped, failed + late, skipped - late)
     return 0
 
 

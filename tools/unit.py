@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs cmocka test programs, a few at a time, each with a time limit, and counts their tests from their TAP output.
 
-    unit.py [--timeout S] [--seconds S] [--counts FILE] [--wrap COMMAND] [--jobs N] PROGRAM|FOLDER ...
+    unit.py [--timeout S] [--seconds S] [--late-fails] [--counts FILE] [--wrap COMMAND] [--jobs N] PROGRAM|FOLDER ...
 
 Prints one line a program and the whole output of those that fail. A program that fails is run once more, alone; if it passes then, a line
-beginning with FLAKY names it. A program that has not begun after --seconds is skipped, and counts as one test. --counts appends
+beginning with FLAKY names it. A program that has not begun after --seconds is skipped, and counts as one test: as a failed one with
+--late-fails. --counts appends
 'passed failed skipped name' to FILE for tools/check.sh. Exits 1 if a test failed or a program ended badly.
 """
 import argparse
@@ -18,6 +19,7 @@ import sys
 import time
 from pathlib import Path
 
+LATE = ("not begun",)
 TAP_LINE = re.compile(r"^(?:1\.\.(?P<planned>\d+)|(?P<verdict>ok|not ok) +(?P<number>\d+)(?P<rest>.*))", re.M)
 
 
@@ -54,7 +56,7 @@ def count(output):
 def run(program, timeout, until, wrap):
     if time.monotonic() > until:
         print(f"SKIPPED {program}: no time left", flush=True)
-        return 0, 0, 1
+        return LATE
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP")
     env.pop("CMOCKA_XML_FILE", None)
     started = time.monotonic()
@@ -85,6 +87,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timeout", type=float, default=120)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no program begins after so long")
+    parser.add_argument("--late-fails", action="store_true", help="what has not begun by then counts as failed, not as skipped")
     parser.add_argument("--counts")
     parser.add_argument("--jobs", type=int, default=1, help="programs run at the same time")
     parser.add_argument("--name", default="unit")
@@ -97,7 +100,9 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         results = list(pool.map(lambda program: run(program, args.timeout, until, wrap), all_programs))
     for program, result in zip(all_programs, results):
-        if result[1]:  # once more: what passes then is not counted as failed, but it is named
+        if result is LATE:
+            result = (0, 1, 0) if args.late_fails else (0, 0, 1)
+        elif result[1]:  # once more: what passes then is not counted as failed, but it is named
             result = run(program, args.timeout, float("inf"), wrap)
             if not result[1]:
                 print(f"FLAKY {program}: failed once, passed when run again", flush=True)

@@ -83,6 +83,9 @@ def test_unit_skips_what_has_no_time_left(tmp_path):
     out = tmp_path / "counts"
     got, output = run("unit.py", "--seconds", "0.5", "--counts", out, tmp_path)
     assert (got, out.read_text()) == (1, "0 1 1 unit\n"), output
+    out.unlink()
+    got, output = run("unit.py", "--seconds", "0.5", "--late-fails", "--counts", out, tmp_path)
+    assert (got, out.read_text()) == (1, "0 2 0 unit\n"), output
 
 
 # ---- junit_counts.py ----------------------------------------------------------------------------------------
@@ -92,6 +95,10 @@ def test_junit_counts(tmp_path):
     path = tmp_path / "j.xml"
     path.write_text('<testsuites><testsuite tests="10" failures="2" errors="1" skipped="3"/></testsuites>')
     assert run("junit_counts.py", path) == (0, "4 3 3\n")
+    path.write_text('<testsuites><testsuite tests="9" failures="1" errors="0" skipped="2"><testcase><skipped message="no time left"/></testcase>'
+                    '<testcase><skipped message="no such program"/></testcase></testsuite></testsuites>')
+    assert run("junit_counts.py", path) == (0, "6 1 2\n")
+    assert run("junit_counts.py", "--late-fails", path) == (0, "6 2 1\n")
     path.write_text("<broken")
     assert run("junit_counts.py", path)[0] == 1
     assert run("junit_counts.py", tmp_path / "none")[0] == 1
@@ -173,8 +180,8 @@ def test_cov_table(tmp_path):
 # ---- check.sh -----------------------------------------------------------------------------------------------
 
 
-def check(folder, pytest_says):
-    """tools/check.sh --no-deps crash in a tree where building does nothing and pytest runs these shell lines."""
+def check(folder, pytest_says, *stages, seconds=10000):
+    """tools/check.sh --no-deps STAGE... (crash) in a tree where building does nothing and pytest runs these shell lines."""
     for name in ("check.sh", "junit_counts.py"):
         (folder / "tools").mkdir(exist_ok=True)
         (folder / "tools" / name).write_bytes((ROOT / "tools" / name).read_bytes())
@@ -184,8 +191,8 @@ def check(folder, pytest_says):
              'say() { echo "<testsuite tests=\'$1\' failures=\'$2\' errors=\'0\' skipped=\'$3\'/>" >$xml; exit $4; }\n'
     program(folder / "build/venv/bin", "python", f'case $1 in -m) ;; *) exec {sys.executable} "$@";; esac\n{report}{pytest_says}')
     program(folder / "bin", "make", "true")
-    done = subprocess.run(["bash", folder / "tools/check.sh", "--no-deps", "crash"], capture_output=True, text=True, timeout=60, check=False,
-                          env={"PATH": f"{folder}/bin:/usr/bin:/bin", "TMPDIR": str(folder)})
+    done = subprocess.run(["bash", folder / "tools/check.sh", "--no-deps", *(stages or ["crash"])], capture_output=True, text=True, timeout=60, check=False,
+                          env={"PATH": f"{folder}/bin:/usr/bin:/bin", "TMPDIR": str(folder), "CHECK_SECONDS": str(seconds)})
     return done.returncode, done.stdout.splitlines()[-1], done.stdout
 
 
@@ -198,6 +205,30 @@ def check(folder, pytest_says):
 def test_check_counts(tmp_path, says, status, last, flaky):
     got = check(tmp_path, says)
     assert (*got[:2], "FLAKY" in got[2]) == (status, last, flaky), got[2]
+
+
+SLOW = "sleep 2; say 9 0 1 0"  # of 61 seconds too few are left then for another stage
+
+
+@pytest.mark.parametrize("stages, status, last", [
+    (["crash", "power"], 0, "8 passed, 0 failed, 2 skipped"), (["power", "crash"], 1, "8 passed, 1 failed, 1 skipped"),
+    (["power", "unit"], 1, "8 passed, 1 failed, 1 skipped"), (["power", "rdma"], 1, "8 passed, 1 failed, 1 skipped"),
+    (["power", "integration"], 1, "8 passed, 1 failed, 1 skipped"),
+    (["power", "sim"], 1, "8 passed, 6 failed, 1 skipped"), (["power", "asan", "tsan", "fuzz", "tidy"], 0, "8 passed, 0 failed, 7 skipped")])
+def test_check_fails_without_the_stages_that_matter(tmp_path, stages, status, last):
+    got = check(tmp_path, SLOW, *stages, seconds=61)
+    assert got[:2] == (status, last), got[2]
+
+
+def test_check_fails_when_the_simulator_had_no_time_for_all_histories(tmp_path):
+    build = tmp_path / "build/release"
+    build.mkdir(parents=True)
+    for flavour in ("release", "asan"):
+        (tmp_path / "build" / flavour).mkdir(exist_ok=True)
+        for name in ("sim", "simdrive"):
+            program(tmp_path / "build" / flavour, name, f'echo "{name}: 100 histories, 0 failed, 1.0 s, 1 histories/min"')
+    got = check(tmp_path, "true", "sim")
+    assert got[0] == 1 and "sim (release): 100 of 2000 histories, no time left" in got[2] and got[1] == "6 passed, 3 failed", got[2]
 
 
 def test_mutations_that_invariants_name(tmp_path):
