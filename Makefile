@@ -26,15 +26,15 @@ SRC_gateway := $(wildcard gateway/*/*.c)
 SRC_server := $(filter-out server/millraced_main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*/*.c)
 SRC_load := $(wildcard load/*.c)
-SRC_cli := $(filter-out cli/main.c,$(wildcard cli/*.c))
+SRC_cli := $(filter-out cli/millrace_main.c,$(wildcard cli/*.c))
 SRC_testlib := $(wildcard tests/lib/*.c)
 SRC_fakerdma := $(wildcard tests/fakerdma/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c bench/scale/*.c)
 SRC_micro := $(wildcard bench/micro/*.c)
-SRC_sim := $(wildcard tests/sim/*.c) loop/trace.c
-SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace.c
+SRC_sim := $(wildcard tests/sim/*.c) loop/trace_ring.c
+SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace_ring.c
 POWER_SRC := $(wildcard tests/power/*.c)
 
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
@@ -62,7 +62,7 @@ MAKEFLAGS += --no-builtin-rules
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
-PROGRAMS := $(if $(wildcard server/millraced_main.c),$(O)/millraced) $(if $(wildcard cli/main.c),$(O)/millrace)
+PROGRAMS := $(if $(wildcard server/millraced_main.c),$(O)/millraced) $(if $(wildcard cli/millrace_main.c),$(O)/millrace)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 MICRO_BIN := $(O)/bench/micro
@@ -70,9 +70,9 @@ LIBMILLRACE := $(O)/lib/libmillrace.so $(O)/lib/libmillrace.a $(O)/lib/pkgconfig
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
-ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/main.c) \
+ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
 	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
-	$(call obj,tests/rdma/peer.c tests/rdma/target.c tests/rdma/stress.c)
+	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -118,7 +118,7 @@ $(foreach h,$(HOUSES) testlib fakerdma,$(eval $(call house_lib,$(h))))
 # libmillrace: the client with what it stands on, position-independent. Only what millrace.h marks MR_API can be seen from outside, in the static
 # library, too: it is one object whose other symbols are local.
 LIBMILLRACE_HOUSES := client s3 ec
-RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c frame.c text.c keys.c load.c rights.c)
+RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c get_batch_frame.c text.c keys.c load_driver.c rights.c)
 LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
 LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
 pic = $(patsubst %.c,$(O)/pic/%.o,$(1))
@@ -147,7 +147,7 @@ $(O)/lib/pkgconfig/millrace.pc: client/api/millrace.pc.in Makefile
 link = $(LINK) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(1) $(LIBRARIES) $(LDLIBS)
 $(O)/millraced: $(call obj,server/millraced_main.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
-$(O)/millrace: $(call obj,cli/main.c) $(LIBS) $(LINKED_WITH)
+$(O)/millrace: $(call obj,cli/millrace_main.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
@@ -183,15 +183,15 @@ $(O)/simdrive: $(call obj,$(SRC_simdrive)) $(O)/simdrive.sources $(O)/lib/libeng
 $(O)/libfakerdma.so: $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma_transport.h include/rdma_wire.h $(COMPILED_WITH)
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC -shared -o $@ $(SRC_fakerdma)
-$(O)/rdma_peer: $(call obj,tests/rdma/peer.c) $(LIBS) $(LINKED_WITH)
+$(O)/rdma_peer: $(call obj,tests/rdma/rdma_peer.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
-$(O)/rdma_target: $(call obj,tests/rdma/target.c) $(LIBS) $(LINKED_WITH)
+$(O)/rdma_target: $(call obj,tests/rdma/rdma_target.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 # What the client that was written from the protocol's page takes of libibverbs; nothing of the project is in it.
-$(O)/independent.so: tests/independent/verbs.c $(COMPILED_WITH)
+$(O)/independent.so: tests/independent/independent_verbs.c $(COMPILED_WITH)
 	@mkdir -p $(@D)
 	$(COMPILE) -Wno-missing-prototypes -fPIC -shared -o $@ $< -libverbs -lrdmacm
-$(O)/rdma_stress: $(call obj,tests/rdma/stress.c) $(LIBS) $(LINKED_WITH)
+$(O)/rdma_stress: $(call obj,tests/rdma/rdma_stress.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/power/cutfs: $(call obj,tests/power/cutfs.c tests/power/cuttree.c) $(LINKED_WITH)
 	@mkdir -p $(@D)

@@ -152,7 +152,7 @@ def find_programs(options, parser):
     """Paths of the programs of this build, which must be there, and of peers, which may be."""
     options.build = options.build.resolve()
     options.daemon, options.load = options.build / "millraced", options.build / "bench/load"
-    needed = [options.load, options.build / "bench/micro", options.build / "bench/batch",
+    needed = [options.load, options.build / "bench/micro", options.build / "bench/library_load",
               *(options.build / "bench/limits" / name for name in ("mhd_empty", "bare", "kernels", "reads"))]
     for program in needed + ([options.daemon] if "millrace" in options.servers else []):
         if not program.is_file():

@@ -3,7 +3,7 @@
  */
 #include <signal.h>
 
-#include "bench/load/options.h"
+#include "bench/load/load_options.h"
 #include "bench/load/server.h"
 #include "load.h"
 

@@ -5,7 +5,7 @@
  * registers, which costs more than the sum itself where there are few bytes: the names and values of the index, of which a listing sums a
  * thousand. Those go through the processor's own instruction.
  */
-#include "ec/internal.h"
+#include "ec/ec_internal.h"
 
 #include <isa-l/crc.h>
 #include <nmmintrin.h>

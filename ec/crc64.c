@@ -10,7 +10,7 @@
  * side by side, until 128 bits are left that are congruent to all of it; the tables do those, and the odd bytes at the end.
  * In reflected numbers a carry-less product comes out one x too low, so the constants are x^(D+63) and x^(D-1).
  */
-#include "ec/internal.h"
+#include "ec/ec_internal.h"
 
 #include <pthread.h>
 #include <string.h>

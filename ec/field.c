@@ -4,7 +4,7 @@
  * Used by the CRCs of ec/ to join CRCs of parts and to make the constants that folding needs, so that no such constant
  * stands in the source. Pure functions of any thread; a field is made once and then constant.
  */
-#include "ec/internal.h"
+#include "ec/ec_internal.h"
 
 uint64_t era_field_multiply(const struct era_field *field, uint64_t a, uint64_t b)
 {

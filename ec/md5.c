@@ -4,7 +4,7 @@
  * Called on any thread; a stream by one thread at a time. MD5 is one long chain of dependent steps, so a processor is mostly idle while it computes
  * one; sixteen side by side cost little more. No library of Debian does that.
  */
-#include "ec/internal.h"
+#include "ec/ec_internal.h"
 
 #include <endian.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * A register holds one word of each lane. Blocks are read lane by lane and transposed.
  */
-#include "ec/internal.h"
+#include "ec/ec_internal.h"
 
 #if defined(__x86_64__)
 

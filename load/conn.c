@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "load_content.h"
-#include "load/tls.h"
+#include "load/load_tls.h"
 
 #define SEND_BUFFERS     (256u << 20) /* of all connections, in bytes */
 #define SEND_BUFFER_MOST (4u << 20)   /* what the kernel lets one grow to */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "load_content.h"
-#include "load/tls.h"
+#include "load/load_tls.h"
 
 #define PROBE_MS   3000
 #define PROBES_MAX 8u

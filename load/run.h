@@ -14,7 +14,7 @@
 
 #define LOAD_ETAG_SIZE 80u
 
-struct load_tls; /* tls.h */
+struct load_tls; /* load_tls.h */
 struct ssl_st;
 
 enum load_conn_state { LOAD_CLOSED, LOAD_CONNECTING, LOAD_SHAKING_HANDS, LOAD_SENDING, LOAD_RECEIVING };
@@ -82,7 +82,7 @@ void load_fail(struct load_run *run, struct load_conn *conn, enum load_failure k
         __attribute__((format(printf, 4, 5)));
 void load_conn_close(struct load_conn *conn);
 
-/* ---- request.c ------------------------------------------------------------------------------------------ */
+/* ---- load_request.c ------------------------------------------------------------------------------------------ */
 
 /* Prepares an operation's first request; the next one of a multipart upload, by conn->step. 0 or a negative errno. */
 int load_first_request(struct load_run *run, struct load_conn *conn, uint64_t index);

@@ -6,7 +6,7 @@
  * are the arena, so a drawn slot is never missing. Each share has a line of at most LP_LINE_MAX
  * (I9); those whose turn has come are told from the loop's round, never from inside the call that freed the slots.
  */
-#include "loop/internal.h"
+#include "loop/loop_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

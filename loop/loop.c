@@ -6,7 +6,7 @@
  * batch, the messages that were there, the timers that were due), so nothing starves anything else; it never waits but
  * in lp_poll_wait() (a wait anywhere else would hold up every request of this core).
  */
-#include "loop/internal.h"
+#include "loop/loop_internal.h"
 
 #include "loop_trace.h"
 

@@ -10,7 +10,7 @@
  * empty. The one post that replaces that mark writes the eventfd. As there is only one atomic variable there is no
  * moment in which a message is in the mailbox and the loop asleep without a wake-up under way.
  */
-#include "loop/internal.h"
+#include "loop/loop_internal.h"
 
 #include "loop_trace.h"
 

@@ -4,7 +4,7 @@
  * Called on the loop's thread. In the set are the eventfd of mailbox and io_uring (edge-triggered: each write ends one
  * sleep, and nobody has to read it) and the watches (level-triggered). The work of a round is bounded by LP_EVENTS; epoll hands out the others first the next time.
  */
-#include "loop/internal.h"
+#include "loop/loop_internal.h"
 
 #include "loop_trace.h"
 

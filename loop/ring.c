@@ -12,7 +12,7 @@
  * descriptor is no help, as such work does not make it ready. While the loop is awake it looks at the flag and spares the
  * kernel the eventfd.
  */
-#include "loop/internal.h"
+#include "loop/loop_internal.h"
 
 #include "loop_trace.h"
 

@@ -6,7 +6,7 @@
  *
  * A node's children are a list by `next`; `prev` of the first is the parent, of the others the sibling before it.
  */
-#include "loop/internal.h"
+#include "loop/loop_internal.h"
 
 #include "loop_trace.h"
 

@@ -2,7 +2,7 @@
  * client.c - a client's session: connecting with proof on both sides, what arrives, and the fence.
  *
  * One queue pair (control and data). All receives are posted before the connection is asked for, each is posted again as soon as it was looked at, and
- * client_grip.c counts who may use them: so no message can meet none. Every work request of the send queue is signalled: they are few.
+ * client_window.c counts who may use them: so no message can meet none. Every work request of the send queue is signalled: they are few.
  */
 #include "rdma/client_internal.h"
 

@@ -72,7 +72,7 @@ int rdx_client_settle(struct rdx_client *client, unsigned timeout_ms);
 uint64_t rdx_client_now_ms(void);
 int rdx_client_pause(struct rdx_client *client, int fd, uint64_t until_ms);
 
-/* client_grip.c */
+/* client_window.c */
 void rdx_grip_notice(struct rdx_client *client, uint64_t number, uint64_t mask, const struct rdx_done *done);
 void rdx_grips_forget(struct rdx_client *client);
 

@@ -1,7 +1,7 @@
 /*
  * initiator.c - requests by a token (the header protocol): one initiator per device and loop, which WRITEs into and READs from the targets that tokens name.
  *
- * On the request's own loop; rdma/transfer.c gives it its turns and its completions, and the loop's share of what may be in flight on a device holds for it and
+ * On the request's own loop; rdma/transfer_engine.c gives it its turns and its completions, and the loop's share of what may be in flight on a device holds for it and
  * for sessions together. An error ends the request it came for and no other: what was posted behind it comes back flushed, goes before the line, and is
  * posted again once the initiator is reset. The same bytes go to the same place then, in memory that is still the server's to write, since the request was not answered.
  * Each error ends a request, so no work is posted for ever. Keeps I7 (a job is over at its completion, or when the initiator is destroyed) and I9 (requests,

@@ -8,7 +8,7 @@
 #ifndef RDX_INITIATOR_H
 #define RDX_INITIATOR_H
 
-#include "rdma/internal.h"
+#include "rdma/rdma_internal.h"
 
 #define RDX_DIALER_SENDS    64u     /* posted at a time; a power of two */
 #define RDX_DIALER_REQUESTS 256u    /* of a loop and device, begun or waiting for a way */

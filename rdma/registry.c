@@ -5,7 +5,7 @@
  * A record is made by rdx_session_open(), taken once by the queue pair whose private data verifies, ended once, and free again when its loop has let go of the
  * session. Ending posts a message; whoever ends it, the session's loop does the rest.
  */
-#include "rdma/internal.h"
+#include "rdma/rdma_internal.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>

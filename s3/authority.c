@@ -5,7 +5,7 @@
  */
 #include <arpa/inet.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 #define HOST_MAX 255u /* bytes of a name, as in DNS */
 #define PORT_MAX 65535u

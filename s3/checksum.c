@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "ec.h"
-#include "internal.h"
+#include "s3_internal.h"
 
 /* ---- names --------------------------------------------------------------------------------------- */
 

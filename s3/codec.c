@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

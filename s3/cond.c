@@ -2,7 +2,7 @@
  * Conditions of requests with S3's precedence. The gateway asks with the ETag and time of the version it is about to serve
  * or copy; conditions of writes are only parsed here, since the engine decides them in one place.
  */
-#include "internal.h"
+#include "s3_internal.h"
 
 /* A date that counts: it parses and does not lie in the future. */
 static bool date_of(struct s3_str value, int64_t now_ms, int64_t *out)

@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 /* Takes "?versionId=..." off the end. Any other "?" belongs to the key: some clients do not encode it. */
 static bool cut_version(struct s3_str *value, struct s3_copy_source *out)

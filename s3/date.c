@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 #define MS_PER_DAY 86400000ll
 #define LAST_MS    253402300799999ll /* 9999-12-31T23:59:59.999Z */

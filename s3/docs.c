@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 #define BLOCK_SIZE (32u << 10) /* larger than any text of S3_XML_TEXT_MAX */
 

@@ -1,7 +1,7 @@
 /*
  * The table of S3 errors as values: looked up by the gateway when it answers and by clients when they read an answer.
  */
-#include "internal.h"
+#include "s3_internal.h"
 
 static const struct s3_error_info error_table[S3_ERROR_COUNT] = {[S3_OK] = {"", 200, ""},
 #define S3_ERROR_ROW(name, code, status, message) [S3_ERR_##name] = {code, status, message},

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 size_t s3_etag_format(const uint8_t md5[16], unsigned parts, char out[S3_ETAG_SIZE])
 {

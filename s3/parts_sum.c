@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "ec.h"
-#include "internal.h"
+#include "s3_internal.h"
 
 /* owner: whoever made it; one thread at a time. */
 struct s3_parts_sum {

@@ -3,7 +3,7 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 static const unsigned kept_class[] = {
         [S3_ENCODE_PATH] = S3_CLASS_PATH,

@@ -2,7 +2,7 @@
  * Query parameters, decoded once per request into a buffer of the caller's. Order and duplicates are kept: the gateway
  * decides what a repeated parameter means.
  */
-#include "internal.h"
+#include "s3_internal.h"
 
 /* Decodes one name or value behind what buf holds already. */
 static bool decode_piece(struct s3_str raw, char *buf, size_t cap, size_t *used, struct s3_str *out)

@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 /* "first-last" with either side possibly empty. Numbers too large for 64 bits count as the largest. */
 static bool take_number(struct s3_str s, uint64_t *out)

@@ -2,7 +2,7 @@
  * Codes of AWS's regions, as its documentation lists them. A store has one region, whatever its name; which names mean
  * another one, and which nothing at all, decides what a client is told. Pure; any thread.
  */
-#include "internal.h"
+#include "s3_internal.h"
 
 static const char *const regions[] = {
         "EU",

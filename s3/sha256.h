@@ -9,7 +9,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 void s3_hmac_sha256(const uint8_t *key, size_t key_len, const void *data, size_t len, uint8_t out[S3_SHA256_LEN]);
 

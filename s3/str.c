@@ -3,7 +3,7 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 #define EVERYWHERE (S3_CLASS_UNRESERVED | S3_CLASS_PATH | S3_CLASS_LIST | S3_CLASS_XML)
 

@@ -9,7 +9,7 @@
 #include <libxml/parser.h>
 #include <libxml/xmlerror.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 /*
  * The parser looks again at all of an unfinished token whenever more of it comes. So that a client who sends one in drops

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "s3_internal.h"
 
 #define FIRST_CAP 1024u
 

@@ -73,7 +73,7 @@ class Rdma:
 
     def batch(self, options, server, kind, *arguments, rdma=True):
         """One run of `batch`: its figures, and what the server's counters of RDMA went up by meanwhile (what it compares beforehand included)."""
-        command = [options.build / "bench/batch", kind, "--endpoint", server.endpoint, "--server-pid", server.process.pid, "--seconds", phase_s(options),
+        command = [options.build / "bench/library_load", kind, "--endpoint", server.endpoint, "--server-pid", server.process.pid, "--seconds", phase_s(options),
                    "--driver", server.driver, "--transport", "rdma" if rdma else "tcp", *arguments]
         before = server.metrics()
         try:

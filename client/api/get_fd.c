@@ -2,7 +2,7 @@
  * get_fd.c - gets an object into a descriptor, for the program `millrace`: into a regular file by download.c; into a stream by ranges in parallel, held in
  * buffers whose sum is bounded (I9) until it is their turn. The caller's thread writes to the stream; ranges end on the client's.
  */
-#include "client/base/wait.h"
+#include "client/base/client_wait.h"
 #include "client/http/object_info.h"
 #include "client/transfer/download.h"
 

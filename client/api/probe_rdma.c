@@ -5,7 +5,7 @@
 #include "client.h"
 
 #include "client/base/failure.h"
-#include "client/base/wait.h"
+#include "client/base/client_wait.h"
 #include "client/rdma/connection.h"
 #include "client/transfer/plan.h"
 

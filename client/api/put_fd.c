@@ -2,7 +2,7 @@
  * put_fd.c - stores what a descriptor has, for the program `millrace`: a regular file by put_object.c; a stream in parts as they come, in buffers whose sum is
  * bounded (I9). The caller's thread reads the stream; parts end on the client's.
  */
-#include "client/base/wait.h"
+#include "client/base/client_wait.h"
 #include "client/http/object_info.h"
 #include "client/transfer/put_object.h"
 

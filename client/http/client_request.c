@@ -7,7 +7,7 @@
  *
  * Bounds (I9): attempts, pauses.
  */
-#include "client/base/wait.h"
+#include "client/base/client_wait.h"
 #include "client/credentials/creds.h"
 #include "client/http/attempt.h"
 #include "client/http/curl_loop.h"

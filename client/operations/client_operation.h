@@ -3,7 +3,7 @@
 #define CLIENT_OPERATION_H
 
 #include "client/base/core.h"
-#include "client/base/wait.h"
+#include "client/base/client_wait.h"
 
 /* One result on its way to the program. owner: its operation, then the queue */
 struct mr_node {

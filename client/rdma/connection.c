@@ -1,8 +1,8 @@
 /*
- * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What it does with leases is in leases.c, with sessions in
+ * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What it does with leases is in grants.c, with sessions in
  * connection_session.c.
  */
-#include "client/rdma/leases.h"
+#include "client/rdma/grants.h"
 
 #include <assert.h>
 #include <errno.h>

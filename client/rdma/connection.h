@@ -64,7 +64,7 @@ struct mr_lease {
         struct mr_session_key key;
         struct mr_error error;
 
-        /* private to leases.c */
+        /* private to grants.c */
         struct mr_connection *connection;
         struct mr_lease *next, *prev;
         struct rdx_grip binding;

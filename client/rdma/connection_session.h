@@ -1,6 +1,6 @@
 /*
  * connection_session.h - the session of a connection: the way to the endpoint, one session on it after another, and when there is no use in opening one.
- * Private to the connection: connection.c, leases.c and connection_session.c. All of it is the connection's thread's, but for what is said to be any thread's.
+ * Private to the connection: connection.c, grants.c and connection_session.c. All of it is the connection's thread's, but for what is said to be any thread's.
  */
 #ifndef CLIENT_CONNECTION_SESSION_H
 #define CLIENT_CONNECTION_SESSION_H

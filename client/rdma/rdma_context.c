@@ -5,7 +5,7 @@
 #include "client/rdma/rdma_context.h"
 
 #include "client/rdma/bounce_buffers.h"
-#include "client/rdma/leases.h"
+#include "client/rdma/grants.h"
 #include "client/rdma/memory.h"
 
 #include <errno.h>

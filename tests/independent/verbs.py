@@ -1,4 +1,4 @@
-"""libibverbs and librdmacm by way of verbs.c: links, protection domains, regions, windows. Errors are OSError."""
+"""libibverbs and librdmacm by way of independent_verbs.c: links, protection domains, regions, windows. Errors are OSError."""
 import ctypes
 import os
 from pathlib import Path

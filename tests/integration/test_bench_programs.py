@@ -111,7 +111,7 @@ def fixture_fabric():
 
 def batch(fabric, *arguments, status=0):
     arguments = (*arguments, "--seconds", "0.05", "--driver", DRIVER, "--server-pid", fabric.process.pid)
-    return run("batch", *arguments, status=status, **fabric.env_of_bench)
+    return run("library_load", *arguments, status=status, **fabric.env_of_bench)
 
 
 @pytest.mark.parametrize("transport", ["tcp", "rdma"])
@@ -151,13 +151,13 @@ def test_batch_counts_what_is_wrong(fabric):
 
 
 def test_batch_is_told_what_it_can_do():
-    assert "Usage" in run("batch", "--help")[0]
+    assert "Usage" in run("library_load", "--help")[0]
     for wrong in ((), ("list",), ("get", "put"), ("get", "--nothing")):
-        assert "Usage" in run("batch", *wrong, status=2)[1]
+        assert "Usage" in run("library_load", *wrong, status=2)[1]
     for option, value in (("--threads", 0), ("--threads", 65), ("--size", "10K"), ("--seconds", 0), ("--transport", "pigeon"), ("--entries", 70000)):
-        assert f"{option}: {value} is no good" in run("batch", "get", option, value, status=2)[1]
-    assert "no batches of PUTs" in run("batch", "put", "--entries", 2, status=2)[1]
-    assert "4 GiB" in run("batch", "get", "--size", 1 << 30, "--threads", 8, status=2)[1]
+        assert f"{option}: {value} is no good" in run("library_load", "get", option, value, status=2)[1]
+    assert "no batches of PUTs" in run("library_load", "put", "--entries", 2, status=2)[1]
+    assert "4 GiB" in run("library_load", "get", "--size", 1 << 30, "--threads", 8, status=2)[1]
 
 
 def rdma_bytes(fabric):

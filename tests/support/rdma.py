@@ -1,4 +1,4 @@
-"""The client's end of RDMA sessions over the fake transport: HTTP from here, RDMA by the program rdma_peer (tests/rdma/peer.c)."""
+"""The client's end of RDMA sessions over the fake transport: HTTP from here, RDMA by the program rdma_peer (tests/rdma/rdma_peer.c)."""
 import hashlib
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""The client's end of the header protocol over the fake transport: HTTP from here, the memory that tokens name in the program rdma_target (tests/rdma/target.c)."""
+"""The client's end of the header protocol over the fake transport: HTTP from here, the memory that tokens name in the program rdma_target (tests/rdma/rdma_target.c)."""
 import shutil
 import subprocess
 import tempfile

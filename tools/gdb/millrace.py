@@ -90,7 +90,7 @@ def events():
 
 def records():
     """(time, loop, request, event, a, b) of all rings, in no order."""
-    table = value("'loop/trace.c'::rings")
+    table = value("'loop/trace_ring.c'::rings")
     low, high = table.type.range()
     for i in range(low, high + 1):
         ring = table[i].cast(gdb.lookup_type("struct ring").pointer())

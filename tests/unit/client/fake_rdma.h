@@ -20,7 +20,7 @@
 #define mr_rdma_driver world_transport
 #include "client/rdma/connection.c"
 #include "client/rdma/connection_session.c"
-#include "client/rdma/leases.c"
+#include "client/rdma/grants.c"
 
 #include <semaphore.h>
 

@@ -14,7 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/media.h"
-#include "cli/work.h"
+#include "cli/job_queue.h"
 
 /* ---- paths --------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /*
  * test_crc.c - the CRCs: known values, and a bit-by-bit reference over random lengths, alignments, cuts and joins.
  */
-#include "tests/unit/ec/fixture.h"
+#include "tests/unit/ec/ec_fixture.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /*
  * test_md5.c - MD5 of many streams at once, by every way this processor has, against OpenSSL's.
  */
-#include "tests/unit/ec/fixture.h"
+#include "tests/unit/ec/ec_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

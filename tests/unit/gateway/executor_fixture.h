@@ -8,7 +8,7 @@
 #define ARENA_SIZE  (32u << 20)
 #define MEMORY_SIZE (4u << 20)
 #include "tests/unit/gateway/fake_engine.h"
-#include "tests/unit/rdma/world.h"
+#include "tests/unit/rdma/rdma_world.h"
 
 #include "gateway.h"
 #include "tests/unit/gateway/step_arena.h"

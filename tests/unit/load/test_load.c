@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "bench/load/options.h"
+#include "bench/load/load_options.h"
 #include "bench/load/server.h"
 #include "load_content.h"
 #include "load/run.h"

@@ -3,7 +3,7 @@
  *
  * Most tests use a loop that does not run yet, on the thread that made it, and call the round's part by hand.
  */
-#include "tests/unit/loop/fixture.h"
+#include "tests/unit/loop/loop_fixture.h"
 
 #define SLOTS 20u /* 9 for GET, 9 for PUT, 2 for INTERNAL */
 

@@ -2,7 +2,7 @@
  * test_io.c - file I/O: data, O_DIRECT from slots, flushes, errors, more operations than the ring holds, the end of a
  * loop with operations under way. Everything runs in both modes of the ring.
  */
-#include "tests/unit/loop/fixture.h"
+#include "tests/unit/loop/loop_fixture.h"
 
 #include <sys/uio.h>
 

@@ -1,7 +1,7 @@
 /*
  * test_loop.c - watches, hooks, the life of a loop, what fails when it is made.
  */
-#include "tests/unit/loop/fixture.h"
+#include "tests/unit/loop/loop_fixture.h"
 
 #include <sys/eventfd.h>
 #include <sys/resource.h>

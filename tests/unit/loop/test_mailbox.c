@@ -1,7 +1,7 @@
 /*
  * test_mailbox.c - order of messages from many threads, posts from loops, sleep and wake.
  */
-#include "tests/unit/loop/fixture.h"
+#include "tests/unit/loop/loop_fixture.h"
 
 /* ---- order from many threads ---------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /*
  * test_timer.c - order, stop and restart of timers, also from inside callbacks; the heap against a plain list.
  */
-#include "tests/unit/loop/fixture.h"
+#include "tests/unit/loop/loop_fixture.h"
 
 #define TIMERS 200
 

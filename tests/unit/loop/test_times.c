@@ -1,7 +1,7 @@
 /*
  * test_times.c - histograms of times: where each time is counted, and what a reader on another thread may rely on.
  */
-#include "tests/unit/loop/fixture.h"
+#include "tests/unit/loop/loop_fixture.h"
 
 #include "include/loop_times.h"
 

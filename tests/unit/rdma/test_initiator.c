@@ -1,7 +1,7 @@
 /*
  * test_initiator.c - requests by a token on the fake transport: what is written and read, whose an error is, and what becomes of the others; bounds; ends.
  */
-#include "tests/unit/rdma/far.h"
+#include "tests/unit/rdma/token_client.h"
 
 static struct far far;
 static struct get get, other;

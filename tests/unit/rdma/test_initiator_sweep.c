@@ -2,7 +2,7 @@
  * test_initiator_sweep.c - histories of requests by tokens in which calls of the transport fail: one point after the other, and at random. Whatever fails, each request
  * ends once, in right bytes or an error, no memory but what tokens name is touched, and nothing is left.
  */
-#include "tests/unit/rdma/far.h"
+#include "tests/unit/rdma/token_client.h"
 
 static struct far far;
 static bool right; /* everything went well */

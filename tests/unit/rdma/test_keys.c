@@ -1,7 +1,7 @@
 /*
  * test_keys.c - keys and private data. The expected values come from an independent implementation of docs/rdma-protocol.md (Python's hmac).
  */
-#include "tests/unit/rdma/fixture.h"
+#include "tests/unit/rdma/rdma_fixture.h"
 
 static struct rdx_key_input input;
 static struct rdx_keys keys;

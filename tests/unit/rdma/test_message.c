@@ -1,7 +1,7 @@
 /*
  * test_message.c - messages of the control queue pair: what is written is read back, and what is not as it should be is refused.
  */
-#include "tests/unit/rdma/fixture.h"
+#include "tests/unit/rdma/rdma_fixture.h"
 
 static uint8_t buf[RDX_MESSAGE_MAX + 1];
 static struct rdx_writer writer;

@@ -4,7 +4,7 @@
  *
  * MILLRACE_TEST_SEED repeats a run; MODEL_HISTORIES (200) says how many.
  */
-#include "tests/unit/rdma/world.h"
+#include "tests/unit/rdma/rdma_world.h"
 
 #define CLIENTS   3u
 #define ZONES     8u

@@ -6,7 +6,7 @@
  * Each process is a program of its own (--serve, --die), since verbs that were used do not survive a fork.
  * A socket stands in for HTTP. The server's process makes up objects; object n's byte i is object_byte(n, i).
  */
-#include "tests/unit/rdma/fixture.h"
+#include "tests/unit/rdma/rdma_fixture.h"
 
 #include <dirent.h>
 #include <fcntl.h>

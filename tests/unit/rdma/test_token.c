@@ -1,7 +1,7 @@
 /*
  * test_token.c - x-amz-rdma-token, strictly, in both forms.
  */
-#include "tests/unit/rdma/fixture.h"
+#include "tests/unit/rdma/rdma_fixture.h"
 
 #define GID   "fe800000000000000202c9fffe000001"
 #define TOKEN "00007f0012345000:00100000:0000beef:00a1:012345:1:" GID

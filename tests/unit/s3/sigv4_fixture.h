@@ -4,7 +4,7 @@
 #ifndef MILLRACE_TEST_S3_SIGV4_FIXTURE_H
 #define MILLRACE_TEST_S3_SIGV4_FIXTURE_H
 
-#include "tests/unit/s3/fixture.h"
+#include "tests/unit/s3/s3_fixture.h"
 
 /* The credentials of AWS's documentation. */
 #define ACCESS_KEY "AKIAIOSFODNN7EXAMPLE"

@@ -1,7 +1,7 @@
 /*
  * test_checksum.c - s3/codec.c, s3/checksum.c, s3/parts_sum.c, s3/etag.c: text forms, running sums, sums of parts.
  */
-#include "tests/unit/s3/fixture.h"
+#include "tests/unit/s3/s3_fixture.h"
 
 /* ---- codecs -------------------------------------------------------------------------------------- */
 

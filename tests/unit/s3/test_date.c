@@ -1,7 +1,7 @@
 /*
  * test_date.c - s3/date.c: every format forth and back, beside libc's calendar.
  */
-#include "tests/unit/s3/fixture.h"
+#include "tests/unit/s3/s3_fixture.h"
 
 static void test_format(void **state)
 {

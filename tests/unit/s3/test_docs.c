@@ -1,7 +1,7 @@
 /*
  * test_docs.c - s3/docs.c: CompleteMultipartUpload, Delete, CreateBucketConfiguration.
  */
-#include "tests/unit/s3/fixture.h"
+#include "tests/unit/s3/s3_fixture.h"
 
 #include <pthread.h>
 

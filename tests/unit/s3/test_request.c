@@ -1,7 +1,7 @@
 /*
  * test_request.c - s3/range.c, s3/copy_source.c, s3/cond.c: what a request asks of an object.
  */
-#include "tests/unit/s3/fixture.h"
+#include "tests/unit/s3/s3_fixture.h"
 
 /* ---- ranges -------------------------------------------------------------------------------------- */
 

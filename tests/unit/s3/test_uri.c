@@ -1,7 +1,7 @@
 /*
  * test_uri.c - s3/uri.c, s3/query.c, s3/percent.c: from the raw request target to bucket, key and parameters.
  */
-#include "tests/unit/s3/fixture.h"
+#include "tests/unit/s3/s3_fixture.h"
 
 static const struct s3_str domains[] = {{"s3.example.com", 14}, {"example.com", 11}, {"localhost", 9}};
 

@@ -1,7 +1,7 @@
 /*
  * test_xml.c - s3/xml_write.c and s3/xml_read.c: what is written reads back, bounds hold, bombs do not go off.
  */
-#include "tests/unit/s3/fixture.h"
+#include "tests/unit/s3/s3_fixture.h"
 
 /* ---- writer -------------------------------------------------------------------------------------- */
 
