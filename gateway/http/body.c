@@ -180,6 +180,14 @@ static bool says_aws_chunked(const struct gw_request *req)
         return false;
 }
 
+/* As AWS: HTTP's own chunks come only around aws-chunked, whatever the body is for. */
+static enum s3_error refuse_plain_chunks(struct gw_request *req, const char **message)
+{
+        req->refused_header = "Transfer-Encoding";
+        *message = "A header you provided implies functionality that is not implemented.";
+        return S3_ERR_NOT_IMPLEMENTED;
+}
+
 static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, const struct s3_auth *auth,
                                   const struct s3_signing_key *key, const char **message)
 {
@@ -194,7 +202,7 @@ static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, 
                 return S3_OK;
         /* A signed hash is of the bytes as they come: decoding them would leave it unchecked. */
         if (!streaming && (auth->payload == S3_PAYLOAD_SHA256 || !says_aws_chunked(req)))
-                return S3_OK;
+                return req->chunked ? refuse_plain_chunks(req, message) : S3_OK;
         if (decoded.data != NULL && s3_parse_uint(decoded, INT64_MAX, &params.decoded_length) != 0) {
                 *message = "x-amz-decoded-content-length must be a whole number of bytes";
                 return S3_ERR_INVALID_ARGUMENT;

@@ -28,10 +28,6 @@ static bool size_of_body(struct gw_request *req, uint64_t *size)
                 gw_reply_error(req, S3_ERR_MISSING_CONTENT_LENGTH, NULL);
                 return false;
         }
-        if (req->chunked && req->body->chunked == NULL) { /* as AWS: HTTP's own chunks only around aws-chunked */
-                gw_refuse_header(req, "Transfer-Encoding");
-                return false;
-        }
         *size = req->body->expected;
         if (*size != S3_LENGTH_UNKNOWN && *size > GW_OBJECT_MAX) {
                 gw_reply_error(req, S3_ERR_ENTITY_TOO_LARGE, NULL);

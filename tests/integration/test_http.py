@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.daemon import PATIENCE
 from tests.support.expect import absent, keys_of, read
-from tests.support.s3raw import STREAMING_UNSIGNED_TRAILER, UNSIGNED, Connection, ConnectionClosed, error_shape
+from tests.support.s3raw import STREAMING_UNSIGNED_TRAILER, UNSIGNED, Connection, ConnectionClosed, error_shape, http_chunked
 
 
 def exchange(raw, data, timeout=10, method="GET"):
@@ -344,6 +344,42 @@ def test_chunked_without_aws_chunked(raw, s3, bucket, part, expect):
     assert absent(s3, bucket, "k")
     if part:
         assert "Parts" not in s3.list_parts(Bucket=bucket, Key="k", UploadId=query[1][1])
+
+
+XML_OF = "<{0} xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>{1}</{0}>"
+DOCUMENTS = {
+    "CompleteMultipartUpload": ("POST", "/k", [("uploadId", "")], XML_OF.format("CompleteMultipartUpload", "")),
+    "DeleteObjects": ("POST", "", [("delete", "")], XML_OF.format("Delete", "<Object><Key>kept</Key></Object>")),
+    "CreateBucket": ("PUT", "-new", [], XML_OF.format("CreateBucketConfiguration", "")),
+    "PutPublicAccessBlock": ("PUT", "", [("publicAccessBlock", "")],
+                             XML_OF.format("PublicAccessBlockConfiguration", "<BlockPublicAcls>true</BlockPublicAcls>")),
+    "CreateMultipartUpload": ("POST", "/k", [("uploads", "")], ""),
+    "DeleteObject": ("DELETE", "/kept", [], ""),
+    "GetObject": ("GET", "/kept", [], ""),
+}
+
+
+@pytest.mark.parametrize("decoded", [False, True])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_chunked_documents(raw, s3, bucket, name, decoded):
+    """As PutObject: HTTP's chunks carry nothing but aws-chunked, whatever the operation is, and nothing of it is done."""
+    method, rest, query, document = DOCUMENTS[name]
+    s3.put_object(Bucket=bucket, Key="kept", Body=b"kept")
+    if name == "CompleteMultipartUpload":
+        upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+        part = s3.upload_part(Bucket=bucket, Key="k", UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
+        query = [("uploadId", upload)]
+        document = XML_OF.format("CompleteMultipartUpload", f"<Part><PartNumber>1</PartNumber><ETag>{part}</ETag></Part>")
+    headers = {"x-amz-decoded-content-length": str(len(document))} if decoded else {}
+    body = http_chunked(document.encode(), [7])
+    head, _ = raw.build(method, f"/{bucket}{rest}", query=query, payload=UNSIGNED, headers=headers)
+    head = head.replace(b"\r\ncontent-length: 0\r\n", b"\r\n")
+    answer = raw.send(method, head.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n"), body)
+    assert (answer.status, answer.code, answer.xml.findtext("Header")) == (501, "NotImplemented", "Transfer-Encoding"), answer
+    assert read(s3, bucket, "kept") == b"kept" and absent(s3, bucket, "k")
+    assert f"{bucket}-new" not in [b["Name"] for b in s3.list_buckets()["Buckets"]]
+    if name == "CompleteMultipartUpload":
+        assert len(s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)["Parts"]) == 1
 
 
 @pytest.mark.parametrize("size", [1, 4097, 300_000])
