@@ -184,6 +184,10 @@ int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool writte
 
 /* ---- looking at one that the index knows ------------------------------------------------------------ */
 
+/*
+ * While the drive serves, and somebody waits for a record of the file: as much is read as one batch that is lost as well may hide, and nothing beyond a
+ * block that cannot be read, which may take the drive half a minute each.
+ */
 static int salvage_generation(int dir_fd, const uint8_t drive_id[FMT_ID], uint64_t number, uint64_t *generation)
 {
         struct eng_log_ident ident = {.file = number};
@@ -193,7 +197,8 @@ static int salvage_generation(int dir_fd, const uint8_t drive_id[FMT_ID], uint64
         if (rv != 0)
                 return rv;
         memcpy(ident.drive_id, drive_id, FMT_ID);
-        rv = eng_replay_generation(&window, &ident, generation);
+        window.hasty = true;
+        rv = eng_replay_generation(&window, &ident, FMT_BLOCK + ENG_REPLAY_REST_BYTES, generation);
         eng_log_window_close(&window);
         return rv == 0 || rv == -ENOENT ? -EBADMSG : rv;
 }

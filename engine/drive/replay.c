@@ -533,7 +533,7 @@ static int salvage(struct replay *r, struct eng_replay_file *file)
         rv = eng_log_window_open(&window, r->l->files.dir_fd, file->number);
         if (rv != 0)
                 return trouble(r, file->number, rv);
-        rv = eng_replay_generation(&window, &ident, &file->header.generation);
+        rv = eng_replay_generation(&window, &ident, window.size, &file->header.generation);
         eng_log_window_close(&window);
         if (rv != 0 && rv != -ENOENT)
                 return trouble(r, file->number, rv);

@@ -10,6 +10,9 @@
 
 #include "engine/drive/rec.h"
 
+/* Behind a break one whole batch may be torn; the first record of the one after it lies inside this. */
+#define ENG_REPLAY_REST_BYTES (2 * (ENG_BATCH_BYTES + FMT_BLOCK))
+
 /* A window over a file, moving forward. */
 struct eng_log_window {
         int fd;
@@ -17,6 +20,7 @@ struct eng_log_window {
         uint8_t *bytes;
         uint64_t start; /* of bytes in the file */
         size_t len;
+        bool hasty; /* ends before the first block that the drive cannot read; else such a block is zeroes */
         uint64_t unreadable; /* end of the last block met that the drive could not read, and that is zeroes in bytes; 0: none */
 };
 
@@ -61,8 +65,8 @@ typedef void (*eng_replay_lost)(void *arg, const struct fmt_record *rec);
  */
 int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position,
                       struct fmt_record *rec, eng_replay_lost lost, void *arg);
-/* The generation of a file whose header is gone, from the first record in it. -ENOENT: there is none. */
-int eng_replay_generation(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *out);
+/* The generation of a file whose header is gone, from the first record in it that begins before end. -ENOENT: there is none. */
+int eng_replay_generation(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t end, uint64_t *out);
 
 /* Reads the header of file->number. 0: begun says whether it is right. -EPROTONOSUPPORT; -EBADMSG: it is another drive's; -EIO ... */
 int eng_replay_header(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_replay_file *file);

@@ -22,9 +22,6 @@
 
 #define WINDOW_BYTES (4u << 20)
 
-/* Behind a break one whole batch may be torn; the first record of the one after it lies inside this. */
-#define REST_BYTES (2 * (ENG_BATCH_BYTES + FMT_BLOCK))
-
 /* ---- the window ------------------------------------------------------------------------------------ */
 
 int eng_log_window_open(struct eng_log_window *window, int dir_fd, uint64_t number)
@@ -85,11 +82,11 @@ static int fill(struct eng_log_window *window, uint64_t position)
                         want = FMT_BLOCK; /* which one is it? */
                         continue;
                 }
-                if (n < 0) {
+                if (n < 0 && !window->hasty) {
                         fill_unreadable(window);
                         continue;
                 }
-                if (n == 0)
+                if (n <= 0)
                         break;
                 window->len += (size_t)n;
         }
@@ -153,7 +150,7 @@ int eng_replay_next(struct eng_log_window *window, const struct eng_log_ident *i
 int eng_replay_rest(struct eng_log_window *window, const struct eng_log_ident *ident, bool any_generation,
                     uint64_t position, struct eng_log_rest *out)
 {
-        uint64_t torn = eng_round_up(position, FMT_BLOCK), at, end = torn + REST_BYTES;
+        uint64_t torn = eng_round_up(position, FMT_BLOCK), at, end = torn + ENG_REPLAY_REST_BYTES;
         struct eng_log_ident own = *ident;
         struct fmt_record rec;
         const uint8_t *bytes;
@@ -218,7 +215,7 @@ int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident 
         return 1;
 }
 
-int eng_replay_generation(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *out)
+int eng_replay_generation(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t end, uint64_t *out)
 {
         struct eng_log_ident own = *ident;
         struct fmt_record rec;
@@ -226,7 +223,7 @@ int eng_replay_generation(struct eng_log_window *window, const struct eng_log_id
         uint64_t at;
         int rv;
 
-        for (at = FMT_BLOCK;; at += FMT_RECORD_ALIGN) {
+        for (at = FMT_BLOCK; at < end; at += FMT_RECORD_ALIGN) {
                 rv = eng_log_window_at(window, at, sizeof(rec), &bytes);
                 if (rv != 0 || bytes == NULL)
                         return rv != 0 ? rv : -ENOENT;
@@ -237,6 +234,7 @@ int eng_replay_generation(struct eng_log_window *window, const struct eng_log_id
                 *out = rec.generation;
                 return 0;
         }
+        return -ENOENT;
 }
 
 /* ---- the folder ------------------------------------------------------------------------------------ */

@@ -63,6 +63,30 @@ int openat(int dir_fd, const char *name, int flags, ...)
         return (int)syscall(SYS_openat, dir_fd, name, flags, mode);
 }
 
+/* Reads of log files: how many of them the drive could not do, and how much they read. unreadable: those are from there on. */
+static atomic_uint log_reads_failed;
+static atomic_ulong log_bytes_read, unreadable = UINT64_MAX;
+
+ssize_t pread(int fd, void *bytes, size_t len, off_t at)
+{
+        char link[32], path[512];
+        ssize_t n;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, path, sizeof(path) - 1);
+        path[n > 0 ? n : 0] = '\0';
+        if (ends_in(path, ".log")) {
+                if ((uint64_t)at >= unreadable) {
+                        log_reads_failed++;
+                        errno = EIO;
+                        return -1;
+                }
+                len = (uint64_t)at + len > unreadable ? unreadable - (uint64_t)at : len;
+                log_bytes_read += len;
+        }
+        return syscall(SYS_pread64, fd, bytes, len, at);
+}
+
 /* Descriptors of this process that are open for reading files of a suffix. */
 static unsigned descriptors(const char *suffix)
 {
@@ -265,6 +289,91 @@ static void test_log_header(void **state)
                 snprintf(name, sizeof(name), "%u", i);
                 assert_true(fx_has(&fx, name, bytes, sizeof(bytes)));
         }
+        fx_destroy(&fx);
+}
+
+/* A drive with 500 names, all in the index, whose first log file a start takes for granted. */
+static void fill_log(struct fx *fx, char path[256])
+{
+        static uint8_t bytes[100000];
+        char name[32];
+        unsigned i;
+
+        fx_make(fx, 1);
+        fx->options.cache_bytes = 1;
+        fx->options.log_file_bytes = 32 << 20;
+        fx->options.reclaim_rate = ENG_RECLAIM_OFF;
+        assert_int_equal(fx_open(fx), 0);
+        for (i = 0; i < 500; i++) {
+                snprintf(name, sizeof(name), "%u", i);
+                assert_int_equal(fx_put(fx, name, bytes, sizeof(bytes)), 0);
+        }
+        assert_true(fx_wait_indexed(fx));
+        fx_first(fx, "log", path, 256);
+        fx_close(fx);
+}
+
+/* Whatever of the header is damaged, the opening of the file for a read ends soon, and the drive goes on. */
+static void test_log_header_each_field(void **state)
+{
+        static const size_t fields[] = {
+                offsetof(struct fmt_log_header, magic),     offsetof(struct fmt_log_header, crc),        offsetof(struct fmt_log_header, version),
+                offsetof(struct fmt_log_header, flags),     offsetof(struct fmt_log_header, drive_id),   offsetof(struct fmt_log_header, file),
+                offsetof(struct fmt_log_header, generation), offsetof(struct fmt_log_header, prev_file), offsetof(struct fmt_log_header, prev_crc),
+        };
+        static const uint8_t bytes[100000];
+        char path[256];
+        struct fx fx;
+        size_t i;
+
+        fill_log(&fx, path);
+        for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+                fx_flip(path, fields[i]);
+                assert_int_equal(fx_open(&fx), 0);
+                log_bytes_read = 0;
+                assert_true(fx_has(&fx, "7", bytes, sizeof(bytes)));
+                assert_true(log_bytes_read <= FMT_BLOCK + ENG_REPLAY_REST_BYTES);
+                fx_close(&fx);
+                fx_flip(path, fields[i]);
+        }
+        assert_int_equal(fx_open(&fx), 0);
+        assert_true(fx_has(&fx, "7", bytes, sizeof(bytes)));
+        fx_destroy(&fx);
+}
+
+/* What stands behind the header is lost as well, or cannot be read: the file is not read to its end for it. */
+static void test_log_header_and_more(void **state)
+{
+        static const uint64_t from[] = {0, FMT_BLOCK};
+        static const uint8_t zeroes[8 << 20], bytes[100000];
+        char path[256];
+        struct fx fx;
+        unsigned i;
+        int fd;
+
+        fill_log(&fx, path);
+        fx_snapshot(&fx, "whole");
+        for (i = 0; i < 2; i++) {
+                fx_flip(path, 20);
+                assert_int_equal(fx_open(&fx), 0);
+                log_reads_failed = 0;
+                unreadable = from[i];
+                assert_false(fx_has(&fx, "7", bytes, sizeof(bytes)));
+                unreadable = UINT64_MAX;
+                assert_in_range(log_reads_failed, 1, 4);
+                assert_true(fx_has(&fx, "499", bytes, sizeof(bytes)));
+                fx_close(&fx);
+                fx_restore(&fx, "whole");
+        }
+        fd = open(path, O_WRONLY);
+        assert_true(fd >= 0);
+        assert_int_equal(pwrite(fd, zeroes, sizeof(zeroes), 0), sizeof(zeroes));
+        close(fd);
+        assert_int_equal(fx_open(&fx), 0);
+        log_bytes_read = 0;
+        assert_false(fx_has(&fx, "7", bytes, sizeof(bytes)));
+        assert_in_range(log_bytes_read, FMT_BLOCK, 2 * ENG_REPLAY_REST_BYTES);
+        assert_true(fx_has(&fx, "499", bytes, sizeof(bytes)));
         fx_destroy(&fx);
 }
 
@@ -487,6 +596,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_bounded),       cmocka_unit_test(test_all_at_once),
                 cmocka_unit_test(test_start),         cmocka_unit_test(test_start_logs),
+                cmocka_unit_test(test_log_header_each_field),
+                cmocka_unit_test(test_log_header_and_more),
                 cmocka_unit_test(test_log_header),    cmocka_unit_test(test_damaged_since),
                 cmocka_unit_test(test_other_files),   cmocka_unit_test(test_none_left),
                 cmocka_unit_test(test_hangs),         cmocka_unit_test(test_closed_meanwhile),
