@@ -61,7 +61,7 @@ struct srv_access_log {
 /* ---- on the loops --------------------------------------------------------------------------------- */
 
 /* A text that the client has written: what would let its reader repeat the request is taken out. */
-static void add_text(struct srv_json *json, struct ring *ring, const char *name, const char *value, size_t most)
+static void add_client_text(struct srv_json *json, struct ring *ring, const char *name, const char *value, size_t most)
 {
         if (value != NULL)
                 value = srv_redact(value, ring->text, sizeof(ring->text));
@@ -82,8 +82,8 @@ static size_t format_line(struct ring *ring, const struct gw_access *line)
         srv_json_string(&json, "operation", line->operation, FIELD_MAX_BYTES);
         srv_json_uint(&json, "status", line->status);
         srv_json_string(&json, "error", line->error_code, FIELD_MAX_BYTES);
-        add_text(&json, ring, "bucket", line->bucket, FIELD_MAX_BYTES);
-        add_text(&json, ring, "key", line->key, KEY_MAX_BYTES);
+        add_client_text(&json, ring, "bucket", line->bucket, FIELD_MAX_BYTES);
+        add_client_text(&json, ring, "key", line->key, KEY_MAX_BYTES);
         srv_json_uint(&json, "bytes_in", line->bytes_in);
         srv_json_uint(&json, "bytes_out", line->bytes_out);
         srv_json_uint(&json, "total_us", line->total_us);
@@ -91,12 +91,12 @@ static size_t format_line(struct ring *ring, const struct gw_access *line)
         srv_json_string(&json, "access_key", line->access_key, FIELD_MAX_BYTES);
         srv_json_string(&json, "trace_id", line->trace_id, FIELD_MAX_BYTES);
         srv_json_string(&json, "parent_id", line->parent_id, FIELD_MAX_BYTES);
-        add_text(&json, ring, "user_agent", line->user_agent, AGENT_MAX_BYTES);
-        add_text(&json, ring, "target", line->target, TARGET_MAX_BYTES);
+        add_client_text(&json, ring, "user_agent", line->user_agent, AGENT_MAX_BYTES);
+        add_client_text(&json, ring, "target", line->target, TARGET_MAX_BYTES);
         return srv_json_end(&json);
 }
 
-static void wake(struct srv_access_log *log)
+static void wake_writer(struct srv_access_log *log)
 {
         uint64_t one = 1;
 
@@ -122,7 +122,7 @@ void srv_access_log_add(struct srv_access_log *log, unsigned ring_index, const s
         atomic_store(&ring->head, head + len);
         /* In one order for both sides: either this load sees asleep, or the writer, once asleep, sees head. */
         if (atomic_load(&log->asleep) && atomic_exchange(&log->asleep, false))
-                wake(log);
+                wake_writer(log);
 }
 
 void srv_access_log_callback(void *log, const struct gw_access *line)
@@ -355,7 +355,7 @@ int srv_access_log_open(const char *path, unsigned rings, struct srv_access_log 
 void srv_access_log_reopen(struct srv_access_log *log)
 {
         atomic_store(&log->reopen, true);
-        wake(log);
+        wake_writer(log);
 }
 
 void srv_access_log_stats(const struct srv_access_log *log, struct srv_access_stats *out)
@@ -377,7 +377,7 @@ void srv_access_log_close(struct srv_access_log *log)
         if (log == NULL)
                 return;
         atomic_store(&log->stop, true);
-        wake(log);
+        wake_writer(log);
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += CLOSE_TIMEOUT_S;
         if (pthread_timedjoin_np(log->writer, NULL, &until) != 0) {

@@ -313,7 +313,7 @@ static json_t *drive_scrubs_json(const struct eng_health *health)
         return list;
 }
 
-static struct admin_answer get_scrub(struct admin_request *request)
+static struct admin_answer answer_scrub(struct admin_request *request)
 {
         struct eng_verify_report *reports = malloc(2 * sizeof(*reports));
         struct eng_health *health = malloc(sizeof(*health));
@@ -357,7 +357,7 @@ static const struct route {
         {"/metrics", get_metrics, NULL},
         {"/admin/v1/info", get_info, NULL},
         {"/admin/v1/verify", get_verify, post_verify},
-        {"/admin/v1/scrub", get_scrub, post_scrub},
+        {"/admin/v1/scrub", answer_scrub, post_scrub},
         {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives},
         {"/admin/v1/heal", srv_admin_get_heal, NULL},
         {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start},

@@ -21,7 +21,7 @@
 
 #define NONCE_LEAST 16u
 
-static bool refuse(enum s3_auth_reason reason, const char **code, const char **message)
+static bool refuse_call(enum s3_auth_reason reason, const char **code, const char **message)
 {
         enum s3_error error = s3_auth_error(reason);
 
@@ -97,7 +97,7 @@ static bool names_this_listener(const struct admin_request *request, struct s3_s
 
 /* ---- once ------------------------------------------------------------------------------------------- */
 
-static bool is_signed(const struct s3_auth *auth, const char *name)
+static bool is_signed_header(const struct s3_auth *auth, const char *name)
 {
         const char *at = auth->signed_headers;
         size_t len;
@@ -114,13 +114,13 @@ static bool has_nonce(const struct s3_request *request, const struct s3_auth *au
 {
         struct s3_str nonce = s3_str_trim(s3_request_header(request, ADMIN_NONCE));
 
-        return nonce.data != NULL && nonce.len >= NONCE_LEAST && is_signed(auth, ADMIN_NONCE);
+        return nonce.data != NULL && nonce.len >= NONCE_LEAST && is_signed_header(auth, ADMIN_NONCE);
 }
 
 static bool names_this_start(const struct srv_admin *admin, const struct s3_request *request, const struct s3_auth *auth)
 {
         return s3_str_eq(s3_str_trim(s3_request_header(request, ADMIN_START)), s3_str_of(admin->start)) &&
-               is_signed(auth, ADMIN_START);
+               is_signed_header(auth, ADMIN_START);
 }
 
 /*
@@ -200,7 +200,7 @@ bool srv_admin_authorised(struct admin_request *request, const char **code, cons
 
         reason = s3_auth_parse(&signed_parts, &auth);
         if (reason != S3_AUTH_OK)
-                return refuse(reason, code, message);
+                return refuse_call(reason, code, message);
         if (auth.kind != S3_AUTH_HEADER)
                 return deny("This call must be signed, in its headers, with the root credentials.", code, message);
         signing_key(request->admin, &auth, &known, &key);
@@ -212,7 +212,7 @@ bool srv_admin_authorised(struct admin_request *request, const char **code, cons
                 return false;
         }
         if (reason != S3_AUTH_OK)
-                return refuse(reason, code, message);
+                return refuse_call(reason, code, message);
         if (!body_matches(request, &auth))
                 return deny("The body is not the one that was signed.", code, message);
         return is_meant(request, &signed_parts, &auth, code, message);

@@ -19,7 +19,7 @@ struct parameters {
         char text[S3_TARGET_MAX];
 };
 
-static struct parameters *parse(const struct admin_request *request)
+static struct parameters *parameters_parse(const struct admin_request *request)
 {
         struct parameters *p = malloc(sizeof(*p));
 
@@ -31,7 +31,7 @@ static struct parameters *parse(const struct admin_request *request)
 }
 
 /* The value of a parameter; false if it is not there exactly once, or longer than cap - 1 bytes, or has a 0 in it. */
-static bool take(const struct parameters *p, const char *name, char *out, size_t cap)
+static bool parameters_take(const struct parameters *p, const char *name, char *out, size_t cap)
 {
         const struct s3_query_param *found = s3_query_find(&p->query, name);
 
@@ -43,11 +43,11 @@ static bool take(const struct parameters *p, const char *name, char *out, size_t
         return true;
 }
 
-static bool take_number(const struct parameters *p, const char *name, uint64_t *out)
+static bool parameters_take_number(const struct parameters *p, const char *name, uint64_t *out)
 {
         char text[24], *end;
 
-        if (!take(p, name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
+        if (!parameters_take(p, name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
                 return false;
         errno = 0;
         *out = strtoull(text, &end, 10);
@@ -95,7 +95,7 @@ static struct admin_answer attach_report(struct admin_request *request, uint64_t
 
 struct admin_answer srv_admin_get_drives(struct admin_request *request)
 {
-        struct parameters *p = parse(request);
+        struct parameters *p = parameters_parse(request);
         struct admin_answer answer;
         uint64_t number;
 
@@ -103,7 +103,7 @@ struct admin_answer srv_admin_get_drives(struct admin_request *request)
                 return srv_admin_error(400, "BadRequest", "the query is malformed");
         if (p->query.count == 0)
                 answer = list_drives(request);
-        else if (!take_number(p, "number", &number))
+        else if (!parameters_take_number(p, "number", &number))
                 answer = srv_admin_error(400, "BadRequest", "number=N is all that this path takes");
         else
                 answer = attach_report(request, number);
@@ -127,7 +127,7 @@ static const struct action *find_action(const struct parameters *p)
         char name[16];
         size_t i;
 
-        if (!take(p, "action", name, sizeof(name)))
+        if (!parameters_take(p, "action", name, sizeof(name)))
                 return NULL;
         for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
                 if (strcmp(actions[i].name, name) == 0)
@@ -144,7 +144,7 @@ static int act(struct eng_store *store, const struct action *action, unsigned sl
         return eng_drive_attach(store, slot, path[0] != '\0' ? path : NULL, action->path_must, number);
 }
 
-static struct admin_answer change(struct admin_request *request, const struct parameters *p)
+static struct admin_answer change_drives(struct admin_request *request, const struct parameters *p)
 {
         const struct action *action = find_action(p);
         char path[ENG_PATH_MAX] = "";
@@ -153,9 +153,11 @@ static struct admin_answer change(struct admin_request *request, const struct pa
 
         if (action == NULL)
                 return srv_admin_error(400, "BadRequest", "action=add|remove|replace|return must be given");
-        if (action->slot ? !take_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX : s3_query_find(&p->query, "slot") != NULL)
+        if (action->slot ? !parameters_take_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX
+                         : s3_query_find(&p->query, "slot") != NULL)
                 return srv_admin_error(400, "BadRequest", action->slot ? "slot=N must be given" : "a new drive gets the next slot");
-        if (s3_query_find(&p->query, "path") != NULL && (!action->path || !take(p, "path", path, sizeof(path))))
+        if (s3_query_find(&p->query, "path") != NULL &&
+            (!action->path || !parameters_take(p, "path", path, sizeof(path))))
                 return srv_admin_error(400, "BadRequest", action->path ? "path is too long" : "there is no path to be given");
         if ((action->path_must || path[0] != '\0') && path[0] != '/')
                 return srv_admin_error(400, "BadRequest", "path must be a whole path, from /");
@@ -167,12 +169,12 @@ static struct admin_answer change(struct admin_request *request, const struct pa
 
 struct admin_answer srv_admin_post_drives(struct admin_request *request)
 {
-        struct parameters *p = parse(request);
+        struct parameters *p = parameters_parse(request);
         struct admin_answer answer;
 
         if (p == NULL)
                 return srv_admin_error(400, "BadRequest", "the query is malformed");
-        answer = change(request, p);
+        answer = change_drives(request, p);
         free(p);
         return answer;
 }
@@ -180,7 +182,7 @@ struct admin_answer srv_admin_post_drives(struct admin_request *request)
 /* ---- going on without drives ----------------------------------------------------------------------- */
 
 /* One slot or drive id of a list. -1: there is no such drive. */
-static int slot_of(const struct eng_health *health, const char *word)
+static int slot_of_word(const struct eng_health *health, const char *word)
 {
         unsigned slot;
         char *end;
@@ -201,7 +203,7 @@ static bool take_slots(const struct eng_health *health, char *list, uint64_t *sl
 
         *slots = 0;
         while ((word = strsep(&rest, ",")) != NULL) {
-                int slot = slot_of(health, word);
+                int slot = slot_of_word(health, word);
 
                 *wrong = word;
                 if (slot < 0)
@@ -265,7 +267,7 @@ static struct admin_answer without(struct admin_request *request, const struct p
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         eng_health_read(request->admin->source.store, health);
         eng_outlook_read(request->admin->source.store, &outlook);
-        if (!take(p, "without", list, sizeof(list))) {
+        if (!parameters_take(p, "without", list, sizeof(list))) {
                 answer = srv_admin_error(400, "BadRequest", "without=SLOT[,SLOT]... must be given once");
         } else if (health->drive_count != 0 && !take_slots(health, list, &slots, &wrong)) {
                 snprintf(why, sizeof(why), "no drive of this store: %.150s", wrong);
@@ -285,7 +287,7 @@ static struct admin_answer start_report(struct admin_request *request, const str
         struct eng_force_report r;
         uint64_t number;
 
-        if (!take_number(p, "number", &number))
+        if (!parameters_take_number(p, "number", &number))
                 return srv_admin_error(400, "BadRequest", "number=N or without=SLOT[,SLOT]... must be given");
         if (eng_force_read(request->admin->source.store, number, &r) != 0)
                 return srv_admin_error(404, "NoSuchNumber", "the store was not opened without drives under this number");
@@ -295,7 +297,7 @@ static struct admin_answer start_report(struct admin_request *request, const str
 
 struct admin_answer srv_admin_get_start(struct admin_request *request)
 {
-        struct parameters *p = parse(request);
+        struct parameters *p = parameters_parse(request);
         struct admin_answer answer;
 
         if (p == NULL)
@@ -307,7 +309,7 @@ struct admin_answer srv_admin_get_start(struct admin_request *request)
 
 struct admin_answer srv_admin_post_start(struct admin_request *request)
 {
-        struct parameters *p = parse(request);
+        struct parameters *p = parameters_parse(request);
         struct admin_answer answer;
 
         if (p == NULL)

@@ -41,8 +41,7 @@ static void *begin_request(void *arg, const char *target, struct MHD_Connection 
         return request;
 }
 
-static void end_request(void *arg, struct MHD_Connection *connection, void **context,
-                        enum MHD_RequestTerminationCode code)
+static void end_call(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code)
 {
         struct admin_request *request = *context;
 
@@ -54,8 +53,8 @@ static void end_request(void *arg, struct MHD_Connection *connection, void **con
         *context = NULL;
 }
 
-static enum MHD_Result send_answer(const struct admin_request *request, struct MHD_Connection *connection,
-                                   struct admin_answer answer)
+static enum MHD_Result send_admin_answer(const struct admin_request *request, struct MHD_Connection *connection,
+                                         struct admin_answer answer)
 {
         struct MHD_Response *response;
         enum MHD_Result rv;
@@ -102,13 +101,13 @@ static enum MHD_Result refuse_head(const struct admin_request *request, struct M
 {
         const struct s3_error_info *info = s3_error_info(error);
 
-        return send_answer(request, connection,
-                           srv_admin_error(info->status, info->code, message != NULL ? message : info->message));
+        return send_admin_answer(request, connection,
+                                 srv_admin_error(info->status, info->code, message != NULL ? message : info->message));
 }
 
 /* The head is in. Answered: it, or the body that it announces, is refused. */
-static enum MHD_Result take_head(struct admin_request *request, struct MHD_Connection *connection, const char *method,
-                                 const char *version)
+static enum MHD_Result take_call_head(struct admin_request *request, struct MHD_Connection *connection,
+                                      const char *method, const char *version)
 {
         struct gw_raw_head head = {.connection = connection,
                                    .target = request->target_at,
@@ -133,7 +132,7 @@ static enum MHD_Result take_head(struct admin_request *request, struct MHD_Conne
         if (error != S3_OK)
                 return refuse_head(request, connection, error, message);
         if (!framing.chunked && framing.content_length > ADMIN_BODY_MAX)
-                return send_answer(request, connection, too_large());
+                return send_admin_answer(request, connection, too_large());
         return MHD_YES;
 }
 
@@ -147,7 +146,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
                 return MHD_NO;
         if (!request->started) {
                 request->started = true;
-                return take_head(request, connection, method, version);
+                return take_call_head(request, connection, method, version);
         }
         if (*data_len > 0) {
                 rv = take_body(request, data, *data_len);
@@ -155,10 +154,10 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
                 return rv;
         }
         if (request->discarded > 0)
-                return send_answer(request, connection, too_large());
+                return send_admin_answer(request, connection, too_large());
         request->method = method;
         request->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        return send_answer(request, connection, srv_admin_answer(request));
+        return send_admin_answer(request, connection, srv_admin_answer(request));
 }
 
 /* The library sees its end, and closes it. */
@@ -187,8 +186,8 @@ static struct admin_conn *add_connection(struct srv_admin *admin, struct MHD_Con
 }
 
 /* Opened, before its handshake and on the thread that will make it, or closed. */
-static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode code)
+static void on_admin_connection(void *arg, struct MHD_Connection *connection, void **context,
+                                enum MHD_ConnectionNotificationCode code)
 {
         struct srv_admin *admin = arg;
         struct admin_conn *conn = *context;
@@ -234,8 +233,8 @@ static struct MHD_Daemon *start_daemon(struct srv_admin *admin, const struct srv
                                 MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
                                 CONNECTIONS_OF_ONE_MAX, MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S,
                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
-                                begin_request, admin, MHD_OPTION_NOTIFY_COMPLETED, end_request, admin,
-                                MHD_OPTION_NOTIFY_CONNECTION, on_connection, admin, MHD_OPTION_ARRAY,
+                                begin_request, admin, MHD_OPTION_NOTIFY_COMPLETED, end_call, admin,
+                                MHD_OPTION_NOTIFY_CONNECTION, on_admin_connection, admin, MHD_OPTION_ARRAY,
                                 tls ? with_tls : none, MHD_OPTION_END);
 }
 

@@ -25,7 +25,7 @@ struct support {
         json_t *lines;
 };
 
-static void take_out(char *text, const char *secret)
+static void blank_secret(char *text, const char *secret)
 {
         size_t len = strlen(secret);
         char *at = text;
@@ -39,7 +39,7 @@ static json_t *safe_text(const struct support *support, const char *value)
         char text[TEXT_MAX];
 
         srv_redact(value, text, sizeof(text));
-        take_out(text, support->secret);
+        blank_secret(text, support->secret);
         return srv_admin_text(text);
 }
 

@@ -96,7 +96,7 @@ static json_t *show_record(const struct lp_trace_record *record)
         return event;
 }
 
-static json_t *show(struct dump *dump)
+static json_t *show_dump(struct dump *dump)
 {
         json_t *events = json_array();
         size_t i = dump->count > EVENTS_MOST ? dump->count - EVENTS_MOST : 0;
@@ -111,7 +111,7 @@ static json_t *show(struct dump *dump)
 }
 
 /* As x-amz-request-id shows it. */
-static bool take_id(struct s3_str text, uint64_t *out)
+static bool take_request_id(struct s3_str text, uint64_t *out)
 {
         char digits[ID_DIGITS + 1];
 
@@ -126,7 +126,7 @@ static bool take_id(struct s3_str text, uint64_t *out)
 }
 
 /* ?request=ID, or nothing. */
-static bool take_query(const struct admin_request *request, uint64_t *out)
+static bool take_trace_query(const struct admin_request *request, uint64_t *out)
 {
         static const struct s3_str begins = {"request=", 8};
         struct s3_str raw = request->parts.query;
@@ -134,7 +134,8 @@ static bool take_query(const struct admin_request *request, uint64_t *out)
         *out = 0;
         if (raw.len == 0)
                 return true;
-        return s3_str_starts(raw, begins) && take_id((struct s3_str){raw.data + begins.len, raw.len - begins.len}, out);
+        return s3_str_starts(raw, begins) &&
+               take_request_id((struct s3_str){raw.data + begins.len, raw.len - begins.len}, out);
 }
 
 struct admin_answer srv_admin_get_trace(struct admin_request *request)
@@ -144,11 +145,11 @@ struct admin_answer srv_admin_get_trace(struct admin_request *request)
         unsigned rings = lp_trace_rings(), i;
         int rv = 0;
 
-        if (!take_query(request, &dump.request))
+        if (!take_trace_query(request, &dump.request))
                 return srv_admin_error(400, "BadRequest", "request is an x-amz-request-id: 16 hexadecimal digits");
         for (i = 0; rv == 0 && i < rings; i++)
                 rv = take_ring(&dump, i);
-        answer = rv == 0 ? srv_admin_json(200, show(&dump)) : srv_admin_error(503, "OutOfMemory", "out of memory");
+        answer = rv == 0 ? srv_admin_json(200, show_dump(&dump)) : srv_admin_error(503, "OutOfMemory", "out of memory");
         free(dump.records);
         return answer;
 }

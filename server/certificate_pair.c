@@ -14,7 +14,7 @@
 
 #define PEM_MAX (1 << 20)
 
-static int read_all(int fd, char *out, size_t len)
+static int read_pem_bytes(int fd, char *out, size_t len)
 {
         ssize_t n;
 
@@ -43,7 +43,7 @@ static int read_open_file(int fd, char **out)
         text = calloc(1, (size_t)st.st_size + 1);
         if (text == NULL)
                 return -ENOMEM;
-        rv = read_all(fd, text, (size_t)st.st_size);
+        rv = read_pem_bytes(fd, text, (size_t)st.st_size);
         if (rv != 0) {
                 free(text);
                 return rv;

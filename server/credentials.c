@@ -48,7 +48,7 @@ static bool valid_key(const char *key, size_t least, bool is_access_key)
         return true;
 }
 
-static int check(const struct srv_credentials *c, const char *where, struct srv_error *error)
+static int check_credentials(const struct srv_credentials *c, const char *where, struct srv_error *error)
 {
         if (!valid_key(c->access_key, 3, true))
                 return srv_fail(error, -EINVAL,
@@ -59,7 +59,7 @@ static int check(const struct srv_credentials *c, const char *where, struct srv_
         return 0;
 }
 
-static bool same(const struct srv_credentials *a, const struct srv_credentials *b)
+static bool same_credentials(const struct srv_credentials *a, const struct srv_credentials *b)
 {
         return strcmp(a->access_key, b->access_key) == 0 && strcmp(a->secret_key, b->secret_key) == 0;
 }
@@ -83,7 +83,8 @@ struct copy {
         uint64_t number; /* of the generation; 0: plain text */
 };
 
-static int take_line(void *arg, const char *name, const char *value, const char *shown_as, struct srv_error *error)
+static int take_credential_line(void *arg, const char *name, const char *value, const char *shown_as,
+                                struct srv_error *error)
 {
         struct copy *copy = arg;
 
@@ -102,7 +103,7 @@ static int take_line(void *arg, const char *name, const char *value, const char 
         return -ENOENT;
 }
 
-static int read_file(const char *path, struct copy *out, struct srv_error *error)
+static int read_credential_file(const char *path, struct copy *out, struct srv_error *error)
 {
         const char *why;
         FILE *file;
@@ -112,12 +113,12 @@ static int read_file(const char *path, struct copy *out, struct srv_error *error
         rv = srv_secret_open(path, &file, error);
         if (rv != 0)
                 return rv;
-        rv = srv_ini_read(file, path, take_line, out, error);
+        rv = srv_ini_read(file, path, take_credential_line, out, error);
         fclose(file);
         if (rv != 0)
                 return rv;
         if (*out->sealed == '\0')
-                return check(&out->c, path, error);
+                return check_credentials(&out->c, path, error);
         if (*out->c.access_key != '\0' || *out->c.secret_key != '\0' || srv_parse_int(out->generation, &out->number, &why) != 0 ||
             out->number == 0)
                 return srv_fail(error, -EINVAL, "%.300s: is damaged", path);
@@ -127,7 +128,7 @@ static int read_file(const char *path, struct copy *out, struct srv_error *error
 int srv_credentials_read(const char *path, struct srv_credentials *out, struct srv_error *error)
 {
         struct copy copy;
-        int rv = read_file(path, &copy, error);
+        int rv = read_credential_file(path, &copy, error);
 
         if (rv == 0 && copy.number != 0)
                 rv = srv_fail(error, -EINVAL, "%.300s: is sealed, and belongs on a drive", path);
@@ -183,7 +184,7 @@ static int unseal(const struct srv_keys *keys, struct copy *copy, const char *pa
         strcpy(copy->c.access_key, text);
         strcpy(copy->c.secret_key, newline + 1);
         explicit_bzero(text, sizeof(text));
-        return check(&copy->c, path, error);
+        return check_credentials(&copy->c, path, error);
 }
 
 static int write_sealed(const char *path, const struct srv_key *key, uint64_t generation,
@@ -246,7 +247,7 @@ struct places {
         uint64_t highest;       /* of what stands there, also where it can't be opened */
 };
 
-static void free_places(struct places *places)
+static void free_credential_places(struct places *places)
 {
         while (places->count > 0)
                 free(places->path[--places->count]);
@@ -283,7 +284,7 @@ static int find_places(const struct srv_settings *settings, struct places *place
 /* One place. -ENOENT: nothing is there. */
 static int read_place(struct places *places, unsigned i, struct copy *copy, struct srv_error *error)
 {
-        int rv = read_file(places->path[i], copy, error);
+        int rv = read_credential_file(places->path[i], copy, error);
 
         if (rv != 0 || copy->number == 0)
                 return rv;
@@ -294,8 +295,8 @@ static int read_place(struct places *places, unsigned i, struct copy *copy, stru
 }
 
 /* One good copy more. The later generation is in force: a rotation was cut short, or a drive was away. */
-static int take_copy(struct places *places, unsigned i, const struct copy *copy, const char **first,
-                     struct srv_credentials *out, struct srv_error *error)
+static int take_credential_copy(struct places *places, unsigned i, const struct copy *copy, const char **first,
+                                struct srv_credentials *out, struct srv_error *error)
 {
         if (*first == NULL || copy->number > places->generation) {
                 memset(places->has, 0, sizeof(places->has));
@@ -304,7 +305,7 @@ static int take_copy(struct places *places, unsigned i, const struct copy *copy,
                 *out = copy->c;
         } else if (copy->number < places->generation) {
                 return 0;
-        } else if (!same(out, &copy->c)) {
+        } else if (!same_credentials(out, &copy->c)) {
                 return srv_fail(error, -EEXIST, "%.200s and %.200s hold different credentials: remove the wrong one", *first,
                                 places->path[i]);
         }
@@ -333,7 +334,7 @@ static int read_places(struct places *places, struct srv_credentials *out, struc
                 if (rv != 0 && rv != -ENOENT)
                         worst = srv_fail(error, rv, "%s", bad.text);
                 if (rv == 0)
-                        rv = take_copy(places, i, &copy, &first, out, error);
+                        rv = take_credential_copy(places, i, &copy, &first, out, error);
                 else
                         rv = 0;
                 explicit_bzero(&copy, sizeof(copy));
@@ -353,7 +354,8 @@ static int read_places(struct places *places, struct srv_credentials *out, struc
  * Writes the places that have none, or an older form. 0 if one of all has them then; what could not be written is told, or in *error if
  * nothing could.
  */
-static int write_places(struct places *places, const struct srv_credentials *credentials, struct srv_error *error)
+static int write_credential_places(struct places *places, const struct srv_credentials *credentials,
+                                   struct srv_error *error)
 {
         unsigned i, good = 0, failed = 0;
         int rv, last = 0;
@@ -403,7 +405,7 @@ static int generate(const struct srv_settings *settings, struct places *places, 
         places->generation = places->highest + 1;
         rv = need_key(settings, places, error);
         if (rv == 0)
-                rv = write_places(places, out, error);
+                rv = write_credential_places(places, out, error);
         if (rv != 0)
                 return rv;
         srv_log(SRV_LOG_ALWAYS, "new root credentials, shown only now and kept in %s%s", places->path[0],
@@ -429,12 +431,12 @@ static void renew_places(const struct srv_settings *settings, struct places *pla
                 places->generation = places->highest + 1;
                 srv_log(SRV_LOG_INFO, "the root credentials on the drives are sealed with the key in %s", places->keys.where);
         }
-        write_places(places, c, &error);
+        write_credential_places(places, c, &error);
 }
 
 /* The places, the keys, and what stands there. */
-static int look(const struct srv_settings *settings, struct places *places, struct srv_credentials *out,
-                struct srv_error *error)
+static int look_for_credentials(const struct srv_settings *settings, struct places *places, struct srv_credentials *out,
+                                struct srv_error *error)
 {
         struct srv_error none;
         int rv = find_places(settings, places);
@@ -470,7 +472,7 @@ int srv_credentials_from_environment(struct srv_credentials *out, struct srv_err
         if (rv == 0)
                 rv = take_key(out->secret_key, sizeof(out->secret_key), secret_key, SRV_SECRET_KEY_ENV, error);
         if (rv == 0)
-                rv = check(out, SRV_ACCESS_KEY_ENV " and " SRV_SECRET_KEY_ENV, error);
+                rv = check_credentials(out, SRV_ACCESS_KEY_ENV " and " SRV_SECRET_KEY_ENV, error);
         return rv != 0 ? rv : 1;
 }
 
@@ -488,13 +490,13 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
         else
                 srv_fail(error, 0, "no root credentials: set %s and %s, or the setting root_credentials", SRV_ACCESS_KEY_ENV,
                          SRV_SECRET_KEY_ENV);
-        rv = look(settings, &places, out, error);
+        rv = look_for_credentials(settings, &places, out, error);
         if (rv == 0 && places.sealed)
                 renew_places(settings, &places, out);
         if (rv == -ENOENT && may_generate)
                 rv = generate(settings, &places, out, error);
         explicit_bzero(&places.keys, sizeof(places.keys));
-        free_places(&places);
+        free_credential_places(&places);
         return rv;
 }
 
@@ -519,14 +521,14 @@ int srv_credentials_show(const struct srv_settings *settings, FILE *out, struct 
         int rv;
 
         srv_fail(error, 0, "no root credentials on these drives");
-        rv = look(settings, &places, &c, error);
+        rv = look_for_credentials(settings, &places, &c, error);
         if (rv == 0) {
                 print_word(out, "AWS_ACCESS_KEY_ID", c.access_key);
                 print_word(out, "AWS_SECRET_ACCESS_KEY", c.secret_key);
         }
         explicit_bzero(&c, sizeof(c));
         explicit_bzero(&places.keys, sizeof(places.keys));
-        free_places(&places);
+        free_credential_places(&places);
         return rv;
 }
 
@@ -536,13 +538,13 @@ int srv_credentials_rotate(const struct srv_settings *settings, struct srv_error
         struct places places;
         int rv;
 
-        rv = look(settings, &places, &c, error);
+        rv = look_for_credentials(settings, &places, &c, error);
         /* What can't be read is replaced; not so keys, with which other stores may have sealed. */
         if (!places.keys_bad && (rv == 0 || rv == -ENOENT || rv == -ENOKEY || rv == -EINVAL))
                 rv = generate(settings, &places, &c, error);
         explicit_bzero(&c, sizeof(c));
         explicit_bzero(&places.keys, sizeof(places.keys));
-        free_places(&places);
+        free_credential_places(&places);
         return rv;
 }
 
@@ -552,7 +554,7 @@ int srv_credentials_rotate_key(const struct srv_settings *settings, struct srv_e
         struct places places;
         int rv;
 
-        rv = look(settings, &places, &c, error);
+        rv = look_for_credentials(settings, &places, &c, error);
         if (rv == 0 && !places.sealed)
                 rv = srv_fail(error, -EINVAL, "--rotate-key: root_credentials names a file, which is not sealed");
         if (rv == 0)
@@ -561,10 +563,10 @@ int srv_credentials_rotate_key(const struct srv_settings *settings, struct srv_e
                 srv_log(SRV_LOG_ALWAYS, "new key in %s, before the former one: back it up", places.keys.where);
                 memset(places.has, 0, sizeof(places.has));
                 places.generation = places.generation != 0 ? places.generation : places.highest + 1;
-                rv = write_places(&places, &c, error);
+                rv = write_credential_places(&places, &c, error);
         }
         explicit_bzero(&c, sizeof(c));
         explicit_bzero(&places.keys, sizeof(places.keys));
-        free_places(&places);
+        free_credential_places(&places);
         return rv;
 }

@@ -117,8 +117,8 @@ int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_cre
 }
 
 /* Gives each loop its socket of a listener. */
-static int hand_over(struct srv_daemon *d, struct srv_listener *listener, bool tls, const struct gw_targets *targets,
-                     struct srv_error *error)
+static int hand_over_sockets(struct srv_daemon *d, struct srv_listener *listener, bool tls,
+                             const struct gw_targets *targets, struct srv_error *error)
 {
         unsigned i;
         int rv;
@@ -173,9 +173,9 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         if (rv == 0)
                 rv = srv_token_gids(&s->rdma_token_gid_plain, "rdma_token_gid_plain", &d->plain_targets, error);
         if (rv == 0)
-                rv = hand_over(d, &d->listener, tls, &d->targets, error);
+                rv = hand_over_sockets(d, &d->listener, tls, &d->targets, error);
         if (rv == 0)
-                rv = hand_over(d, &d->plain_listener, false, &d->plain_targets, error);
+                rv = hand_over_sockets(d, &d->plain_listener, false, &d->plain_targets, error);
         return rv;
 }
 
@@ -213,7 +213,7 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
         return 0;
 }
 
-static int open_all(struct srv_daemon *d, struct srv_error *error)
+static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
 {
         unsigned loop_count, slots;
         int rv;
@@ -293,7 +293,7 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings)
 
         signal(SIGPIPE, SIG_IGN);
         raise_limits();
-        if (open_all(&daemon, &error) != 0)
+        if (daemon_open_all(&daemon, &error) != 0)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
         else
                 status = srv_serve(&daemon);

@@ -51,7 +51,7 @@ static size_t format_message(char line[LINE_MAX_BYTES], const char *format, va_l
         return len;
 }
 
-static void keep(const char *line, size_t len)
+static void keep_line(const char *line, size_t len)
 {
         uint64_t at;
 
@@ -63,7 +63,7 @@ static void keep(const char *line, size_t len)
         pthread_mutex_unlock(&kept.lock);
 }
 
-static void show(const char *line, size_t len)
+static void show_line(const char *line, size_t len)
 {
         if (write(STDERR_FILENO, line, len) < 0)
                 return; /* nowhere left to say it */
@@ -80,9 +80,9 @@ void srv_log(enum srv_log_level level, const char *format, ...)
         va_end(args);
         if (len == 0)
                 return;
-        keep(line, len);
+        keep_line(line, len);
         if (level <= shown)
-                show(line, len);
+                show_line(line, len);
 }
 
 void srv_log_secret(const char *format, ...)
@@ -94,7 +94,7 @@ void srv_log_secret(const char *format, ...)
         va_start(args, format);
         len = format_message(line, format, args);
         va_end(args);
-        show(line, len);
+        show_line(line, len);
         explicit_bzero(line, sizeof(line));
 }
 

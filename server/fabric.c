@@ -42,7 +42,7 @@ static int register_arenas(const struct srv_loops *loops, struct rdx_server *rdm
         return rv;
 }
 
-static int start(const struct srv_loops *loops, struct rdx_server *rdma, struct srv_error *error)
+static int start_rdma_server(const struct srv_loops *loops, struct rdx_server *rdma, struct srv_error *error)
 {
         int rv = register_arenas(loops, rdma);
 
@@ -56,8 +56,8 @@ static int start(const struct srv_loops *loops, struct rdx_server *rdma, struct 
         return rv == 0 ? 0 : srv_fail(error, rv, "rdma_listen: cannot start: %s", strerror(-rv));
 }
 
-static int make(const struct srv_settings *settings, struct rdx_server_options *options, struct rdx_server **out,
-                struct srv_error *error)
+static int make_rdma_server(const struct srv_settings *settings, struct rdx_server_options *options,
+                            struct rdx_server **out, struct srv_error *error)
 {
         struct rdx_endpoint_options endpoints[SRV_RDMA_LISTEN_MAX];
         struct srv_address addresses[SRV_RDMA_LISTEN_MAX];
@@ -109,9 +109,9 @@ int srv_rdma_open(const struct srv_settings *settings, const struct srv_loops *l
                 return 0;
         rv = choose_transport(settings, &options.transport, error);
         if (rv == 0)
-                rv = make(settings, &options, out, error);
+                rv = make_rdma_server(settings, &options, out, error);
         if (rv == 0 && *out != NULL)
-                rv = start(loops, *out, error);
+                rv = start_rdma_server(loops, *out, error);
         return rv; /* what was made is stopped and freed with the rest of the daemon */
 }
 

@@ -55,7 +55,7 @@ static char *next_line(char *buf, int size, void *stream)
 }
 
 /* inih's handler; 0 says that the line was wrong. */
-static int take_line(void *arg, const char *section, const char *name, const char *value)
+static int take_ini_line(void *arg, const char *section, const char *name, const char *value)
 {
         struct reading *r = arg;
         char shown_as[400];
@@ -84,7 +84,7 @@ int srv_ini_read(FILE *file, const char *path, srv_ini_line line, void *arg, str
         ini_allow_multiline = false;       /* an indented line is a line like any other */
         ini_allow_inline_comments = false; /* a path may hold " ;" */
         ini_stop_on_first_error = true;
-        bad_line = ini_parse_stream(next_line, &reading, take_line, &reading);
+        bad_line = ini_parse_stream(next_line, &reading, take_ini_line, &reading);
         if (reading.rv != 0)
                 return reading.rv;
         if (bad_line > 0)

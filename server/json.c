@@ -84,7 +84,7 @@ void srv_json_begin(struct srv_json *json, char *buf, size_t size)
                 json->buf[json->len++] = '{';
 }
 
-static size_t room(const struct srv_json *json)
+static size_t json_room(const struct srv_json *json)
 {
         return json->size > json->len + END_LEN ? json->size - json->len - END_LEN : 0;
 }
@@ -94,7 +94,7 @@ static int begin_field(struct srv_json *json, const char *name, size_t more)
 {
         size_t name_len = strlen(name), comma = json->len > 1;
 
-        if (json->len == 0 || comma + name_len + 3 + more > room(json))
+        if (json->len == 0 || comma + name_len + 3 + more > json_room(json))
                 return -1;
         if (comma)
                 json->buf[json->len++] = ',';
@@ -113,7 +113,7 @@ void srv_json_string(struct srv_json *json, const char *name, const char *value,
         if (value == NULL || begin_field(json, name, 2) != 0)
                 return;
         json->buf[json->len++] = '"';
-        left = room(json) - 1;
+        left = json_room(json) - 1;
         json->len += srv_json_escape(value, strlen(value), json->buf + json->len, left < most ? left : most);
         json->buf[json->len++] = '"';
 }

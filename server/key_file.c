@@ -77,7 +77,7 @@ static int check_place(const struct srv_settings *settings, const char *path, st
 }
 
 /* Folders that are not there yet, for this user alone. */
-static void make_folders(const char *path)
+static void make_private_folders(const char *path)
 {
         char copy[PATH_MAX], *at;
 
@@ -116,7 +116,7 @@ static int add_key(struct srv_keys *keys, const char *text, const char *shown_as
         return 0;
 }
 
-static int take_line(void *arg, const char *name, const char *value, const char *shown_as, struct srv_error *error)
+static int take_key_line(void *arg, const char *name, const char *value, const char *shown_as, struct srv_error *error)
 {
         return strcmp(name, "key") == 0 ? add_key(arg, value, shown_as, error) : -ENOENT;
 }
@@ -142,7 +142,7 @@ int srv_keys_load(const struct srv_settings *settings, struct srv_keys *out, str
                 rv = srv_secret_open(out->where, &file, error);
         if (rv != 0)
                 return rv;
-        rv = srv_ini_read(file, out->where, take_line, out, error);
+        rv = srv_ini_read(file, out->where, take_key_line, out, error);
         fclose(file);
         if (rv == 0 && out->count == 0)
                 rv = srv_fail(error, -EINVAL, "%.300s: has no key", out->where);
@@ -231,7 +231,7 @@ int srv_keys_add(const struct srv_settings *settings, struct srv_keys *keys, str
         rv = check_place(settings, keys->where, error);
         if (rv != 0)
                 return rv;
-        make_folders(keys->where);
+        make_private_folders(keys->where);
         lock = lock_file(keys->where, error);
         if (lock < 0)
                 return lock;

@@ -16,8 +16,8 @@
 
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
 
-static int resolve(const struct srv_address *address, struct sockaddr_storage *out, socklen_t *out_len,
-                   const char **why)
+static int resolve_address(const struct srv_address *address, struct sockaddr_storage *out, socklen_t *out_len,
+                           const char **why)
 {
         struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
         char port[8];
@@ -56,7 +56,7 @@ static int bind_socket(const struct sockaddr_storage *addr, socklen_t len, bool 
 }
 
 /* A socket that shares nothing can be bound only where nobody listens. */
-static int check_free(const struct sockaddr_storage *addr, socklen_t len)
+static int check_address_free(const struct sockaddr_storage *addr, socklen_t len)
 {
         int fd, rv;
 
@@ -88,7 +88,7 @@ static int bind_all(struct sockaddr_storage *addr, socklen_t len, unsigned count
         int rv = 0;
 
         if (count > 1 && port_of(addr) != 0)
-                rv = check_free(addr, len);
+                rv = check_address_free(addr, len);
         while (rv == 0 && out->count < count) {
                 rv = bind_socket(addr, len, count > 1, &out->fds[out->count]);
                 if (rv != 0)
@@ -113,7 +113,7 @@ int srv_listener_open(const struct srv_address *address, const char *setting, un
 
         memset(out, 0, sizeof(*out));
         memset(&addr, 0, sizeof(addr));
-        rv = resolve(address, &addr, &len, &why);
+        rv = resolve_address(address, &addr, &len, &why);
         if (rv != 0)
                 return srv_fail(error, rv, "%s: no such address '%s': %s", setting, address->host, why);
         out->fds = calloc(count, sizeof(*out->fds));

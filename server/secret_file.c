@@ -47,7 +47,7 @@ int srv_secret_open(const char *path, FILE **out, struct srv_error *error)
         return srv_fail(error, -ENOMEM, "%.300s: out of memory", path);
 }
 
-static int write_all(int fd, const char *text)
+static int write_secret_text(int fd, const char *text)
 {
         size_t len = strlen(text);
         ssize_t n;
@@ -88,7 +88,7 @@ static int replace_file(int dir, const char *name, const char *text)
                 return -errno;
         rv = give_to_owner(fd, dir, name);
         if (rv == 0)
-                rv = write_all(fd, text);
+                rv = write_secret_text(fd, text);
         close(fd);
         if (rv == 0 && renameat(dir, fresh, dir, name) != 0)
                 rv = -errno;

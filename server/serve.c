@@ -252,7 +252,7 @@ static void reload(struct srv_daemon *d)
 /* ---- draining ------------------------------------------------------------------------------------- */
 
 /* Waits for the requests that run, within the time set; a second signal ends the waiting. */
-static void drain(struct srv_daemon *d)
+static void drain_requests(struct srv_daemon *d)
 {
         int64_t until = monotonic_ms() + (int64_t)d->settings->drain_timeout;
         unsigned active;
@@ -305,7 +305,7 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-failed));
                 status = SRV_EXIT_FAILED;
         } else {
-                drain(d);
+                drain_requests(d);
         }
         free(watch.health);
         return status;

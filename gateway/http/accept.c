@@ -25,7 +25,7 @@ struct handover {
 };
 
 /* The connection gets the place in loop->taken that the caller holds, and gives it back when it closes. */
-static void add(struct gw_listener *to, int fd, const struct sockaddr_storage *from, socklen_t len)
+static void accept_add(struct gw_listener *to, int fd, const struct sockaddr_storage *from, socklen_t len)
 {
         bool open = false;
 
@@ -38,11 +38,11 @@ static void add(struct gw_listener *to, int fd, const struct sockaddr_storage *f
                 atomic_fetch_sub(&to->loop->taken, 1);
 }
 
-static void arrived(struct lp_msg *msg)
+static void accept_arrived(struct lp_msg *msg)
 {
         struct handover *h = (struct handover *)msg;
 
-        add(h->to, h->fd, &h->from, h->len);
+        accept_add(h->to, h->fd, &h->from, h->len);
         free(h);
 }
 
@@ -58,7 +58,7 @@ static struct gw_listener *twin(struct gw_loop *loop, const struct gw_listener *
 }
 
 /* Another loop may have taken the last place meanwhile. */
-static bool take_place(struct gw_loop *loop)
+static bool take_connection_place(struct gw_loop *loop)
 {
         unsigned count = atomic_load(&loop->taken);
 
@@ -87,23 +87,23 @@ static struct gw_listener *fewest(struct gw_listener *here)
 }
 
 /* A place on the loop with the fewest connections. NULL: all have as many as they may. */
-static struct gw_listener *choose(struct gw_listener *here)
+static struct gw_listener *choose_listener(struct gw_listener *here)
 {
         struct gw_listener *to;
 
         do
                 to = fewest(here);
-        while (to != NULL && !take_place(to->loop));
+        while (to != NULL && !take_connection_place(to->loop));
         return to;
 }
 
-static void give(struct gw_listener *here, struct gw_listener *to, int fd, const struct sockaddr_storage *from,
-                 socklen_t len)
+static void accept_give(struct gw_listener *here, struct gw_listener *to, int fd, const struct sockaddr_storage *from,
+                        socklen_t len)
 {
         struct handover *h;
 
         if (to == here) {
-                add(here, fd, from, len);
+                accept_add(here, fd, from, len);
                 return;
         }
         h = malloc(sizeof(*h));
@@ -112,7 +112,7 @@ static void give(struct gw_listener *here, struct gw_listener *to, int fd, const
                 atomic_fetch_sub(&to->loop->taken, 1);
                 return;
         }
-        *h = (struct handover){.msg.run = arrived, .to = to, .fd = fd, .len = len, .from = *from};
+        *h = (struct handover){.msg.run = accept_arrived, .to = to, .fd = fd, .len = len, .from = *from};
         lp_post(to->loop->lp, &h->msg);
 }
 
@@ -123,7 +123,7 @@ static void pause_accepting(struct gw_listener *listener)
         listener->accepting = false;
 }
 
-static void ready(struct lp_watch *watch, uint32_t events)
+static void accept_ready(struct lp_watch *watch, uint32_t events)
 {
         struct gw_listener *here = (struct gw_listener *)((char *)watch - offsetof(struct gw_listener, accept)), *to;
         struct sockaddr_storage from;
@@ -132,7 +132,7 @@ static void ready(struct lp_watch *watch, uint32_t events)
         int fd;
 
         for (i = 0; i < BATCH; i++) {
-                to = choose(here);
+                to = choose_listener(here);
                 if (to == NULL) {
                         pause_accepting(here);
                         atomic_store(&here->loop->starved, true);
@@ -142,7 +142,7 @@ static void ready(struct lp_watch *watch, uint32_t events)
                 len = sizeof(from);
                 fd = accept4(watch->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
                 if (fd >= 0) {
-                        give(here, to, fd, &from, len);
+                        accept_give(here, to, fd, &from, len);
                         continue;
                 }
                 atomic_fetch_sub(&to->loop->taken, 1);
@@ -162,7 +162,7 @@ int gw_accept_resume(struct gw_listener *listener)
         if (listener->accepting || listener->accept.fd < 0)
                 return 0;
         atomic_store(&listener->loop->starved, false);
-        listener->accept.ready = ready;
+        listener->accept.ready = accept_ready;
         rv = lp_watch_add(listener->loop->lp, &listener->accept, EPOLLIN);
         listener->accepting = rv == 0;
         return rv;

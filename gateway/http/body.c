@@ -326,7 +326,7 @@ static enum s3_error book_upload(struct gw_request *req, size_t len)
         return S3_OK;
 }
 
-static enum s3_error keep(struct gw_request *req, const char *data, size_t len)
+static enum s3_error body_keep(struct gw_request *req, const char *data, size_t len)
 {
         struct gw_body *body = req->body;
         size_t need = body->received + len, room = body->kept_room;
@@ -351,7 +351,7 @@ static enum s3_error keep(struct gw_request *req, const char *data, size_t len)
 }
 
 /* Where decoded bytes go. *taken: how many had room. */
-static enum s3_error deliver(struct gw_request *req, const char *data, size_t len, size_t *taken)
+static enum s3_error body_deliver(struct gw_request *req, const char *data, size_t len, size_t *taken)
 {
         struct gw_body *body = req->body;
         enum s3_error error;
@@ -366,7 +366,7 @@ static enum s3_error deliver(struct gw_request *req, const char *data, size_t le
                 return error;
         }
         if (req->op->body == GW_BODY_KEPT)
-                return keep(req, data, len);
+                return body_keep(req, data, len);
         if (req->put == NULL) /* no use for it: checked and dropped, within bounds where no length was announced */
                 return body->received + len > GW_DRAIN_BYTES ? S3_ERR_ENTITY_TOO_LARGE : S3_OK;
         if (body->received + len > GW_OBJECT_MAX)
@@ -402,7 +402,7 @@ static void hash(struct gw_request *req, const void *data, size_t len, bool md5)
 static enum s3_error consume(struct gw_request *req, const char *data, size_t len, size_t *taken)
 {
         struct gw_body *body = req->body;
-        enum s3_error error = deliver(req, data, len, taken);
+        enum s3_error error = body_deliver(req, data, len, taken);
 
         if (error != S3_OK)
                 return error;

@@ -247,7 +247,7 @@ static void abandon_requests(struct gw_loop *loop)
 }
 
 /* On its loop: uploads that are given up have the engine discard what they wrote. */
-static void free_loop(struct gw_loop *loop)
+static void gateway_loop_free(struct gw_loop *loop)
 {
         struct gw_gateway *gw = loop->gw;
         struct lp_loop *before = lp_become(loop->lp);
@@ -286,7 +286,7 @@ void gw_free(struct gw_gateway *gw)
         for (i = 0; i < gw->loop_count; i++)
                 lp_loop_drain(gw->loops[i].lp); /* a drain message that was not run yet */
         for (i = 0; i < gw->loop_count; i++)
-                free_loop(&gw->loops[i]);
+                gateway_loop_free(&gw->loops[i]);
         gw_tls_free(gw);
         gw_guests_free(&gw->guests);
         gw_credentials_put(gw->credentials);

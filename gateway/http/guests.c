@@ -47,7 +47,7 @@ static bool address_of(const struct sockaddr *from, uint8_t out[16])
         return true;
 }
 
-static bool lies_in(const uint8_t address[16], const struct gw_network *network)
+static bool address_in_network(const uint8_t address[16], const struct gw_network *network)
 {
         unsigned bytes = network->bits / 8, rest = network->bits % 8;
 
@@ -59,7 +59,7 @@ static bool lies_in(const uint8_t address[16], const struct gw_network *network)
 static bool is_proxy(const struct gw_gateway *gw, const uint8_t address[16])
 {
         for (unsigned i = 0; gw->proxies != NULL && i < gw->proxies->count; i++)
-                if (lies_in(address, &gw->proxies->list[i]))
+                if (address_in_network(address, &gw->proxies->list[i]))
                         return true;
         return false;
 }
@@ -103,7 +103,7 @@ static struct gw_guest_address *find_address(struct gw_guests *guests, const uin
 
 /* ---- the table, under its lock ------------------------------------------------------------------------- */
 
-static void take_out(struct gw_guests *guests, struct gw_guest *guest)
+static void guest_take_out(struct gw_guests *guests, struct gw_guest *guest)
 {
         struct gw_guest_address *address = guest->address;
 
@@ -127,7 +127,7 @@ static void send_away(struct gw_guests *guests, struct gw_guest *guest)
 {
         struct gw_loop *loop = guest->loop;
 
-        take_out(guests, guest);
+        guest_take_out(guests, guest);
         guest->state = GW_GUEST_GOING;
         TAILQ_INSERT_TAIL(&loop->going, guest, by_age);
         if (!atomic_exchange(&loop->going_posted, true))
@@ -142,7 +142,7 @@ static bool is_ripe(const struct gw_guest *guest, uint64_t now)
 
 /* ---- on the loops ---------------------------------------------------------------------------------------- */
 
-static struct gw_conn *conn_of(struct gw_guest *guest)
+static struct gw_conn *guest_conn(struct gw_guest *guest)
 {
         return (struct gw_conn *)((char *)guest - offsetof(struct gw_conn, guest));
 }
@@ -159,12 +159,12 @@ static void cut_going(struct lp_msg *msg)
                 pthread_mutex_lock(&guests->lock);
                 guest = TAILQ_FIRST(&loop->going);
                 if (guest != NULL)
-                        take_out(guests, guest);
+                        guest_take_out(guests, guest);
                 pthread_mutex_unlock(&guests->lock);
                 if (guest == NULL)
                         return;
                 gw_count(&loop->stats.connections_evicted, 1);
-                gw_conn_cut(conn_of(guest));
+                gw_conn_cut(guest_conn(guest));
         }
 }
 
@@ -216,7 +216,7 @@ void gw_guest_leave(struct gw_conn *conn)
         conn->known = true;
         pthread_mutex_lock(&guests->lock);
         if (conn->guest.state != GW_GUEST_NONE)
-                take_out(guests, &conn->guest);
+                guest_take_out(guests, &conn->guest);
         pthread_mutex_unlock(&guests->lock);
 }
 

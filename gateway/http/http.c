@@ -38,7 +38,7 @@ static enum MHD_Result refuse_now(struct gw_request *req)
 }
 
 /* The head was refused: an answer is ready. */
-static enum MHD_Result refuse(struct gw_request *req)
+static enum MHD_Result refuse_request(struct gw_request *req)
 {
         if (req->closing)
                 return refuse_now(req);
@@ -71,7 +71,7 @@ static enum MHD_Result refuse_body(struct gw_request *req)
 static enum MHD_Result begin_over(struct gw_request *req)
 {
         if (gw_answered(req))
-                return refuse(req);
+                return refuse_request(req);
         if (!req->begun) {
                 gw_request_wait(req);
                 return MHD_YES;
@@ -84,7 +84,7 @@ static enum MHD_Result first_call(struct gw_request *req, const char *method, co
 {
         req->loop->gw->service->accept(req, method, version);
         if (gw_answered(req))
-                return refuse(req);
+                return refuse_request(req);
         gw_request_move(req, GW_BEGIN);
         if (req->op->begin != NULL)
                 req->op->begin(req);
@@ -99,7 +99,7 @@ static enum MHD_Result queue(struct gw_request *req)
 }
 
 /* All is in. */
-static enum MHD_Result run(struct gw_request *req)
+static enum MHD_Result run_request(struct gw_request *req)
 {
         enum s3_error error = req->body != NULL ? gw_body_finish(req) : S3_OK;
 
@@ -125,7 +125,7 @@ static enum MHD_Result window_call(struct gw_request *req)
                 return queue(req);
         }
         if (req->put != NULL)
-                return run(req);
+                return run_request(req);
         gw_request_wait(req);
         return MHD_YES;
 }
@@ -158,7 +158,7 @@ static enum MHD_Result body_call(struct gw_request *req, const char *data, size_
                 return MHD_YES;
         }
         if (offered == 0)
-                return run(req);
+                return run_request(req);
         if (!chunk_lines_whole(req, data)) {
                 req->bytes_in += *len;
                 *len = 0;
@@ -208,7 +208,7 @@ static enum MHD_Result serve(struct gw_request *req, const char *method, const c
         case GW_DRAIN:
                 return drain_call(req, len);
         case GW_CHECKED:
-                return run(req);
+                return run_request(req);
         case GW_RUN:
                 gw_request_wait(req); /* woken for nothing, or not told yet */
                 return MHD_YES;
@@ -239,7 +239,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 
 /* ---- events of the library ----------------------------------------------------------------------- */
 
-static struct gw_conn *conn_of(struct MHD_Connection *mhd)
+static struct gw_conn *mhd_conn(struct MHD_Connection *mhd)
 {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
@@ -249,7 +249,7 @@ static struct gw_conn *conn_of(struct MHD_Connection *mhd)
 static void *on_line(void *cls, const char *target, struct MHD_Connection *mhd)
 {
         struct gw_listener *listener = cls;
-        struct gw_conn *conn = conn_of(mhd);
+        struct gw_conn *conn = mhd_conn(mhd);
         struct gw_request *req;
 
         if (conn == NULL)
@@ -310,7 +310,7 @@ static void drop_unfinished(struct gw_conn *conn)
         gw_request_free(req);
 }
 
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
+static void conn_notified(void *cls, struct MHD_Connection *mhd, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
         struct gw_listener *listener = cls;
@@ -359,11 +359,10 @@ struct MHD_Daemon *gw_http_daemon(struct gw_listener *listener)
         struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
 
         return MHD_start_daemon(flags, 0, NULL, NULL, on_request, listener, MHD_OPTION_EXTERNAL_LOGGER, no_log, NULL,
-                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)GW_POOL_BYTES,
-                                MHD_OPTION_CONNECTION_LIMIT, limits->connections + CLOSING_MAX,
-                                MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
-                                MHD_OPTION_URI_LOG_CALLBACK, on_line, listener, MHD_OPTION_UNESCAPE_CALLBACK,
-                                keep_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
-                                MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener, MHD_OPTION_ARRAY,
-                                listener->tls ? tls : none, MHD_OPTION_END);
+                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)GW_POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+                                limits->connections + CLOSING_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+                                (unsigned)((limits->idle_ms + 999) / 1000), MHD_OPTION_URI_LOG_CALLBACK, on_line,
+                                listener, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_COMPLETED,
+                                on_completed, listener, MHD_OPTION_NOTIFY_CONNECTION, conn_notified, listener,
+                                MHD_OPTION_ARRAY, listener->tls ? tls : none, MHD_OPTION_END);
 }

@@ -92,7 +92,7 @@ static gnutls_datum_t datum(const char *text)
         return (gnutls_datum_t){(unsigned char *)text, (unsigned)strlen(text)};
 }
 
-static int parse(struct gw_tls *tls, const char *cert_pem, const char *key_pem)
+static int tls_pair_parse(struct gw_tls *tls, const char *cert_pem, const char *key_pem)
 {
         gnutls_datum_t cert = datum(cert_pem), key = datum(key_pem);
         unsigned count = CERTS_MAX;
@@ -128,7 +128,7 @@ int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem)
 
         if (tls == NULL)
                 return -ENOMEM;
-        rv = parse(tls, cert_pem, key_pem);
+        rv = tls_pair_parse(tls, cert_pem, key_pem);
         if (rv != 0) {
                 free_pair(tls);
                 return rv;

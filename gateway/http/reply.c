@@ -68,7 +68,7 @@ void gw_reply_header_uint(struct gw_request *req, const char *name, uint64_t val
 /* ---- kinds of answers ---------------------------------------------------------------------------- */
 
 /* The answer is complete: the request moves on, now or when the library calls again. */
-static void finish(struct gw_request *req, unsigned status)
+static void reply_finish(struct gw_request *req, unsigned status)
 {
         assert(req->answer.status == 0);
         req->answer.status = status;
@@ -80,7 +80,7 @@ static void finish(struct gw_request *req, unsigned status)
 void gw_reply_empty(struct gw_request *req, unsigned status)
 {
         req->answer.body = GW_ANSWER_EMPTY;
-        finish(req, status);
+        reply_finish(req, status);
 }
 
 void gw_reply_buffer(struct gw_request *req, unsigned status, char *buffer, size_t len)
@@ -95,7 +95,7 @@ void gw_reply_buffer(struct gw_request *req, unsigned status, char *buffer, size
         req->answer.body = GW_ANSWER_BUFFER;
         req->answer.buffer = buffer;
         req->answer.size = len;
-        finish(req, status);
+        reply_finish(req, status);
 }
 
 void gw_reply_kept(struct gw_request *req, unsigned status, const void *bytes, size_t len, void *kept)
@@ -104,7 +104,7 @@ void gw_reply_kept(struct gw_request *req, unsigned status, const void *bytes, s
         req->answer.bytes = bytes;
         req->answer.kept = kept;
         req->answer.size = len;
-        finish(req, status);
+        reply_finish(req, status);
 }
 
 /* A document has grown by doubling; what is sent slowly should hold what it needs, and no more than is booked. */
@@ -135,7 +135,7 @@ void gw_reply_stream(struct gw_request *req, unsigned status, uint64_t size)
         req->answer.body = GW_ANSWER_STREAM;
         req->answer.size = size;
         req->answer.reader = gw_stream_read;
-        finish(req, status);
+        reply_finish(req, status);
 }
 
 void gw_reply_chunks(struct gw_request *req, unsigned status,
@@ -144,14 +144,14 @@ void gw_reply_chunks(struct gw_request *req, unsigned status,
         req->answer.body = GW_ANSWER_STREAM;
         req->answer.size = MHD_SIZE_UNKNOWN;
         req->answer.reader = reader;
-        finish(req, status);
+        reply_finish(req, status);
 }
 
 void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size)
 {
         req->answer.body = GW_ANSWER_LENGTH_ONLY;
         req->answer.size = size;
-        finish(req, status);
+        reply_finish(req, status);
 }
 
 /* ---- errors -------------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ void gw_stream_wake(void *arg)
 }
 
 /* Copies what is there: up to max bytes; 0 and *rv when there is none. */
-static size_t take(struct gw_request *req, char *buf, size_t max, int *rv)
+static size_t stream_take(struct gw_request *req, char *buf, size_t max, int *rv)
 {
         size_t done = 0;
 
@@ -60,7 +60,7 @@ ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max)
         lp_trace_set_request(req->number);
         if (req->peer_gone || req->get == NULL)
                 return MHD_CONTENT_READER_END_WITH_ERROR;
-        n = take(req, buf, max, &rv);
+        n = stream_take(req, buf, max, &rv);
         if (rv == -ENODATA && req->crc_follows)
                 n += take_crc(req, buf + n, max - n);
         req->bytes_out += n;

@@ -41,7 +41,7 @@ static bool version_fits(struct s3_str value)
         return !s3_str_eq(version, S3_STR("ff")) && (value.len == ALL_LEN || value.data[ALL_LEN] == '-');
 }
 
-static bool parse(struct s3_str value, struct gw_trace_context *out)
+static bool traceparent_parse(struct s3_str value, struct gw_trace_context *out)
 {
         const char *p = value.data;
 
@@ -72,5 +72,5 @@ bool gw_trace_context_of(const struct s3_header *headers, unsigned count, struct
                         return false;
                 found = &headers[i];
         }
-        return found != NULL && parse(s3_str_trim(found->value), out);
+        return found != NULL && traceparent_parse(s3_str_trim(found->value), out);
 }

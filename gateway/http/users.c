@@ -21,7 +21,7 @@ void gw_credentials_put(struct gw_credentials *c)
         free(c);
 }
 
-static bool holds(const struct gw_credential *list, unsigned count, const struct gw_credential *one)
+static bool holds_credential(const struct gw_credential *list, unsigned count, const struct gw_credential *one)
 {
         for (unsigned i = 0; i < count; i++)
                 if (strcmp(list[i].access_key, one->access_key) == 0 &&
@@ -35,7 +35,7 @@ static void tell_of_gone(struct gw_gateway *gw, const struct gw_credentials *old
                          unsigned count)
 {
         for (unsigned i = 0; old != NULL && i < old->count; i++)
-                if (!holds(list, count, &old->list[i]))
+                if (!holds_credential(list, count, &old->list[i]))
                         gw->service->credential_gone(gw, old->list[i].access_key);
 }
 

@@ -72,7 +72,7 @@ static bool is_wanted_version(const struct gw_entry *entry, const struct eng_obj
 }
 
 /* The same bytes as the HTTP range of that meaning; false: there are none. */
-static bool place(struct gw_entry *entry, uint64_t size)
+static bool entry_place(struct gw_entry *entry, uint64_t size)
 {
         struct rdx_result *result = &entry->result;
         bool whole = !entry->suffix && entry->range_first == 0 && entry->range_length == 0;
@@ -92,7 +92,7 @@ static bool place(struct gw_entry *entry, uint64_t size)
         return true;
 }
 
-static void describe(struct gw_entry *entry, const struct eng_object *object)
+static void entry_describe(struct gw_entry *entry, const struct eng_object *object)
 {
         size_t len = s3_etag_format(object->etag, object->etag_parts, entry->etag);
 
@@ -102,14 +102,14 @@ static void describe(struct gw_entry *entry, const struct eng_object *object)
 }
 
 /* True: it has bytes to be read. */
-static bool look_at(struct gw_entry *entry)
+static bool entry_look_at(struct gw_entry *entry)
 {
         const struct eng_object *object = eng_get_object(entry->get);
 
-        describe(entry, object);
+        entry_describe(entry, object);
         if (!is_wanted_version(entry, object))
                 gw_entry_refuse(entry, RDX_CODE_PRECONDITION_FAILED);
-        else if (!place(entry, object->size))
+        else if (!entry_place(entry, object->size))
                 gw_entry_refuse(entry, RDX_CODE_INVALID_RANGE);
         else if (entry->result.bytes > entry->room)
                 gw_entry_refuse(entry, RDX_CODE_PLACE_TOO_SMALL);
@@ -118,7 +118,7 @@ static bool look_at(struct gw_entry *entry)
 
 /* ---- looking up ---------------------------------------------------------------------------------- */
 
-static void opened(void *arg, int rv, struct eng_get *get)
+static void entry_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_entry *entry = arg;
 
@@ -127,7 +127,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 gw_entry_close(entry);
         else if (rv != 0)
                 gw_entry_fail(entry, rv);
-        else if (!look_at(entry))
+        else if (!entry_look_at(entry))
                 gw_entry_close(entry);
         entry->known(entry);
 }
@@ -167,7 +167,7 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
                 gw_entry_refuse(entry, code_of(gw_error_of(rv, GW_ABOUT_BUCKET)));
                 return false;
         }
-        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, opened, entry);
+        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, entry_opened, entry);
         return true;
 }
 

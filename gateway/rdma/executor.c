@@ -58,7 +58,7 @@ static void check_turn(struct gw_line *line)
         TAILQ_INSERT_TAIL(&line->ex->turns, line, turn);
 }
 
-static void take_turn(struct gw_line *line)
+static void line_take_turn(struct gw_line *line)
 {
         struct gw_executor *ex = line->ex;
         unsigned n;
@@ -92,7 +92,7 @@ static void take_turns(struct gw_executor *ex)
         struct gw_line *line;
 
         while (!TAILQ_EMPTY(&ex->idle) && (line = TAILQ_FIRST(&ex->turns)) != NULL) {
-                take_turn(line);
+                line_take_turn(line);
                 gw_pack_trim(&line->pack, !TAILQ_EMPTY(&line->packing));
                 check_line(line);
         }
@@ -130,7 +130,7 @@ static void pack_changed(struct gw_pack *pack, int rv)
 
 /* ---- messages ------------------------------------------------------------------------------------- */
 
-static struct gw_line *line_of(struct gw_executor *ex, const void *session)
+static struct gw_line *session_line(struct gw_executor *ex, const void *session)
 {
         struct gw_line *line;
 
@@ -175,7 +175,7 @@ int gw_executor_run(struct gw_loop *loop, struct rdx_batch *batch)
         struct gw_executor *ex = executor_of(loop);
         struct gw_run *run = calloc(1, sizeof(*run));
         uint64_t deadline = rdx_batch_deadline(batch), limit = lp_now(loop->lp) + GW_EXECUTOR_LIMIT_NS;
-        struct gw_line *line = ex != NULL && run != NULL ? line_of(ex, rdx_batch_session(batch)) : NULL;
+        struct gw_line *line = ex != NULL && run != NULL ? session_line(ex, rdx_batch_session(batch)) : NULL;
 
         if (line == NULL) {
                 free(run);

@@ -38,7 +38,7 @@ struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, u
 /* ---- slots --------------------------------------------------------------------------------------- */
 
 /* Gives back what is read, too. */
-static void close_get(struct gw_batch_slot *slot)
+static void slot_close_get(struct gw_batch_slot *slot)
 {
         struct gw_batch *batch = slot->batch;
 
@@ -56,26 +56,26 @@ static void close_get(struct gw_batch_slot *slot)
 }
 
 /* What needs no waiting is sent first. */
-static struct gw_batch_slots *line_of(struct gw_batch_slot *slot)
+static struct gw_batch_slots *slot_queue(struct gw_batch_slot *slot)
 {
         return slot->entry.get != NULL && !slot->started ? &slot->batch->unread : &slot->batch->whole;
 }
 
 /* Its result is known. */
-static void ready(struct gw_batch_slot *slot)
+static void slot_ready(struct gw_batch_slot *slot)
 {
         struct gw_batch *batch = slot->batch;
 
         slot->state = GW_BATCH_READY;
         if (!batch->ordered)
-                TAILQ_INSERT_TAIL(line_of(slot), slot, link);
+                TAILQ_INSERT_TAIL(slot_queue(slot), slot, link);
         if (!batch->ordered || slot == &batch->slot[batch->sent % GW_BATCH_AT_ONCE])
                 gw_request_wake(batch->req);
 }
 
-static void fail(struct gw_batch_slot *slot, int rv)
+static void slot_fail(struct gw_batch_slot *slot, int rv)
 {
-        close_get(slot);
+        slot_close_get(slot);
         gw_entry_fail(&slot->entry, rv);
 }
 
@@ -87,24 +87,24 @@ static int first_bytes(struct gw_batch_slot *slot)
         int rv = eng_get_next(slot->entry.get, &slot->span, &slot->span_left);
 
         if (rv != 0 && rv != -EAGAIN) {
-                fail(slot, rv);
+                slot_fail(slot, rv);
                 rv = 0;
         }
         return rv;
 }
 
 /* The engine has more. */
-static void woken(void *arg)
+static void slot_woken(void *arg)
 {
         struct gw_batch_slot *slot = arg;
 
         if (slot->state != GW_BATCH_READING) /* being sent */
                 gw_request_wake(slot->batch->req);
         else if (first_bytes(slot) == 0)
-                ready(slot);
+                slot_ready(slot);
 }
 
-static int start(struct gw_batch_slot *slot)
+static int slot_start(struct gw_batch_slot *slot)
 {
         struct gw_batch *batch = slot->batch;
         int rv;
@@ -116,18 +116,18 @@ static int start(struct gw_batch_slot *slot)
         else
                 batch->ahead += slot->counted;
         batch->req->buffers = batch->reads > 0;
-        rv = gw_entry_start(&slot->entry, false, woken, slot);
+        rv = gw_entry_start(&slot->entry, false, slot_woken, slot);
         if (rv == 0)
                 return first_bytes(slot);
-        fail(slot, rv);
+        slot_fail(slot, rv);
         return 0;
 }
 
-static void read_now(struct gw_batch_slot *slot)
+static void slot_read_now(struct gw_batch_slot *slot)
 {
         slot->state = GW_BATCH_READING;
-        if (start(slot) == 0)
-                ready(slot);
+        if (slot_start(slot) == 0)
+                slot_ready(slot);
 }
 
 /*
@@ -142,7 +142,7 @@ static void read_ahead(struct gw_batch *batch)
                 if (slot->entry.result.bytes > GW_BATCH_READ_MOST)
                         continue;
                 TAILQ_REMOVE(&batch->unread, slot, link);
-                read_now(slot);
+                slot_read_now(slot);
         }
 }
 
@@ -150,7 +150,7 @@ int gw_batch_first_bytes(struct gw_batch_slot *slot)
 {
         if (slot->entry.get == NULL || slot->span_left > 0)
                 return 0;
-        return slot->started ? first_bytes(slot) : start(slot);
+        return slot->started ? first_bytes(slot) : slot_start(slot);
 }
 
 /* ---- looking up ---------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ static void batch_free(struct gw_batch *batch)
         free(batch);
 }
 
-static void known(struct gw_entry *entry)
+static void slot_known(struct gw_entry *entry)
 {
         struct gw_batch_slot *slot = (struct gw_batch_slot *)((char *)entry - offsetof(struct gw_batch_slot, entry));
         struct gw_batch *batch = slot->batch;
@@ -173,19 +173,19 @@ static void known(struct gw_entry *entry)
                 return;
         }
         if (entry->get == NULL) {
-                ready(slot);
+                slot_ready(slot);
         } else if (entry->large) {
-                ready(slot);
+                slot_ready(slot);
                 read_ahead(batch);
         } else {
                 batch->estimate -= batch->estimate / 4;
                 if (batch->estimate < entry->result.bytes)
                         batch->estimate = entry->result.bytes;
-                read_now(slot);
+                slot_read_now(slot);
         }
 }
 
-static void begin(struct gw_batch_slot *slot, const struct rdx_entry *asked, unsigned index)
+static void slot_begin(struct gw_batch_slot *slot, const struct rdx_entry *asked, unsigned index)
 {
         struct gw_batch *batch = slot->batch;
 
@@ -193,7 +193,7 @@ static void begin(struct gw_batch_slot *slot, const struct rdx_entry *asked, uns
                 TAILQ_REMOVE(&batch->free, slot, link);
         *slot = (struct gw_batch_slot){.batch = batch, .state = GW_BATCH_READY};
         slot->entry.loop = batch->req->loop;
-        slot->entry.known = known;
+        slot->entry.known = slot_known;
         slot->entry.result.index = (uint16_t)index;
         if (gw_entry_begin(&slot->entry, batch->req->access_key, asked)) {
                 slot->state = GW_BATCH_OPENING;
@@ -203,7 +203,7 @@ static void begin(struct gw_batch_slot *slot, const struct rdx_entry *asked, uns
         }
 }
 
-static struct gw_batch_slot *free_slot(struct gw_batch *batch)
+static struct gw_batch_slot *next_free_slot(struct gw_batch *batch)
 {
         struct gw_batch_slot *slot = &batch->slot[batch->begun % GW_BATCH_AT_ONCE];
 
@@ -222,9 +222,9 @@ void gw_batch_begin(struct gw_batch *batch)
         if (batch->begun - batch->sent > GW_BATCH_FEW)
                 return; /* many at once later: to wake the loops that own the names costs as much as a lookup */
         while (batch->begun < batch->count && batch->ahead + batch->opening * batch->estimate < GW_BATCH_AHEAD &&
-               (slot = free_slot(batch)) != NULL && rdx_body_next(&batch->body, &entry, &index) == 1) {
+               (slot = next_free_slot(batch)) != NULL && rdx_body_next(&batch->body, &entry, &index) == 1) {
                 batch->begun++;
-                begin(slot, &entry, index);
+                slot_begin(slot, &entry, index);
         }
 }
 
@@ -241,14 +241,14 @@ struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch)
         if (slot == NULL)
                 slot = TAILQ_FIRST(&batch->unread);
         if (slot != NULL)
-                TAILQ_REMOVE(line_of(slot), slot, link);
+                TAILQ_REMOVE(slot_queue(slot), slot, link);
         return slot;
 }
 
 void gw_batch_sent(struct gw_batch_slot *slot)
 {
         gw_entry_count(&slot->entry, GW_ENTRY_HTTP);
-        close_get(slot);
+        slot_close_get(slot);
         slot->state = GW_BATCH_FREE;
         if (!slot->batch->ordered)
                 TAILQ_INSERT_TAIL(&slot->batch->free, slot, link);
@@ -259,7 +259,7 @@ void gw_batch_end(struct gw_batch *batch)
 {
         batch->req = NULL;
         for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++) {
-                close_get(&batch->slot[i]);
+                slot_close_get(&batch->slot[i]);
                 gw_entry_give_up(&batch->slot[i].entry);
         }
         if (batch->opening == 0)

@@ -14,7 +14,7 @@
 
 _Static_assert(LP_SLOT_SIZE >= RDX_WRITE_MAX, "the longest write has room");
 
-static void release(struct gw_pack_slot *slot)
+static void pack_slot_release(struct gw_pack_slot *slot)
 {
         lp_slot_put(slot->pack->loop, slot->base);
         lp_unreserve(slot->pack->loop, slot->reserve.share, slot->reserve.count);
@@ -22,30 +22,30 @@ static void release(struct gw_pack_slot *slot)
 }
 
 /* Last thing in a callback. */
-static void change(struct gw_pack *pack, int rv)
+static void pack_change(struct gw_pack *pack, int rv)
 {
         pack->wanted = false;
         pack->changed(pack, rv);
 }
 
-static void granted(struct lp_reserve *reserve)
+static void pack_granted(struct lp_reserve *reserve)
 {
         struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
 
         slot->waiting = false;
         slot->base = lp_slot_get(slot->pack->loop);
-        change(slot->pack, 0);
+        pack_change(slot->pack, 0);
 }
 
-static void expired(struct lp_reserve *reserve)
+static void pack_expired(struct lp_reserve *reserve)
 {
         struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
 
         slot->waiting = false;
-        change(slot->pack, ENG_GET_BUSY);
+        pack_change(slot->pack, ENG_GET_BUSY);
 }
 
-static void completed(struct rdx_write *write, int result)
+static void pack_completed(struct rdx_write *write, int result)
 {
         struct gw_pack_piece *piece = (struct gw_pack_piece *)((char *)write - offsetof(struct gw_pack_piece, write));
         struct gw_pack_slot *slot = piece->slot;
@@ -54,7 +54,7 @@ static void completed(struct rdx_write *write, int result)
                 return;
         slot->used = 0;
         slot->pieces = 0;
-        change(slot->pack, 0);
+        pack_change(slot->pack, 0);
 }
 
 void gw_pack_init(struct gw_pack *pack, struct lp_loop *loop, void (*changed)(struct gw_pack *pack, int rv))
@@ -67,14 +67,14 @@ void gw_pack_init(struct gw_pack *pack, struct lp_loop *loop, void (*changed)(st
                 struct gw_pack_slot *slot = &pack->slot[i];
 
                 slot->pack = pack;
-                slot->reserve =
-                        (struct lp_reserve){.count = 1, .share = LP_SHARE_GET, .granted = granted, .expired = expired};
+                slot->reserve = (struct lp_reserve){
+                        .count = 1, .share = LP_SHARE_GET, .granted = pack_granted, .expired = pack_expired};
                 for (k = 0; k < GW_PACK_PIECES; k++)
-                        slot->piece[k] = (struct gw_pack_piece){.write.done = completed, .slot = slot};
+                        slot->piece[k] = (struct gw_pack_piece){.write.done = pack_completed, .slot = slot};
         }
 }
 
-static struct rdx_write *place(struct gw_pack_slot *slot, size_t len)
+static struct rdx_write *pack_place(struct gw_pack_slot *slot, size_t len)
 {
         struct rdx_write *write;
 
@@ -109,7 +109,7 @@ int gw_pack_take(struct gw_pack *pack, size_t len, struct rdx_write **out)
 
         assert(len > 0 && len <= RDX_WRITE_MAX);
         for (i = 0; i < GW_PACK_SLOTS; i++) {
-                *out = place(&pack->slot[i], len);
+                *out = pack_place(&pack->slot[i], len);
                 if (*out != NULL)
                         return 0;
                 comes = comes || pack->slot[i].base != NULL || pack->slot[i].waiting;
@@ -123,7 +123,7 @@ int gw_pack_take(struct gw_pack *pack, size_t len, struct rdx_write **out)
                         break; /* others have none */
                 rv = hold(slot);
                 if (rv == 0) {
-                        *out = place(slot, len);
+                        *out = pack_place(slot, len);
                         return 0;
                 }
                 comes = comes || rv == -EAGAIN;
@@ -147,7 +147,7 @@ void gw_pack_trim(struct gw_pack *pack, bool waited)
                         slot->waiting = false;
                 }
                 if (slot->base != NULL && slot->out == 0)
-                        release(slot);
+                        pack_slot_release(slot);
         }
 }
 

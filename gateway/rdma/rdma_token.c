@@ -11,7 +11,7 @@
 
 /* ---- may it be served ------------------------------------------------------------------------------ */
 
-static bool is_permitted(const struct gw_targets *targets, const struct rdx_token *token)
+static bool is_permitted_target(const struct gw_targets *targets, const struct rdx_token *token)
 {
         unsigned i;
 
@@ -39,7 +39,7 @@ static bool is_declined(const struct gw_request *req, const struct rdx_token *to
 
         if (targets == NULL || targets->count == 0)
                 *reason = RDX_DECLINE_OFF;
-        else if (!is_permitted(targets, token))
+        else if (!is_permitted_target(targets, token))
                 *reason = RDX_DECLINE_TARGET;
         else if (has_customer_key(req))
                 *reason = RDX_DECLINE_SSE_C;
@@ -74,7 +74,7 @@ static bool is_about_bytes(const struct gw_request *req)
         return req->op->body == GW_BODY_DATA || (req->op->sends_object && !req->is_head);
 }
 
-static bool is_there(const struct gw_request *req, bool *once)
+static bool has_token_header(const struct gw_request *req, bool *once)
 {
         unsigned i, count = 0;
 
@@ -84,7 +84,7 @@ static bool is_there(const struct gw_request *req, bool *once)
         return count > 0;
 }
 
-static enum s3_error read_token(struct gw_request *req, bool once)
+static enum s3_error read_rdma_token(struct gw_request *req, bool once)
 {
         const struct s3_auth *auth = &req->loop->auth;
         struct s3_str text = gw_header(req, GW_TOKEN_HEADER);
@@ -114,9 +114,9 @@ bool gw_token_accept(struct gw_request *req)
         enum s3_error error;
         bool once;
 
-        if (!is_about_bytes(req) || !is_there(req, &once))
+        if (!is_about_bytes(req) || !has_token_header(req, &once))
                 return true;
-        error = read_token(req, once);
+        error = read_rdma_token(req, once);
         if (error != S3_OK)
                 gw_reply_error(req, error,
                                error == S3_ERR_INVALID_REQUEST ? "A request with x-amz-rdma-token has no body" : NULL);

@@ -64,7 +64,7 @@ static void answer_failed(struct gw_request *req, const struct gw_transfer *t)
 }
 
 /* Nothing of it is posted any more. */
-static void ended(struct rdx_request *rdx, int result)
+static void transfer_ended(struct rdx_request *rdx, int result)
 {
         struct gw_transfer *t = of_rdx(rdx);
         struct gw_request *req = t->req;
@@ -171,7 +171,7 @@ void gw_transfer_begin(struct gw_request *req, void (*next)(struct gw_request *r
         t->rdx.window = rdma->window;
         t->rdx.read = gw_carried_upload(req);
         t->rdx.begun = begun;
-        t->rdx.ended = ended;
+        t->rdx.ended = transfer_ended;
         rdma->transfer = t;
         rdx_request_begin(req->loop->gw->rdma, &t->rdx);
 }

@@ -66,7 +66,7 @@ static int read_number(const json_t *value, json_int_t least, json_int_t most, u
         return 0;
 }
 
-static enum s3_error read_wishes(const json_t *asked, struct rdx_open *open)
+static enum s3_error read_session_wishes(const json_t *asked, struct rdx_open *open)
 {
         const char *nonce = json_string_value(json_object_get(asked, "client_nonce"));
         int version = read_versions(json_object_get(asked, "versions"));
@@ -86,7 +86,7 @@ static enum s3_error read_body(const struct gw_body *body, struct rdx_open *open
 
         if (body != NULL && body->received <= OPEN_BODY_MAX)
                 asked = json_loadb(body->kept, body->received, JSON_REJECT_DUPLICATES, NULL);
-        error = asked != NULL ? read_wishes(asked, open) : S3_ERR_MALFORMED_RDMA_REQUEST;
+        error = asked != NULL ? read_session_wishes(asked, open) : S3_ERR_MALFORMED_RDMA_REQUEST;
         json_decref(asked);
         return error;
 }

@@ -26,7 +26,7 @@ void gw_run_tell(struct gw_line *line, struct gw_run *run, unsigned index, const
         free(run);
 }
 
-static void tell(struct gw_task *task)
+static void task_tell(struct gw_task *task)
 {
         struct gw_run *run = task->run;
 
@@ -34,7 +34,7 @@ static void tell(struct gw_task *task)
         gw_run_tell(task->line, run, task->index, &task->entry);
 }
 
-static void close_get(struct gw_task *task)
+static void task_close_get(struct gw_task *task)
 {
         if (task->span != NULL)
                 eng_get_let_go(task->entry.get, task->span);
@@ -49,7 +49,7 @@ static void check_task(struct gw_task *task)
 
         if (task->run != NULL || task->out > 0)
                 return;
-        close_get(task);
+        task_close_get(task);
         if (task->state == GW_TASK_LATER)
                 TAILQ_REMOVE(&line->later, task, link);
         else if (task->state == GW_TASK_PACKING)
@@ -64,13 +64,13 @@ void gw_task_fail(struct gw_task *task, int rv)
 {
         if (task->run != NULL) {
                 gw_entry_fail(&task->entry, rv);
-                tell(task);
+                task_tell(task);
         }
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------------- */
 
-static void piece_done(struct rdx_write *write, int result)
+static void task_piece_done(struct rdx_write *write, int result)
 {
         struct gw_task_piece *piece = (struct gw_task_piece *)((char *)write - offsetof(struct gw_task_piece, write));
         struct gw_task *task = piece->task;
@@ -104,8 +104,10 @@ static int give_span(struct gw_task *task)
                 return -EAGAIN;
         piece->busy = true;
         piece->task = task;
-        piece->write = (struct rdx_write){
-                .buf = (void *)task->span, .len = (uint32_t)task->span_len, .offset = task->given, .done = piece_done};
+        piece->write = (struct rdx_write){.buf = (void *)task->span,
+                                          .len = (uint32_t)task->span_len,
+                                          .offset = task->given,
+                                          .done = task_piece_done};
         task->out++;
         task->given += task->span_len;
         task->span = NULL;
@@ -147,7 +149,7 @@ static int give_copy(struct gw_task *task)
         return 0;
 }
 
-static int next_span(struct gw_task *task)
+static int task_next_span(struct gw_task *task)
 {
         int rv;
 
@@ -168,7 +170,7 @@ void gw_task_pump(struct gw_task *task)
         int rv = 0;
 
         while (task->run != NULL && rv == 0 && task->given < task->entry.result.bytes) {
-                rv = next_span(task);
+                rv = task_next_span(task);
                 if (rv != 0)
                         break;
                 if (task->span_len <= RDX_WRITE_MAX && rdx_server_registered(rdma, task->span, task->span_len))
@@ -180,12 +182,12 @@ void gw_task_pump(struct gw_task *task)
                 gw_task_fail(task, rv);
         } else if (task->run != NULL && rv == 0) {
                 task->entry.result.crc32c = eng_get_crc32c(task->entry.get);
-                tell(task);
+                task_tell(task);
         }
         check_task(task);
 }
 
-static void woken(void *arg)
+static void task_woken(void *arg)
 {
         struct gw_task *task = arg;
         struct gw_line *line = task->line;
@@ -202,7 +204,7 @@ void gw_task_read(struct gw_task *task)
         task->state = GW_TASK_READING;
         task->reads = task->entry.large;
         task->line->reads += task->reads;
-        rv = gw_entry_start(&task->entry, true, woken, task);
+        rv = gw_entry_start(&task->entry, true, task_woken, task);
         if (rv != 0)
                 gw_task_fail(task, rv);
         gw_task_pump(task);
@@ -211,13 +213,13 @@ void gw_task_read(struct gw_task *task)
 /* ---- entries -------------------------------------------------------------------------------------- */
 
 /* The result is known, or there are bytes to be read. */
-static void found(struct gw_task *task)
+static void task_found(struct gw_task *task)
 {
         struct gw_line *line = task->line;
 
         if (task->entry.get == NULL) {
                 task->state = GW_TASK_READING;
-                tell(task);
+                task_tell(task);
                 check_task(task);
         } else if (task->entry.large && (line->reads == GW_EXECUTOR_READS || !TAILQ_EMPTY(&line->later))) {
                 task->state = GW_TASK_LATER;
@@ -227,7 +229,7 @@ static void found(struct gw_task *task)
         }
 }
 
-static void known(struct gw_entry *entry)
+static void task_known(struct gw_entry *entry)
 {
         struct gw_task *task = (struct gw_task *)((char *)entry - offsetof(struct gw_task, entry));
         struct gw_executor *ex = task->ex;
@@ -239,7 +241,7 @@ static void known(struct gw_entry *entry)
                         free(ex);
                 return;
         }
-        found(task);
+        task_found(task);
         gw_line_settle(line);
 }
 
@@ -255,7 +257,7 @@ void gw_task_begin(struct gw_line *line, struct gw_run *run)
         memset(task, 0, offsetof(struct gw_task, piece));
         task->ex = ex;
         task->entry.loop = ex->loop;
-        task->entry.known = known;
+        task->entry.known = task_known;
         task->line = line;
         task->run = run;
         task->index = index;
@@ -267,7 +269,7 @@ void gw_task_begin(struct gw_line *line, struct gw_run *run)
                 looking = gw_entry_begin(&task->entry, rdx_batch_owner(batch), rdx_batch_entry(batch, index));
         ex->looking += looking;
         if (!looking)
-                found(task);
+                task_found(task);
 }
 
 void gw_task_end(struct gw_task *task)
@@ -276,5 +278,5 @@ void gw_task_end(struct gw_task *task)
         if (task->state == GW_TASK_LOOKING)
                 gw_entry_give_up(&task->entry);
         gw_task_fail(task, -EHOSTDOWN);
-        close_get(task);
+        task_close_get(task);
 }

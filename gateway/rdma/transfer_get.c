@@ -13,7 +13,7 @@
 
 _Static_assert(LP_SLOT_UNIT <= RDX_WRITE_MAX, "a span is one WRITE");
 
-static void pump(struct gw_transfer *t);
+static void get_pump(struct gw_transfer *t);
 
 void gw_transfer_get_free(struct gw_transfer *t)
 {
@@ -40,7 +40,7 @@ void gw_transfer_written(struct gw_transfer *t)
 
 /* ---- giving --------------------------------------------------------------------------------------- */
 
-static void piece_done(struct rdx_write *write, int result)
+static void get_piece_done(struct rdx_write *write, int result)
 {
         struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
         struct gw_transfer *t = piece->transfer;
@@ -53,7 +53,7 @@ static void piece_done(struct rdx_write *write, int result)
         if (result != 0)
                 gw_transfer_fail(t, -ECONNRESET);
         else
-                pump(t);
+                get_pump(t);
 }
 
 static void bounce_granted(struct lp_reserve *reserve)
@@ -62,7 +62,7 @@ static void bounce_granted(struct lp_reserve *reserve)
 
         t->reserving = false;
         t->reserved = true;
-        pump(t);
+        get_pump(t);
 }
 
 static void bounce_refused(struct lp_reserve *reserve)
@@ -70,7 +70,7 @@ static void bounce_refused(struct lp_reserve *reserve)
         gw_transfer_fail((struct gw_transfer *)((char *)reserve - offsetof(struct gw_transfer, reserve)), ENG_GET_BUSY);
 }
 
-/* A slot to copy into: 0, -EAGAIN (pump() is called when there is one), or an error. */
+/* A slot to copy into: 0, -EAGAIN (get_pump() is called when there is one), or an error. */
 static int need_bounce(struct gw_transfer *t)
 {
         int rv;
@@ -93,7 +93,7 @@ static int need_bounce(struct gw_transfer *t)
 }
 
 /* Hands over the next piece of the span. 0, -EAGAIN, or an error. */
-static int give(struct gw_transfer *t, struct gw_piece *piece)
+static int get_give(struct gw_transfer *t, struct gw_piece *piece)
 {
         size_t n = t->span_left < RDX_WRITE_MAX ? t->span_left : RDX_WRITE_MAX;
         const uint8_t *from = t->span;
@@ -107,7 +107,7 @@ static int give(struct gw_transfer *t, struct gw_piece *piece)
         piece->busy = true;
         piece->span = in_arena ? from : NULL;
         piece->write =
-                (struct rdx_write){.buf = (void *)from, .len = (uint32_t)n, .offset = t->given, .done = piece_done};
+                (struct rdx_write){.buf = (void *)from, .len = (uint32_t)n, .offset = t->given, .done = get_piece_done};
         if (!in_arena) {
                 memcpy(t->bounce, from, n);
                 t->bounce_busy = true;
@@ -121,7 +121,7 @@ static int give(struct gw_transfer *t, struct gw_piece *piece)
         return 0;
 }
 
-static void pump(struct gw_transfer *t)
+static void get_pump(struct gw_transfer *t)
 {
         struct gw_piece *piece;
         int rv = 0;
@@ -130,7 +130,7 @@ static void pump(struct gw_transfer *t)
                 if (t->span_left == 0)
                         rv = eng_get_next(t->get, &t->span, &t->span_left);
                 if (rv == 0)
-                        rv = give(t, piece);
+                        rv = get_give(t, piece);
         }
         if (t->closed)
                 return;
@@ -140,9 +140,9 @@ static void pump(struct gw_transfer *t)
                 gw_transfer_close(t, true);
 }
 
-static void wake(void *arg)
+static void get_wake(void *arg)
 {
-        pump(arg);
+        get_pump(arg);
 }
 
 bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, uint64_t len)
@@ -165,7 +165,7 @@ bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, 
         }
         eng_get_sum(req->get);
         eng_get_hold(req->get);
-        rv = eng_get_start(req->get, offset, len, wake, t);
+        rv = eng_get_start(req->get, offset, len, get_wake, t);
         if (rv != 0) {
                 req->answer.header_count = 0;
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
@@ -175,6 +175,6 @@ bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, 
         req->get = NULL;
         t->status = status;
         t->len = len;
-        pump(t);
+        get_pump(t);
         return true;
 }

@@ -11,7 +11,7 @@
 
 _Static_assert(LP_SLOT_UNIT <= RDX_WRITE_MAX, "a place is one READ");
 
-static void pump(struct gw_transfer *t);
+static void put_pump(struct gw_transfer *t);
 
 void gw_transfer_put_free(struct gw_transfer *t)
 {
@@ -20,7 +20,7 @@ void gw_transfer_put_free(struct gw_transfer *t)
 }
 
 /* All is read: once it is hashed, too, the upload is the request's again. */
-static void hand_over(struct gw_transfer *t)
+static void put_hand_over(struct gw_transfer *t)
 {
         struct gw_request *req = t->req;
 
@@ -38,11 +38,11 @@ void gw_transfer_read(struct gw_transfer *t)
 {
         t->req->rdma->posted = false;
         t->read = true;
-        hand_over(t);
+        put_hand_over(t);
 }
 
 /* READs of a session complete in the order in which they were given, so places go back in the order in which they were lent. */
-static void piece_done(struct rdx_write *write, int result)
+static void put_piece_done(struct rdx_write *write, int result)
 {
         struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
         struct gw_transfer *t = piece->transfer;
@@ -54,10 +54,10 @@ static void piece_done(struct rdx_write *write, int result)
                 return; /* the abort takes back what is lent */
         gw_body_placed(t->req, write->buf, write->len);
         eng_put_placed(t->put, write->buf);
-        pump(t);
+        put_pump(t);
 }
 
-static void pump(struct gw_transfer *t)
+static void put_pump(struct gw_transfer *t)
 {
         struct gw_piece *piece;
         void *place;
@@ -71,8 +71,8 @@ static void pump(struct gw_transfer *t)
                         return;
                 piece->transfer = t;
                 piece->busy = true;
-                piece->write =
-                        (struct rdx_write){.buf = place, .len = (uint32_t)n, .offset = t->given, .done = piece_done};
+                piece->write = (struct rdx_write){
+                        .buf = place, .len = (uint32_t)n, .offset = t->given, .done = put_piece_done};
                 t->given += (uint64_t)n;
                 rdx_request_write(&t->rdx, &piece->write);
         }
@@ -80,14 +80,14 @@ static void pump(struct gw_transfer *t)
                 gw_transfer_close(t, true);
 }
 
-static void wake(void *arg)
+static void put_wake(void *arg)
 {
         struct gw_transfer *t = arg;
 
         if (t->read)
-                hand_over(t);
+                put_hand_over(t);
         else
-                pump(t);
+                put_pump(t);
 }
 
 bool gw_transfer_waits(const struct gw_request *req)
@@ -103,7 +103,7 @@ bool gw_transfer_waits(const struct gw_request *req)
 
 void gw_transfer_wakes(struct gw_request *req, struct eng_put_params *params)
 {
-        params->wake = wake;
+        params->wake = put_wake;
         params->arg = req->rdma->transfer;
 }
 
@@ -115,5 +115,5 @@ void gw_transfer_receive(struct gw_request *req)
         req->put = NULL;
         t->len = req->rdma->window.length;
         gw_begin_done(req);
-        pump(t);
+        put_pump(t);
 }

@@ -73,7 +73,7 @@ static const char *time_extra(struct gw_request *req, const struct s3_auth *auth
                          auth->expires_s, until, server);
 }
 
-static void refuse(struct gw_request *req, const struct s3_request *signed_request, enum s3_auth_reason reason)
+static void auth_refuse(struct gw_request *req, const struct s3_request *signed_request, enum s3_auth_reason reason)
 {
         const struct s3_auth *auth = &req->loop->auth;
         const char *region = req->loop->gw->region, *extra = NULL;
@@ -101,7 +101,7 @@ static void refuse(struct gw_request *req, const struct s3_request *signed_reque
 
 /* ---- headers in the URL ------------------------------------------------------------------------------ */
 
-static bool has_header(const struct gw_request *req, struct s3_str name)
+static bool request_has_header(const struct gw_request *req, struct s3_str name)
 {
         unsigned i;
 
@@ -154,7 +154,7 @@ static enum s3_error take_query_headers(struct gw_request *req)
         for (i = 0; i < n; i++) {
                 if (!is_text(found[i].value))
                         return S3_ERR_INVALID_ARGUMENT;
-                if (!has_header(req, found[i].name))
+                if (!request_has_header(req, found[i].name))
                         all[count++] = found[i];
         }
         req->headers = all;
@@ -193,7 +193,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         if (reason == S3_AUTH_OK && !(auth->kind == S3_AUTH_QUERY_V2 && loop->gw->presign_v2))
                 reason = s3_auth_check(&signed_request, auth, region, now);
         if (reason != S3_AUTH_OK) {
-                refuse(req, &signed_request, reason);
+                auth_refuse(req, &signed_request, reason);
                 return false;
         }
         credential = gw_credentials_find(loop, auth->access_key);
@@ -211,7 +211,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 reason = s3_auth_verify(&signed_request, auth, key, region, now);
         }
         if (reason != S3_AUTH_OK) {
-                refuse(req, &signed_request, reason);
+                auth_refuse(req, &signed_request, reason);
                 return false;
         }
         req->access_key = gw_copy(req, s3_str_of(auth->access_key));

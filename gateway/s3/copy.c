@@ -21,7 +21,7 @@ static const struct gw_checksum *source_sum(const struct gw_request *req, struct
 
 /* ---- the source ---------------------------------------------------------------------------------- */
 
-static void release(struct gw_request *req)
+static void copy_release(struct gw_request *req)
 {
         struct gw_copying *copy = req->work;
 
@@ -59,7 +59,7 @@ bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req
                 return false;
         }
         req->work = copy;
-        req->release = release;
+        req->release = copy_release;
         copy->opened = opened;
         if (!gw_write_headers_check(req))
                 return false;
@@ -172,7 +172,7 @@ void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_ob
         gw_reply_xml(req, 200, &xml);
 }
 
-static void stored(void *arg, int rv, const struct eng_object *object)
+static void copy_stored(void *arg, int rv, const struct eng_object *object)
 {
         struct gw_request *req = arg;
         const struct gw_copying *copy;
@@ -187,7 +187,7 @@ static void stored(void *arg, int rv, const struct eng_object *object)
 }
 
 /* All bytes are in the target. */
-static void commit(struct gw_request *req)
+static void copy_commit(struct gw_request *req)
 {
         struct gw_copying *copy = req->work;
         struct eng_put_commit c = {.condition = copy->condition};
@@ -215,12 +215,12 @@ static void commit(struct gw_request *req)
         gw_tag_make(&copy->meta, c.tag);
         copy->committing = true;
         req->put = NULL;
-        eng_put_commit(put, &c, stored, req);
+        eng_put_commit(put, &c, copy_stored, req);
 }
 
 /* ---- the pump ------------------------------------------------------------------------------------ */
 
-static void take(struct gw_copying *copy, size_t len)
+static void copy_take(struct gw_copying *copy, size_t len)
 {
         if (copy->md5 != NULL)
                 era_digest_update(copy->md5, copy->span, len);
@@ -237,11 +237,11 @@ static int drain_span(struct gw_request *req, struct gw_copying *copy)
 
         if (taken < 0)
                 return (int)taken;
-        take(copy, (size_t)taken);
+        copy_take(copy, (size_t)taken);
         return copy->span_len == 0 ? 0 : -EAGAIN;
 }
 
-static void pump(void *arg)
+static void copy_pump(void *arg)
 {
         struct gw_request *req = arg;
         struct gw_copying *copy;
@@ -265,7 +265,7 @@ static void pump(void *arg)
                         rv = drain_span(req, copy);
         }
         if (reading && rv == -ENODATA)
-                commit(req);
+                copy_commit(req);
         else if (rv != -EAGAIN)
                 gw_reply_errno(req, rv, reading ? GW_ABOUT_KEY : GW_ABOUT_WRITE);
 }
@@ -300,7 +300,7 @@ void gw_copy_run(struct gw_request *req)
                                         .size = copy->len,
                                         .is_part = copy->is_part,
                                         .part_number = copy->part_number,
-                                        .wake = pump,
+                                        .wake = copy_pump,
                                         .arg = req};
         int rv;
 
@@ -315,9 +315,9 @@ void gw_copy_run(struct gw_request *req)
         if (rv == 0)
                 rv = eng_put_open(req->loop->gw->store, &params, &req->put);
         if (rv == 0 && copy->len > 0)
-                rv = eng_get_start(req->get, copy->offset, copy->len, pump, req);
+                rv = eng_get_start(req->get, copy->offset, copy->len, copy_pump, req);
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_WRITE);
         else
-                pump(req);
+                copy_pump(req);
 }

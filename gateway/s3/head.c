@@ -73,7 +73,7 @@ static enum s3_error take_address(struct gw_request *req, struct s3_str host)
         return req->bucket.data == NULL || req->key.data == NULL ? S3_ERR_SLOW_DOWN : S3_OK;
 }
 
-static enum s3_error take_query(struct gw_request *req)
+static enum s3_error take_request_query(struct gw_request *req)
 {
         struct s3_query *query = &req->loop->query, *copy;
         char *text = gw_alloc(req, req->cut.query.len + 1);
@@ -157,7 +157,7 @@ static enum s3_error preflight(struct gw_request *req, const char **message)
         return S3_ERR_CORS_FORBIDDEN;
 }
 
-static enum s3_error take_names(struct gw_request *req, const char **message)
+static enum s3_error take_request_names(struct gw_request *req, const char **message)
 {
         static const struct s3_query no_query;
         enum s3_error error = s3_target_split(req->target, &req->cut);
@@ -173,12 +173,12 @@ static enum s3_error take_names(struct gw_request *req, const char **message)
         if (error == S3_OK)
                 error = take_address(req, authority.host);
         if (error == S3_OK)
-                error = take_query(req);
+                error = take_request_query(req);
         return error;
 }
 
 /* May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that they reach. */
-static bool is_permitted(struct gw_request *req)
+static bool is_permitted_request(struct gw_request *req)
 {
         const struct s3_str none = {NULL, 0};
         bool reserved = req->op->scope == GW_RESERVED;
@@ -241,7 +241,7 @@ static void accept_named(struct gw_request *req)
                 gw_refuse_route(req, routed);
                 return;
         }
-        if (!is_permitted(req)) {
+        if (!is_permitted_request(req)) {
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return;
         }
@@ -281,7 +281,7 @@ void gw_head_accept(struct gw_request *req, const char *method, const char *vers
                 gw_reply_error(req, error, message);
                 return;
         }
-        error = take_names(req, &message);
+        error = take_request_names(req, &message);
         if (error != S3_OK)
                 gw_reply_error(req, error, message);
         else

@@ -184,7 +184,7 @@ struct writer {
         bool full;
 };
 
-static void put_bytes(struct writer *w, const void *data, size_t len)
+static void put_record_bytes(struct writer *w, const void *data, size_t len)
 {
         if (w->full || w->cap - w->len < len) {
                 w->full = true;
@@ -195,13 +195,13 @@ static void put_bytes(struct writer *w, const void *data, size_t len)
         w->len += len;
 }
 
-static void put_head(struct writer *w, uint8_t tag, size_t len)
+static void put_record_head(struct writer *w, uint8_t tag, size_t len)
 {
         struct gw_fmt_record head = {tag, {(uint8_t)len, (uint8_t)(len >> 8)}};
 
         if (len > UINT16_MAX)
                 w->full = true;
-        put_bytes(w, &head, sizeof(head));
+        put_record_bytes(w, &head, sizeof(head));
 }
 
 static void put_lower(struct writer *w, struct s3_str text)
@@ -211,7 +211,7 @@ static void put_lower(struct writer *w, struct s3_str text)
 
                 if (c >= 'A' && c <= 'Z')
                         c = (char)(c + 32);
-                put_bytes(w, &c, 1);
+                put_record_bytes(w, &c, 1);
         }
 }
 
@@ -224,7 +224,7 @@ static void put_encoding(struct writer *w, struct s3_str value)
         size_t start = w->len;
         size_t at = 0;
 
-        put_head(w, fields[GW_META_CONTENT_ENCODING].tag, 0);
+        put_record_head(w, fields[GW_META_CONTENT_ENCODING].tag, 0);
         while (at <= value.len) {
                 const char *comma = memchr(value.data + at, ',', value.len - at);
                 size_t end = comma != NULL ? (size_t)(comma - value.data) : value.len;
@@ -235,10 +235,10 @@ static void put_encoding(struct writer *w, struct s3_str value)
                 if (token.len == 0 || s3_str_eq_nocase(token, S3_STR("aws-chunked")))
                         continue;
                 if (w->len > start + RECORD_HEAD) {
-                        put_bytes(w, ",", 1);
-                        put_bytes(w, blanks.data, blanks.len);
+                        put_record_bytes(w, ",", 1);
+                        put_record_bytes(w, blanks.data, blanks.len);
                 }
-                put_bytes(w, token.data, token.len);
+                put_record_bytes(w, token.data, token.len);
         }
         if (w->full)
                 return;
@@ -265,19 +265,19 @@ static void put_user(struct writer *w, const struct gw_meta *meta, unsigned i)
                 if (s3_str_eq_nocase(meta->user[j].name, first->name))
                         len += 1 + meta->user[j].value.len;
         }
-        put_head(w, GW_FMT_USER, len);
-        put_bytes(w, &head, sizeof(head));
+        put_record_head(w, GW_FMT_USER, len);
+        put_record_bytes(w, &head, sizeof(head));
         put_lower(w, first->name);
-        put_bytes(w, first->value.data, first->value.len);
+        put_record_bytes(w, first->value.data, first->value.len);
         for (unsigned j = i + 1; j < meta->user_count; j++) {
                 if (s3_str_eq_nocase(meta->user[j].name, first->name)) {
-                        put_bytes(w, ",", 1);
-                        put_bytes(w, meta->user[j].value.data, meta->user[j].value.len);
+                        put_record_bytes(w, ",", 1);
+                        put_record_bytes(w, meta->user[j].value.data, meta->user[j].value.len);
                 }
         }
 }
 
-static void put_checksum(struct writer *w, const struct gw_checksum *sum)
+static void put_checksum_record(struct writer *w, const struct gw_checksum *sum)
 {
         struct gw_fmt_checksum head = {
                 .kind = kinds[sum->kind],
@@ -287,16 +287,16 @@ static void put_checksum(struct writer *w, const struct gw_checksum *sum)
         };
         size_t len = sum->has ? s3_checksum_info(sum->kind)->len : 0;
 
-        put_head(w, GW_FMT_CHECKSUM, sizeof(head) + len);
-        put_bytes(w, &head, sizeof(head));
-        put_bytes(w, sum->value, len);
+        put_record_head(w, GW_FMT_CHECKSUM, sizeof(head) + len);
+        put_record_bytes(w, &head, sizeof(head));
+        put_record_bytes(w, sum->value, len);
 }
 
 ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
 {
         struct writer w = {.out = out, .cap = cap};
 
-        put_bytes(&w, &(uint8_t){GW_FMT_VERSION}, 1);
+        put_record_bytes(&w, &(uint8_t){GW_FMT_VERSION}, 1);
         for (unsigned f = 0; f < GW_META_FIELD_COUNT; f++) {
                 if (meta->field[f].len == 0)
                         continue;
@@ -304,14 +304,14 @@ ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
                         put_encoding(&w, meta->field[f]);
                         continue;
                 }
-                put_head(&w, fields[f].tag, meta->field[f].len);
-                put_bytes(&w, meta->field[f].data, meta->field[f].len);
+                put_record_head(&w, fields[f].tag, meta->field[f].len);
+                put_record_bytes(&w, meta->field[f].data, meta->field[f].len);
         }
         if (meta->sum.has || meta->sum.has_kind)
-                put_checksum(&w, &meta->sum);
+                put_checksum_record(&w, &meta->sum);
         if (meta->storage != GW_STANDARD) {
-                put_head(&w, GW_FMT_STORAGE, 1);
-                put_bytes(&w, &storages[meta->storage].number, 1);
+                put_record_head(&w, GW_FMT_STORAGE, 1);
+                put_record_bytes(&w, &storages[meta->storage].number, 1);
         }
         for (unsigned i = 0; i < meta->user_count; i++)
                 put_user(&w, meta, i);
@@ -320,7 +320,7 @@ ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
-static int read_checksum(const uint8_t *data, size_t len, struct gw_checksum *out)
+static int read_checksum_record(const uint8_t *data, size_t len, struct gw_checksum *out)
 {
         struct gw_fmt_checksum head;
 
@@ -359,7 +359,7 @@ static int read_record(uint8_t tag, const uint8_t *data, size_t len, struct gw_m
 {
         switch (tag) {
         case GW_FMT_CHECKSUM:
-                return read_checksum(data, len, &out->sum);
+                return read_checksum_record(data, len, &out->sum);
         case GW_FMT_STORAGE:
                 return len == 1 && storage_of(data[0], &out->storage) ? 0 : -EINVAL;
         case GW_FMT_USER:
@@ -376,7 +376,7 @@ static int read_record(uint8_t tag, const uint8_t *data, size_t len, struct gw_m
 }
 
 /* Next record from *at on; 1, 0 at the end, -EINVAL. */
-static int next_record(struct eng_str attrs, size_t *at, uint8_t *tag, const uint8_t **data, size_t *len)
+static int next_attrs_record(struct eng_str attrs, size_t *at, uint8_t *tag, const uint8_t **data, size_t *len)
 {
         const uint8_t *p = (const uint8_t *)attrs.data + *at;
         size_t left = attrs.len - *at;
@@ -404,7 +404,7 @@ int gw_meta_decode(struct eng_str attrs, struct gw_meta *out)
         memset(out, 0, offsetof(struct gw_meta, user));
         if (attrs.len == 0 || attrs.data[0] != GW_FMT_VERSION)
                 return -EINVAL;
-        while ((rv = next_record(attrs, &at, &tag, &data, &len)) == 1) {
+        while ((rv = next_attrs_record(attrs, &at, &tag, &data, &len)) == 1) {
                 rv = read_record(tag, data, len, out);
                 if (rv != 0)
                         return rv;
@@ -422,9 +422,9 @@ int gw_meta_decode_checksum(struct eng_str attrs, struct gw_checksum *out)
         memset(out, 0, sizeof(*out));
         if (attrs.len == 0 || attrs.data[0] != GW_FMT_VERSION)
                 return -EINVAL;
-        while ((rv = next_record(attrs, &at, &tag, &data, &len)) == 1) {
+        while ((rv = next_attrs_record(attrs, &at, &tag, &data, &len)) == 1) {
                 if (tag == GW_FMT_CHECKSUM)
-                        return read_checksum(data, len, out);
+                        return read_checksum_record(data, len, out);
         }
         return rv;
 }

@@ -15,7 +15,7 @@ struct attributes {
 };
 
 /* x-amz-object-attributes: names parted by commas; the header may come more than once. */
-static bool take_names(struct gw_request *req, struct attributes *a)
+static bool take_attribute_names(struct gw_request *req, struct attributes *a)
 {
         const struct {
                 struct s3_str name;
@@ -53,7 +53,7 @@ static bool take_names(struct gw_request *req, struct attributes *a)
 }
 
 /* A number of a header. False: answered. */
-static bool take_number(struct gw_request *req, const char *name, uint64_t fallback, uint64_t *out)
+static bool take_header_number(struct gw_request *req, const char *name, uint64_t fallback, uint64_t *out)
 {
         struct s3_str text = gw_header(req, name);
 
@@ -103,7 +103,7 @@ static void write_parts(struct gw_request *req, struct s3_xml *xml, const struct
         s3_xml_close(xml, "ObjectParts");
 }
 
-static void answer(struct gw_request *req, const struct gw_meta *meta)
+static void attributes_answer(struct gw_request *req, const struct gw_meta *meta)
 {
         const struct eng_object *object = eng_get_object(req->get);
         const struct attributes *a = req->work;
@@ -138,7 +138,7 @@ static void answer(struct gw_request *req, const struct gw_meta *meta)
         gw_reply_xml(req, 200, &xml);
 }
 
-static void opened(void *arg, int rv, struct eng_get *get)
+static void attributes_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
         struct gw_meta *meta;
@@ -159,7 +159,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
         else if (gw_meta_decode(eng_get_object(get)->attrs, meta) != 0)
                 gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
         else if (gw_plain_check(req, "x-amz-server-side-encryption"))
-                answer(req, meta);
+                attributes_answer(req, meta);
 }
 
 void gw_run_attributes(struct gw_request *req)
@@ -177,13 +177,13 @@ void gw_run_attributes(struct gw_request *req)
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                "The x-amz-object-attributes header specifying the attributes to be retrieved is either "
                                "missing or empty");
-        else if (!take_names(req, a))
+        else if (!take_attribute_names(req, a))
                 gw_reply_argument(req, "x-amz-object-attributes", gw_header(req, "x-amz-object-attributes"),
                                   "Invalid attribute name specified.");
-        else if (take_number(req, "x-amz-max-parts", PARTS_PAGE, &a->max_parts) &&
-                 take_number(req, "x-amz-part-number-marker", 0, &a->marker)) {
+        else if (take_header_number(req, "x-amz-max-parts", PARTS_PAGE, &a->max_parts) &&
+                 take_header_number(req, "x-amz-part-number-marker", 0, &a->marker)) {
                 if (a->max_parts > PARTS_PAGE)
                         a->max_parts = PARTS_PAGE;
-                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), attributes_opened, req);
         }
 }

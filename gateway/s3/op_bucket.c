@@ -85,7 +85,7 @@ static bool bucket_batch(struct gw_request *req, struct s3_xml *xml, struct buck
         return count == BATCH;
 }
 
-static struct s3_str later(struct s3_str a, struct s3_str b)
+static struct s3_str later_text(struct s3_str a, struct s3_str b)
 {
         size_t common = a.len < b.len ? a.len : b.len;
         int order = common > 0 ? memcmp(a.data, b.data, common) : 0;
@@ -101,7 +101,7 @@ static void buckets_xml(struct gw_request *req, struct s3_xml *xml, struct bucke
 
         s3_xml_open(xml, "Buckets");
         while (going) {
-                struct s3_str from = later(list->after, list->prefix);
+                struct s3_str from = later_text(list->after, list->prefix);
 
                 going = bucket_batch(req, xml, list, batch,
                                      eng_bucket_list(req->loop->gw->store, gw_eng_str(from), BATCH, batch), &more);
@@ -189,14 +189,14 @@ static void arn_header(struct gw_request *req)
                         gw_printf(req, "arn:aws:s3:::%.*s", (int)req->bucket.len, req->bucket.data));
 }
 
-static void reply_created(struct gw_request *req)
+static void reply_bucket_created(struct gw_request *req)
 {
         arn_header(req);
         gw_reply_header(req, "Location", gw_printf(req, "/%s", gw_copy(req, req->bucket)));
         gw_reply_empty(req, 200);
 }
 
-static void created(void *arg, int rv)
+static void bucket_created(void *arg, int rv)
 {
         struct gw_request *req = arg;
 
@@ -204,7 +204,7 @@ static void created(void *arg, int rv)
                 return;
         /* The owner may create it again in us-east-1, where S3 keeps its oldest habit; elsewhere it is an error. */
         if (rv == 0 || (rv == -EEXIST && strcmp(req->loop->gw->region, "us-east-1") == 0))
-                reply_created(req);
+                reply_bucket_created(req);
         else
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET_NEW);
 }
@@ -240,7 +240,7 @@ void gw_run_bucket_create(struct gw_request *req)
 {
         if (!location_fits(req, req->body->doc->location))
                 return;
-        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), NULL, 0, created, req);
+        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), NULL, 0, bucket_created, req);
 }
 
 /* ---- HeadBucket, DeleteBucket, GetBucketLocation -------------------------------------------------- */
@@ -254,7 +254,7 @@ void gw_run_bucket_head(struct gw_request *req)
         gw_reply_empty(req, 200);
 }
 
-static void deleted(void *arg, int rv)
+static void bucket_deleted(void *arg, int rv)
 {
         struct gw_request *req = arg;
 
@@ -268,7 +268,7 @@ static void deleted(void *arg, int rv)
 
 void gw_run_bucket_delete(struct gw_request *req)
 {
-        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), deleted, req);
+        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), bucket_deleted, req);
 }
 
 void gw_run_bucket_location(struct gw_request *req)

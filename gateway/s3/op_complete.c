@@ -34,7 +34,7 @@ struct complete {
         enum s3_error gone; /* the answer, unless another try of this client has completed the upload */
 };
 
-static void release(struct gw_request *req)
+static void complete_release(struct gw_request *req)
 {
         struct complete *c = req->work;
 
@@ -87,7 +87,7 @@ static void reply_complete(struct gw_request *req, const struct eng_object *obje
         gw_reply_xml(req, 200, &xml);
 }
 
-static void completed(void *arg, int rv, const struct eng_object *object)
+static void upload_completed(void *arg, int rv, const struct eng_object *object)
 {
         struct gw_request *req = arg;
         const struct complete *c;
@@ -309,7 +309,7 @@ static void make_object(struct gw_request *req)
         era_digest_of(ERA_MD5, c->md5, 16 * (size_t)c->checked, md5);
         memcpy(params.commit.etag, md5, 16);
         gw_tag_make(&c->meta, params.commit.tag);
-        eng_complete(req->loop->gw->store, &params, completed, req);
+        eng_complete(req->loop->gw->store, &params, upload_completed, req);
 }
 
 /* ---- the parts ----------------------------------------------------------------------------------- */
@@ -345,7 +345,7 @@ static void add_sum(struct complete *c, const struct gw_checksum *stored, uint64
 }
 
 /* The stored part of the number the client names next. False: it is not what the client says. */
-static bool take_part(struct complete *c, const struct eng_part_entry *part)
+static bool take_stored_part(struct complete *c, const struct eng_part_entry *part)
 {
         const struct s3_complete_part *named = &c->doc->parts[c->checked];
         const struct eng_object *object = &part->object;
@@ -382,9 +382,9 @@ static void refuse_part(struct gw_request *req)
                                          gw_algorithm_text(req, c->alien_kind), c->alien));
 }
 
-static void next_page(struct gw_request *req);
+static void complete_next_page(struct gw_request *req);
 
-static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
+static void complete_parts_listed(void *arg, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
 {
         struct gw_request *req = arg;
         struct complete *c;
@@ -403,25 +403,25 @@ static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, 
         }
         for (unsigned i = 0; fine && i < count && c->checked < c->doc->part_count; i++) {
                 if (parts[i].number >= c->doc->parts[c->checked].number)
-                        fine = take_part(c, &parts[i]);
+                        fine = take_stored_part(c, &parts[i]);
         }
         if (fine && c->checked == c->doc->part_count)
                 make_object(req);
         else if (fine && more)
-                next_page(req);
+                complete_next_page(req);
         else if (fine)
                 look_for_earlier(req, S3_ERR_INVALID_PART);
         else
                 refuse_part(req);
 }
 
-static void next_page(struct gw_request *req)
+static void complete_next_page(struct gw_request *req)
 {
         const struct complete *c = req->work;
         unsigned left = c->doc->part_count - c->checked;
 
         eng_part_list(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), c->upload_id,
-                      c->doc->parts[c->checked].number - 1u, left < PAGE ? left : PAGE, parts_listed, req);
+                      c->doc->parts[c->checked].number - 1u, left < PAGE ? left : PAGE, complete_parts_listed, req);
 }
 
 /* ---- beginning ----------------------------------------------------------------------------------- */
@@ -446,7 +446,7 @@ static int take_upload(struct gw_request *req, struct complete *c, const struct 
         return s3_parts_sum_new(c->sum.kind, c->sum.type, &c->parts_sum) == 0 ? 0 : -ENOMEM;
 }
 
-static void upload_found(void *arg, int rv, const struct eng_object *upload)
+static void complete_upload_found(void *arg, int rv, const struct eng_object *upload)
 {
         struct gw_request *req = arg;
 
@@ -461,7 +461,7 @@ static void upload_found(void *arg, int rv, const struct eng_object *upload)
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
         else
-                next_page(req);
+                complete_next_page(req);
 }
 
 /* The object has one checksum. False: answered. */
@@ -489,8 +489,9 @@ void gw_run_complete(struct gw_request *req)
         }
         c->doc = req->body->doc;
         req->work = c;
-        req->release = release;
+        req->release = complete_release;
         if (!one_sum(req) || !gw_upload_id_of(req, c->upload_id) || !gw_condition_read(req, &c->condition, &never))
                 return;
-        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), c->upload_id, upload_found, req);
+        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), c->upload_id, complete_upload_found,
+                       req);
 }

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-static bool refuse(struct gw_request *req, enum s3_error error, const char *message)
+static bool copy_refuse(struct gw_request *req, enum s3_error error, const char *message)
 {
         gw_reply_error(req, error, message);
         return false;
@@ -49,7 +49,7 @@ static bool read_meta(struct gw_request *req, struct gw_copying *copy, bool repl
         enum s3_error error = gw_meta_of_headers(req->headers, req->header_count, &copy->meta);
 
         if (error != S3_OK)
-                return refuse(req, error, NULL);
+                return copy_refuse(req, error, NULL);
         if (replace)
                 return true;
         storage = copy->meta.storage;
@@ -78,7 +78,7 @@ static void updated(void *arg, int rv, const struct eng_object *object)
 }
 
 /* The client's condition on the target, which is the source. */
-static bool holds(const struct eng_condition *condition, const struct eng_object *object)
+static bool condition_holds(const struct eng_condition *condition, const struct eng_object *object)
 {
         if (condition->if_absent)
                 return false;
@@ -94,7 +94,7 @@ static void update_self(struct gw_request *req)
         uint8_t attrs[ENG_ATTRS_MAX], tag[8];
         ssize_t len;
 
-        if (!holds(&copy->condition, object)) {
+        if (!condition_holds(&copy->condition, object)) {
                 gw_reply_error(req, S3_ERR_PRECONDITION_FAILED, NULL);
                 return;
         }
@@ -136,7 +136,7 @@ static void copy_self(struct gw_request *req, bool replace)
                 update_self(req);
 }
 
-static void object_opened(struct gw_request *req)
+static void copy_object_opened(struct gw_request *req)
 {
         struct gw_copying *copy = req->work;
         bool replace = s3_str_eq(gw_header(req, "x-amz-metadata-directive"), S3_STR("REPLACE"));
@@ -155,7 +155,7 @@ void gw_run_copy(struct gw_request *req)
         struct gw_copying *copy;
         bool replace, never;
 
-        if (!gw_copy_begin(req, object_opened))
+        if (!gw_copy_begin(req, copy_object_opened))
                 return;
         copy = req->work;
         if (gw_header(req, "x-amz-copy-source-range").data != NULL) {
@@ -187,7 +187,7 @@ static void part_opened(struct gw_request *req)
                 gw_copy_run(req);
 }
 
-static void upload_found(void *arg, int rv, const struct eng_object *upload)
+static void copy_upload_found(void *arg, int rv, const struct eng_object *upload)
 {
         struct gw_request *req = arg;
         struct gw_copying *copy;
@@ -225,5 +225,6 @@ void gw_run_part_copy(struct gw_request *req)
                         "last are the zero-based offsets of the first and last bytes to copy");
                 return;
         }
-        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), copy->upload_id, upload_found, req);
+        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), copy->upload_id, copy_upload_found,
+                       req);
 }

@@ -45,7 +45,7 @@ static bool read_condition(struct gw_request *req, struct eng_condition *conditi
         return read_more_conditions(req, condition);
 }
 
-static void deleted(void *arg, int rv, bool existed)
+static void object_deleted(void *arg, int rv, bool existed)
 {
         struct gw_request *req = arg;
 
@@ -62,7 +62,7 @@ void gw_run_delete(struct gw_request *req)
         struct eng_condition condition = {0};
 
         if (gw_version_check(req, gw_query(req, "versionId")) && read_condition(req, &condition))
-                eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), &condition, deleted, req);
+                eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), &condition, object_deleted, req);
 }
 
 /* ---- DeleteObjects ------------------------------------------------------------------------------- */

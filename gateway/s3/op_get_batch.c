@@ -84,7 +84,7 @@ static int take_bytes(struct gw_batch *batch, char *buf, size_t max, size_t *tak
 }
 
 /* One step: bytes into buf, or on to the next piece. */
-static int step(struct gw_batch *batch, char *buf, size_t max, size_t *taken)
+static int get_batch_step(struct gw_batch *batch, char *buf, size_t max, size_t *taken)
 {
         *taken = 0;
         if (batch->small_at < batch->small_len) {
@@ -119,7 +119,7 @@ static ssize_t read_frames(void *cls, uint64_t pos, char *buf, size_t max)
         if (req->peer_gone || batch == NULL)
                 return MHD_CONTENT_READER_END_WITH_ERROR;
         while (done < max && rv == 0) {
-                rv = step(batch, buf + done, max - done, &n);
+                rv = get_batch_step(batch, buf + done, max - done, &n);
                 done += n;
         }
         req->bytes_out += done;
@@ -137,7 +137,7 @@ static ssize_t read_frames(void *cls, uint64_t pos, char *buf, size_t max)
 
 /* ---- the request --------------------------------------------------------------------------------- */
 
-static void release(struct gw_request *req)
+static void get_batch_release(struct gw_request *req)
 {
         gw_batch_end(req->work);
         req->work = NULL;
@@ -178,7 +178,7 @@ void gw_run_batch(struct gw_request *req)
         }
         body->kept = NULL; /* the batch's now */
         req->work = batch;
-        req->release = release;
+        req->release = get_batch_release;
         gw_batch_begin(batch);
         gw_reply_header(req, "Content-Type", RDX_BATCH_TYPE);
         gw_reply_header(req, "x-millrace-transport", "tcp");

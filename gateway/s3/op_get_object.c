@@ -153,7 +153,7 @@ static bool overrides_fit(struct gw_request *req)
         return true;
 }
 
-static bool read_wishes(struct gw_request *req, struct get_work *work)
+static bool read_get_wishes(struct gw_request *req, struct get_work *work)
 {
         struct s3_str range = gw_header(req, "Range"), part = gw_query(req, "partNumber");
 
@@ -212,7 +212,7 @@ static bool range_still_meant(struct gw_request *req, const struct eng_object *o
         return s3_etag_in_list(if_range, s3_str_of(gw_etag_text(req, object->etag, object->etag_parts)));
 }
 
-static enum s3_error place(struct gw_request *req, const struct eng_object *object, struct get_work *work)
+static enum s3_error get_place(struct gw_request *req, const struct eng_object *object, struct get_work *work)
 {
         if (work->part != 0)
                 return find_part(req, object, work);
@@ -252,7 +252,7 @@ static bool conditions_hold(struct gw_request *req, const struct eng_object *obj
 /* ---- the answer --------------------------------------------------------------------------------------------- */
 
 /* The answer's bytes are all there, where they can stay until they are sent: no copy. */
-static bool keep(struct gw_request *req, struct get_work *work)
+static bool get_keep(struct gw_request *req, struct get_work *work)
 {
         const uint8_t *data;
         size_t n;
@@ -280,7 +280,7 @@ static void free_work(struct gw_request *req)
 }
 
 /* Gathers a small answer; called again when the engine has more. */
-static void gather(void *arg)
+static void get_gather(void *arg)
 {
         struct gw_request *req = arg;
         struct get_work *work;
@@ -318,7 +318,7 @@ static void begin_gather(struct gw_request *req, struct get_work *work)
         work->buffer = malloc(work->len + 1);
         req->release = free_work;
         if (work->buffer != NULL) {
-                gather(req);
+                get_gather(req);
                 return;
         }
         req->answer.header_count = 0;
@@ -350,12 +350,12 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
         req->crc_follows = !small && crc_is_to_follow(req);
         if (small || req->crc_follows)
                 eng_get_sum(req->get);
-        rv = eng_get_start(req->get, work->offset, work->len, small ? gather : gw_stream_wake, req);
+        rv = eng_get_start(req->get, work->offset, work->len, small ? get_gather : gw_stream_wake, req);
         if (rv != 0) {
                 req->answer.header_count = 0;
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
         } else if (small) {
-                if (!keep(req, work))
+                if (!get_keep(req, work))
                         begin_gather(req, work);
         } else {
                 gw_reply_stream(req, work->partial ? 206 : 200, work->len + (req->crc_follows ? GW_CRC_TAIL : 0));
@@ -391,7 +391,7 @@ static void refuse_range(struct gw_request *req, uint64_t size)
         free(text);
 }
 
-static void answer(struct gw_request *req)
+static void get_object_answer(struct gw_request *req)
 {
         const struct eng_object *object = eng_get_object(req->get);
         struct get_work *work = req->work;
@@ -399,7 +399,7 @@ static void answer(struct gw_request *req)
 
         if (!gw_plain_check(req, "x-amz-server-side-encryption") || !conditions_hold(req, object))
                 return;
-        error = place(req, object, work);
+        error = get_place(req, object, work);
         if (error == S3_ERR_INVALID_RANGE) {
                 refuse_range(req, object->size);
                 return;
@@ -422,7 +422,7 @@ static void answer(struct gw_request *req)
                 send_bytes(req, work);
 }
 
-static void opened(void *arg, int rv, struct eng_get *get)
+static void get_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
 
@@ -436,7 +436,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         req->get = get;
-        answer(req);
+        get_object_answer(req);
 }
 
 /* The number of a session's request is used up before anything can go wrong with it. */
@@ -457,9 +457,9 @@ void gw_run_get(struct gw_request *req)
                 return;
         }
         req->work = work;
-        if (!read_wishes(req, work))
+        if (!read_get_wishes(req, work))
                 return;
         if (req->rdma == NULL)
                 gw_request_ask(req);
-        eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), opened, req);
+        eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), get_opened, req);
 }

@@ -47,13 +47,13 @@ struct list {
 /* ---- parameters ---------------------------------------------------------------------------------- */
 
 /* For what is wrong with a query parameter. */
-static bool refuse(struct gw_request *req, const char *name, const char *message)
+static bool list_refuse(struct gw_request *req, const char *name, const char *message)
 {
         gw_reply_argument(req, name, gw_query(req, name), message);
         return false;
 }
 
-static bool read_token(struct gw_request *req, struct list *list)
+static bool read_list_token(struct gw_request *req, struct list *list)
 {
         char *name;
 
@@ -67,7 +67,7 @@ static bool read_token(struct gw_request *req, struct list *list)
         }
         list->after.data = name;
         if (gw_token_read(list->token, name, &list->after.len) != 0)
-                return refuse(req, "continuation-token", "The continuation token provided is incorrect");
+                return list_refuse(req, "continuation-token", "The continuation token provided is incorrect");
         return true;
 }
 
@@ -78,9 +78,10 @@ static bool read_version_marker(struct gw_request *req, const struct list *list)
         if (version.data == NULL || version.len == 0)
                 return true;
         if (list->marker.data == NULL)
-                return refuse(req, "version-id-marker",
-                              "A version-id marker cannot be specified without a key marker.");
-        return s3_str_eq(version, S3_STR("null")) || refuse(req, "version-id-marker", "Invalid version id specified");
+                return list_refuse(req, "version-id-marker",
+                                   "A version-id marker cannot be specified without a key marker.");
+        return s3_str_eq(version, S3_STR("null")) ||
+               list_refuse(req, "version-id-marker", "Invalid version id specified");
 }
 
 static bool read_list(struct gw_request *req, struct list *list)
@@ -93,13 +94,13 @@ static bool read_list(struct gw_request *req, struct list *list)
         list->owner = list->form != V2 || s3_str_eq(gw_query(req, "fetch-owner"), S3_STR("true"));
         list->url = encoding.data != NULL;
         if (list->url && !s3_str_eq_nocase(encoding, S3_STR("url")))
-                return refuse(req, "encoding-type", "Invalid Encoding Method specified in Request");
+                return list_refuse(req, "encoding-type", "Invalid Encoding Method specified in Request");
         if (!gw_query_uint(req, "max-keys", KEYS_ASKED_MAX, PAGE_MAX, &list->max))
                 return false;
         if (list->max > PAGE_MAX)
                 list->max = PAGE_MAX;
         if (list->form == V2)
-                return read_token(req, list);
+                return read_list_token(req, list);
         return list->form != VERSIONS || read_version_marker(req, list);
 }
 
@@ -107,7 +108,7 @@ static bool read_list(struct gw_request *req, struct list *list)
 
 #define PUT(p, literal) (memcpy((p), (literal), sizeof(literal) - 1), (p) + sizeof(literal) - 1)
 
-static char *put_text(char *p, const char *text)
+static char *put_element_text(char *p, const char *text)
 {
         return stpcpy(p, text);
 }
@@ -134,7 +135,7 @@ static char *put_time(struct list *list, char *p, int64_t ms)
         if (ms < 0) {
                 s3_date_format_iso(ms, list->second_text);
                 list->second = -1;
-                return put_text(p, list->second_text);
+                return put_element_text(p, list->second_text);
         }
         if (second != list->second) {
                 s3_date_format_iso(second * 1000, list->second_text);
@@ -159,16 +160,16 @@ static char *put_etag(char *p, const struct eng_object *object)
 }
 
 /* The text is made once for neighbours whose checksums are alike. */
-static char *put_checksum(struct list *list, char *p, const struct gw_tag *tag)
+static char *put_checksum_elements(struct list *list, char *p, const struct gw_tag *tag)
 {
         if (!tag->has_checksum)
                 return p;
         if (list->sum_len == 0 || list->sum_tag.kind != tag->kind || list->sum_tag.type != tag->type) {
                 char *q = PUT(list->sum_text, "<ChecksumAlgorithm>");
 
-                q = put_text(q, s3_checksum_info(tag->kind)->algorithm);
+                q = put_element_text(q, s3_checksum_info(tag->kind)->algorithm);
                 q = PUT(q, "</ChecksumAlgorithm><ChecksumType>");
-                q = put_text(q, s3_checksum_type_name(tag->type));
+                q = put_element_text(q, s3_checksum_type_name(tag->type));
                 q = PUT(q, "</ChecksumType>");
                 list->sum_len = (size_t)(q - list->sum_text);
                 list->sum_tag = *tag;
@@ -189,7 +190,7 @@ static void put_tail(struct list *list, struct s3_xml *xml, const struct eng_obj
         p = put_time(list, p, object->mtime_ms);
         p = PUT(p, "</LastModified>");
         p = put_etag(p, object);
-        p = put_checksum(list, p, &tag);
+        p = put_checksum_elements(list, p, &tag);
         p = PUT(p, "<Size>");
         p = put_uint(p, object->size);
         p = PUT(p, "</Size>");
@@ -198,7 +199,7 @@ static void put_tail(struct list *list, struct s3_xml *xml, const struct eng_obj
                 p += list->owner_len;
         }
         p = PUT(p, "<StorageClass>");
-        p = put_text(p, gw_storage_name(tag.storage));
+        p = put_element_text(p, gw_storage_name(tag.storage));
         p = list->form == VERSIONS ? PUT(p, "</StorageClass></Version>") : PUT(p, "</StorageClass></Contents>");
         s3_xml_raw(xml, (struct s3_str){tail, (size_t)(p - tail)});
 }
@@ -293,7 +294,7 @@ static void reply_list(struct gw_request *req, const struct eng_list_entry *entr
 
 /* ---- running ------------------------------------------------------------------------------------- */
 
-static void listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
+static void reply_objects_listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
 {
         struct gw_request *req = arg;
 
@@ -324,7 +325,7 @@ static void ask_engine(struct gw_request *req)
         params.max = (unsigned)list->max;
         if (!req->suspended) /* it has not waited for memory */
                 gw_request_ask(req);
-        eng_list(req->loop->gw->store, &params, listed, req);
+        eng_list(req->loop->gw->store, &params, reply_objects_listed, req);
 }
 
 static void run_list(struct gw_request *req, enum form form)

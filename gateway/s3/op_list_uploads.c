@@ -113,7 +113,7 @@ static void reply_uploads(struct gw_request *req, const struct eng_upload_entry 
         gw_reply_xml(req, 200, &xml);
 }
 
-static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more)
+static void reply_uploads_listed(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more)
 {
         struct gw_request *req = arg;
 
@@ -149,7 +149,7 @@ void gw_run_list_uploads(struct gw_request *req)
         params.after = gw_eng_str(list->key_marker);
         params.max = (unsigned)list->max;
         eng_upload_list(req->loop->gw->store, &params, list->has_after_upload ? list->after_upload : NULL,
-                        uploads_listed, req);
+                        reply_uploads_listed, req);
 }
 
 /* ---- ListParts ----------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ static void reply_parts(struct gw_request *req, const struct eng_part_entry *par
         gw_reply_xml(req, 200, &xml);
 }
 
-static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
+static void reply_parts_listed(void *arg, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
 {
         struct gw_request *req = arg;
 
@@ -225,7 +225,7 @@ static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, 
                 reply_parts(req, parts, count, more);
 }
 
-static void upload_found(void *arg, int rv, const struct eng_object *upload)
+static void list_parts_upload_found(void *arg, int rv, const struct eng_object *upload)
 {
         struct gw_request *req = arg;
         struct parts *list;
@@ -242,7 +242,7 @@ static void upload_found(void *arg, int rv, const struct eng_object *upload)
                 reply_parts(req, NULL, 0, false);
         else
                 eng_part_list(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), list->upload_id,
-                              (unsigned)list->after, (unsigned)list->max, parts_listed, req);
+                              (unsigned)list->after, (unsigned)list->max, reply_parts_listed, req);
 }
 
 void gw_run_list_parts(struct gw_request *req)
@@ -260,5 +260,6 @@ void gw_run_list_parts(struct gw_request *req)
                 return;
         if (list->max > PAGE_MAX)
                 list->max = PAGE_MAX;
-        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), list->upload_id, upload_found, req);
+        eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), list->upload_id,
+                       list_parts_upload_found, req);
 }

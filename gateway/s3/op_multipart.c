@@ -7,25 +7,26 @@
 
 /* ---- CreateMultipartUpload ----------------------------------------------------------------------- */
 
-static bool refuse(struct gw_request *req, enum s3_error error, const char *message)
+static bool multipart_refuse(struct gw_request *req, enum s3_error error, const char *message)
 {
         gw_reply_error(req, error, message);
         return false;
 }
 
 /* Algorithm and type of the checksum, where the client names one; else what AWS does now is done without telling. */
-static bool read_checksum(struct gw_request *req, struct gw_checksum *sum)
+static bool read_upload_checksum(struct gw_request *req, struct gw_checksum *sum)
 {
         struct s3_str algorithm = gw_header(req, "x-amz-checksum-algorithm"),
                       type = gw_header(req, "x-amz-checksum-type");
 
         if (type.data != NULL && s3_checksum_type_parse(type, &sum->type) != 0)
-                return refuse(req, S3_ERR_INVALID_REQUEST, "Value for x-amz-checksum-type header is invalid.");
+                return multipart_refuse(req, S3_ERR_INVALID_REQUEST,
+                                        "Value for x-amz-checksum-type header is invalid.");
         if (algorithm.data == NULL) {
                 if (type.data != NULL)
-                        return refuse(req, S3_ERR_INVALID_REQUEST,
-                                      "The x-amz-checksum-type header can only be used with the "
-                                      "x-amz-checksum-algorithm header.");
+                        return multipart_refuse(req, S3_ERR_INVALID_REQUEST,
+                                                "The x-amz-checksum-type header can only be used with the "
+                                                "x-amz-checksum-algorithm header.");
                 return true;
         }
         if (s3_checksum_by_algorithm(algorithm, &sum->kind) != 0)
@@ -34,13 +35,14 @@ static bool read_checksum(struct gw_request *req, struct gw_checksum *sum)
         if (type.data == NULL)
                 sum->type = s3_checksum_type_default(sum->kind);
         if (!s3_checksum_type_allowed(sum->kind, sum->type))
-                return refuse(req, S3_ERR_INVALID_REQUEST,
-                              gw_printf(req, "The %s checksum type cannot be used with the %s checksum algorithm.",
-                                        s3_checksum_type_name(sum->type), gw_algorithm_text(req, sum->kind)));
+                return multipart_refuse(req, S3_ERR_INVALID_REQUEST,
+                                        gw_printf(req,
+                                                  "The %s checksum type cannot be used with the %s checksum algorithm.",
+                                                  s3_checksum_type_name(sum->type), gw_algorithm_text(req, sum->kind)));
         return true;
 }
 
-static void reply_created(struct gw_request *req, const uint8_t id[ENG_ID_LEN])
+static void reply_upload_created(struct gw_request *req, const uint8_t id[ENG_ID_LEN])
 {
         const struct gw_checksum *sum = req->work;
         char text[GW_UPLOAD_ID_TEXT];
@@ -61,7 +63,7 @@ static void reply_created(struct gw_request *req, const uint8_t id[ENG_ID_LEN])
         gw_reply_xml(req, 200, &xml);
 }
 
-static void created(void *arg, int rv, const uint8_t id[ENG_ID_LEN])
+static void upload_created(void *arg, int rv, const uint8_t id[ENG_ID_LEN])
 {
         struct gw_request *req = arg;
 
@@ -70,7 +72,7 @@ static void created(void *arg, int rv, const uint8_t id[ENG_ID_LEN])
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
         else
-                reply_created(req, id);
+                reply_upload_created(req, id);
 }
 
 void gw_run_upload_create(struct gw_request *req)
@@ -86,7 +88,7 @@ void gw_run_upload_create(struct gw_request *req)
                 return;
         }
         req->work = sum;
-        if (!gw_write_headers_check(req) || !read_checksum(req, sum))
+        if (!gw_write_headers_check(req) || !read_upload_checksum(req, sum))
                 return;
         error = gw_meta_of_headers(req->headers, req->header_count, &meta);
         if (error != S3_OK) {
@@ -100,13 +102,13 @@ void gw_run_upload_create(struct gw_request *req)
                 return;
         }
         gw_tag_make(&meta, tag);
-        eng_upload_create(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), attrs, (size_t)len, tag, created,
-                          req);
+        eng_upload_create(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), attrs, (size_t)len, tag,
+                          upload_created, req);
 }
 
 /* ---- AbortMultipartUpload ------------------------------------------------------------------------ */
 
-static void aborted(void *arg, int rv)
+static void upload_aborted(void *arg, int rv)
 {
         struct gw_request *req = arg;
 
@@ -127,5 +129,5 @@ void gw_run_upload_abort(struct gw_request *req)
                 return;
         }
         if (gw_upload_id_of(req, id))
-                eng_upload_abort(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), id, aborted, req);
+                eng_upload_abort(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), id, upload_aborted, req);
 }

@@ -36,7 +36,7 @@ static bool size_of_body(struct gw_request *req, uint64_t *size)
         return true;
 }
 
-static void room(void *arg)
+static void put_room(void *arg)
 {
         struct gw_request *req = arg;
 
@@ -52,7 +52,7 @@ static void open_put(struct gw_request *req, struct put_work *work)
                 .is_part = work->part != 0,
                 .part_number = work->part,
                 .md5 = true,
-                .wake = room,
+                .wake = put_room,
                 .arg = req,
         };
         uint64_t size;
@@ -175,7 +175,7 @@ static bool compute_kind(struct gw_request *req, enum s3_checksum kind)
         return true;
 }
 
-static void upload_found(void *arg, int rv, const struct eng_object *object)
+static void put_upload_found(void *arg, int rv, const struct eng_object *object)
 {
         struct gw_request *req = arg;
         struct put_work *work;
@@ -205,8 +205,8 @@ static void begin_part(struct gw_request *req)
         if (!gw_write_headers_check(req) || !gw_part_number_of(req, &work->part))
                 return;
         if (gw_upload_id_of(req, work->upload_id))
-                eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id, upload_found,
-                               req);
+                eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id,
+                               put_upload_found, req);
 }
 
 void gw_begin_part(struct gw_request *req)
@@ -232,7 +232,7 @@ static void take_sum(const struct gw_request *req, enum s3_checksum kind, struct
         memcpy(out->value, value, s3_checksum_info(kind)->len);
 }
 
-static void stored(void *arg, int rv, const struct eng_object *object)
+static void put_stored(void *arg, int rv, const struct eng_object *object)
 {
         struct gw_request *req = arg;
         struct put_work *work;
@@ -254,7 +254,7 @@ static void stored(void *arg, int rv, const struct eng_object *object)
         gw_reply_empty(req, 200);
 }
 
-static void commit(struct gw_request *req, struct put_work *work)
+static void put_object_commit(struct gw_request *req, struct put_work *work)
 {
         static _Thread_local uint8_t encoded[ENG_ATTRS_MAX]; /* copied by the engine within the call */
         struct eng_put_commit c = {.condition = work->condition, .attrs = encoded};
@@ -270,7 +270,7 @@ static void commit(struct gw_request *req, struct put_work *work)
         memcpy(c.etag, req->body->md5_value, sizeof(c.etag));
         gw_tag_make(&work->meta, c.tag);
         req->put = NULL;
-        eng_put_commit(put, &c, stored, req);
+        eng_put_commit(put, &c, put_stored, req);
 }
 
 void gw_run_put(struct gw_request *req)
@@ -279,7 +279,7 @@ void gw_run_put(struct gw_request *req)
 
         take_sum(req, req->body->has_kind ? req->body->kind : S3_CRC64NVME, &work->meta.sum);
         work->sum = work->meta.sum;
-        commit(req, work);
+        put_object_commit(req, work);
 }
 
 void gw_run_part(struct gw_request *req)
@@ -290,5 +290,5 @@ void gw_run_part(struct gw_request *req)
         /* One that neither the upload nor the part names is our own affair. */
         if (req->body->has_kind || work->upload_sum.has_kind)
                 take_sum(req, req->body->has_kind ? req->body->kind : part_kind(work), &work->sum);
-        commit(req, work);
+        put_object_commit(req, work);
 }

@@ -278,7 +278,7 @@ const unsigned gw_op_count = sizeof(gw_ops) / sizeof(gw_ops[0]);
 _Static_assert(sizeof(gw_ops) / sizeof(gw_ops[0]) < GW_STATS_OPS,
                "each operation has its counters, and one is for none");
 
-static bool has_header(const struct s3_header *headers, unsigned count, const char *name)
+static bool head_has(const struct s3_header *headers, unsigned count, const char *name)
 {
         for (unsigned i = 0; i < count; i++) {
                 if (s3_str_eq_nocase(headers[i].name, s3_str_of(name)))
@@ -308,7 +308,7 @@ static bool op_fits(const struct gw_op *op, struct s3_str method, enum gw_scope 
                 return false;
         if (op->sub == NULL ? sub != NULL : sub == NULL || !s3_str_eq(sub->name, s3_str_of(op->sub)))
                 return false;
-        return op->header == NULL || has_header(headers, header_count, op->header);
+        return op->header == NULL || head_has(headers, header_count, op->header);
 }
 
 static bool is_method(struct s3_str method)
@@ -344,7 +344,7 @@ enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s
 
         if (error != S3_OK)
                 return error;
-        if (!s3_str_eq(method, S3_STR("PUT")) && has_header(headers, header_count, "x-amz-copy-source"))
+        if (!s3_str_eq(method, S3_STR("PUT")) && head_has(headers, header_count, "x-amz-copy-source"))
                 return S3_ERR_INVALID_ARGUMENT;
         /* Half of a part's address must not be taken for a whole object. */
         if (put_object && (s3_query_find(query, "uploadId") != NULL) != (s3_query_find(query, "partNumber") != NULL))

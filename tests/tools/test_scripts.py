@@ -28,7 +28,8 @@ def tree(folder, files):
 
 
 GOOD = {"include/ec.h": "", "include/engine.h": '#include "ec.h"\n', "include/s3_uri.h": "", "engine/format.h": "", "gateway/http/gw.h": "",
-        "engine/log.c": '#include "format.h"\n#include "engine.h"\n#include <stdio.h>\n', "engine/drive/x.c": '#include "engine/format.h"\n',
+        "engine/log.c": '#include "format.h"\n#include "engine.h"\n#include <stdio.h>\nstatic void log_open(void)\nstatic int *log_find(int *p)\n',
+        "cli/talk.c": "static void log_open(void)\n", "server/hear.c": "static bool known = is_it(1);\n", "engine/drive/x.c": '#include "engine/format.h"\n',
         "gateway/http/private.h": "", "gateway/s3/route.h": "", "gateway/http/http.c": '#include "private.h"\n',
         "gateway/s3/put.c": '#include "route.h"\n#include "gateway/http/gw.h"\n#include "engine.h"\n#include "s3_uri.h"\n'}
 
@@ -45,7 +46,11 @@ def test_layers_that_are_right(tmp_path):
     ("gateway/s3/bad.c", '#include "gateway/http/private.h"\n', "private to module gateway/http"),
     ("gateway/bad.c", "", "gateway/bad.c: is in no module"), ("gateway/more/bad.c", "", "gateway/more/bad.c: is in no module"),
     ("ec/bad.c", '#include "engine.h"\n', "ec may not know engine"), ("engine/bad.c", '  #  include "s3_uri.h"\n', "engine may not know s3"),
-    ("engine/bad.c", '#include "nowhere.h"\n', "not a file"), ("include/ec.h", '#include "engine.h"\n', "may not include")])
+    ("engine/bad.c", '#include "nowhere.h"\n', "not a file"), ("include/ec.h", '#include "engine.h"\n', "may not include"),
+    ("server/http.c", "", "http.c: the name of gateway/http/http.c, server/http.c"),
+    ("tests/unit/gateway/put.c", "", "put.c: the name of gateway/s3/put.c, tests/unit/gateway/put.c"),
+    ("server/bad.c", "static int log_open(int fd)\n", "log_open: a static function of millraced, in each of server/bad.c, engine/log.c"),
+    ("server/bad.c", "static const struct x *log_find(\n", "log_find: a static function")])
 def test_layers_that_are_wrong(tmp_path, name, text, word):
     tree(tmp_path, {**GOOD, name: text})
     status, output = run("layers.py", tmp_path)
