@@ -296,7 +296,7 @@ format: ## clang-format over all sources
 format-check: ## names what clang-format would change, and fails if there is something
 	$(call need,clang-format-14,tools)
 	$(C_FILES) | xargs -0 clang-format-14 --dry-run -Werror 2>&1 | sed -n 's/^\([^:]*\.[ch]\):.*/\1/p' | sort | uniq -c | awk '{print} END {exit NR > 0}'
-tidy: ## layer check, cppcheck, clang-tidy; what is known to be no bug is in tools/tidy.known
+tidy: ## layer check, repeated code, cppcheck, clang-tidy; what is known to be no bug is in tools/tidy.known and tools/duplicates.known
 	tools/deps.sh --build --tools
 	tools/tidy.py
 cov: $(VENV_PYTHON) ## line coverage of unit and integration tests, by folder

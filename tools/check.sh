@@ -11,7 +11,7 @@
 #   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
 #   asan          unit and a fast part of integration, ASan and UBSan
-#   tsan          unit tests and a smoke test, TSan      tidy          cppcheck and clang-tidy, beside the others from the unit tests on
+#   tsan          unit tests and a smoke test, TSan      tidy          make tidy, beside the others from the unit tests on
 #   fuzz          each fuzz target for a few seconds
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
 # BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.

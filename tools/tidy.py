@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`make tidy`: the layer check, cppcheck and clang-tidy over the houses' sources, or over the files named.
+"""`make tidy`: the layer check, the search for repeated code (tools/duplicates.py), cppcheck and clang-tidy over the houses' sources, or the
+last two over the files named.
 
     tidy.py [FILE ...]
 
@@ -160,6 +161,10 @@ def main():
         files = sorted(str(p.relative_to(ROOT)) for house in HOUSES for p in (ROOT / house).rglob("*.c"))
     status, output = run([sys.executable, "tools/layers.py"])
     print(output, end="")
+    if whole:
+        repeated, output = run([sys.executable, "tools/duplicates.py"])
+        print(output, end="")
+        status |= repeated
     flags = shlex.split(run(["make", "-s", "print-CPPFLAGS_PROJECT"])[1])
     findings, complaints = analyse(files, flags, os.cpu_count() or 1)
     for complaint in complaints:

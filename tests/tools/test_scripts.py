@@ -167,6 +167,36 @@ def test_tidy_sees_a_bug(tmp_path):
     assert status == 1 and "clang-analyzer-unix.Malloc" in output and "arrayIndexOutOfBounds" in output, output
 
 
+# ---- duplicates.py ------------------------------------------------------------------------------------------
+
+
+def body(name, variable, steps, step="        if ({v} > {n})\n                {v} = one({v}, {n});\n"):
+    lines = "".join(step.format(v=variable, n=number) for number in range(steps))
+    return f"int {name}(int {variable})\n{{\n{lines}        return {variable};\n}}\n"
+
+
+@pytest.mark.parametrize("second, found", [
+    (body("b", "x", 10, "        if ({v} > {n})\n                {v} = two({v}, {n});\n"), True), (body("b", "x", 4), False),  # 23 lines, and 11
+    (body("b", "y", 10, "        if ({v} <= {n})\n                {v} -= {n} + 1;\n"), False),     # another shape
+    (body("b", "y", 10, "        if (m{n} > o{n})\n                p{n} = q{n}(r{n}, s{n});\n"), False)])  # the same one, of other words
+def test_duplicates(tmp_path, second, found):
+    if not Path("/usr/bin/sim_c").exists():
+        pytest.skip("similarity-tester is not installed")
+    tree(tmp_path, {"tools/duplicates.py": (ROOT / "tools/duplicates.py").read_text(), "engine/a.c": body("a", "x", 10), "gateway/b.c": second})
+
+    def duplicates(known):
+        (tmp_path / "tools/duplicates.known").write_text(known)
+        done = subprocess.run([sys.executable, tmp_path / "tools/duplicates.py"], capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    status, output = duplicates("")
+    assert (status, "engine/a.c a gateway/b.c b" in output) == ((1, True) if found else (0, False)), output
+    status, output = duplicates("# why\nengine/a.c a gateway/b.c b\n")
+    assert (status, "take it out" in output) == ((0, False) if found else (1, True)), output
+    assert "no reason" in duplicates("engine/a.c a gateway/b.c b\n")[1]
+    assert duplicates("# why\nengine/a.c a\n")[0] == 1
+
+
 # ---- cov_table.py -------------------------------------------------------------------------------------------
 
 
