@@ -102,16 +102,19 @@ static bool show_info(const json_t *info)
 {
         const json_t *drives = json_object_get(info, "drives"), *drive;
         bool ready = cli_json_true(info, "ready"), writable = cli_json_true(info, "writable"), all_in = true;
-        const char *reason = cli_json_text(info, "reason");
+        const char *reason = cli_json_text(info, "reason"), *mode = "";
         char uptime[24];
         size_t i;
 
         cli_format_time(uptime, sizeof(uptime), (int64_t)cli_json_number(info, "uptime_s"));
+        if (cli_json_true(info, "read_only"))
+                mode = ", read-only";
         printf("store      %s\nversion    %s, up %s\nerasure    %s\nepoch      %llu\nbuckets    %llu\n"
-               "state      %s, %s%s%s\n\n",
+               "state      %s, %s%s%s%s%s\n\n",
                cli_json_text(info, "store"), cli_json_text(info, "version"), uptime, cli_json_text(info, "ec"),
                (unsigned long long)cli_json_number(info, "epoch"), (unsigned long long)cli_json_number(info, "buckets"),
-               ready ? "ready" : "NOT READY", writable ? "writable" : "NOT WRITABLE", reason[0] != '\0' ? ": " : "",
+               ready ? "ready" : "NOT READY", writable ? "writable" : "NOT WRITABLE", mode,
+               cli_json_true(info, "maintenance") ? ", in maintenance" : "", reason[0] != '\0' ? ": " : "",
                reason);
         printf("  %-8s %10s %10s %10s %10s %10s  %s\n", "drive", "size", "free", "log", "data", "index", "folder");
         json_array_foreach(drives, i, drive)

@@ -132,6 +132,7 @@ struct eng_drive_info {
         bool filling;              /* it took another's place and may not hold all shards yet that it should */
         bool starved;              /* the file system has no room for another log file */
         bool unreliable;           /* many places of it could not be read: it is read last, and should be replaced */
+        uint64_t reserve_bytes;    /* PUTs are refused when less than this is free */
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
         uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
         uint64_t cache_bytes, cache_hits, cache_misses; /* cache of inline bytes */

@@ -113,6 +113,15 @@ int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const stru
 void gw_rdma_batch(struct gw_gateway *gw, struct rdx_batch *batch);
 /* Any thread: stop accepting, answer what runs with Connection: close. */
 void gw_drain(struct gw_gateway *gw);
+/*
+ * Any thread: from now on, requests that would change anything are refused with AccessDenied (403), which clients do not send again; or no longer. Those that were let
+ * in before end as they would have: gw_changing().
+ */
+void gw_read_only(struct gw_gateway *gw, bool on);
+/* Any thread: requests under way that may change something. 0 after gw_read_only(gw, true): none will, until that is taken back. */
+unsigned gw_changing(const struct gw_gateway *gw);
+/* Any thread: from now on each answer ends its connection, and idle ones are closed, so that clients come anew, where a balancer sends them; or no longer. */
+void gw_shed(struct gw_gateway *gw, bool on);
 /* Any thread: requests being served now, connections open now. */
 unsigned gw_active(const struct gw_gateway *gw);
 /* After the loops have stopped. */
@@ -154,7 +163,7 @@ struct gw_op_stats {
         struct lp_histogram latency;
 };
 struct gw_stats {
-        uint64_t connections_open, connections_total, connections_evicted, requests_active, requests_total, upload_memory_used, answer_memory_used;
+        uint64_t connections_open, connections_total, connections_evicted, requests_active, requests_total, changes_active, upload_memory_used, answer_memory_used;
         unsigned operations;           /* entries used below */
         struct gw_op_stats op[GW_OPERATIONS_MAX];
         struct lp_histogram stage[GW_STAGES];

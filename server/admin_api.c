@@ -7,6 +7,8 @@
  */
 #include "server/admin_private.h"
 
+#include "server/switches.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -125,18 +127,32 @@ static json_t *health_drives(const struct eng_health *health)
         return drives;
 }
 
+/* Why requests should go elsewhere though the store is well; NULL: they should not. */
+static const char *not_now(struct srv_admin *admin)
+{
+        if (atomic_load(&admin->draining))
+                return "the daemon is stopping";
+        if (srv_switch_read(admin->source.switches, SRV_MAINTENANCE).on)
+                return "maintenance: millrace admin maintenance off ends it";
+        return NULL;
+}
+
 static struct admin_answer get_ready(struct admin_request *request)
 {
         struct eng_health *health = malloc(sizeof(*health));
-        bool draining = atomic_load(&request->admin->draining), ready;
+        bool ready, read_only = srv_switch_read(request->admin->source.switches, SRV_READ_ONLY).on;
+        const char *why = not_now(request->admin), *reason;
         json_t *json;
 
         if (health == NULL)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         eng_health_read(request->admin->source.store, health);
-        ready = health->ready && !draining;
-        json = json_pack("{s:b, s:b, s:o, s:i, s:i, s:b, s:o, s:o, s:o}", "ready", ready, "writable", health->writable && ready,
-                         "reason", srv_admin_text(draining ? "the daemon is stopping" : health->reason), "drives_in",
+        ready = health->ready && why == NULL;
+        reason = why != NULL ? why : health->reason;
+        if (*reason == '\0' && read_only)
+                reason = "read-only: its operator has switched off changes";
+        json = json_pack("{s:b, s:b, s:b, s:o, s:i, s:i, s:b, s:o, s:o, s:o}", "ready", ready, "writable",
+                         health->writable && ready && !read_only, "read_only", read_only, "reason", srv_admin_text(reason), "drives_in",
                          (int)health->drives_in, "drives_total", (int)(health->drive_count - health->drives_removed), "healing", health->healing,
                          "objects_below_redundancy", srv_admin_number(health->objects_below), "whole_in_seconds",
                          srv_admin_number(health->heal_seconds_left), "drives", health_drives(health));
@@ -188,9 +204,10 @@ static struct admin_answer get_info(struct admin_request *request)
         eng_health_read(source->store, health);
         for (i = 0; i < health->drive_count; i++)
                 json_array_append_new(drives, info_drive(&health->drives[i]));
-        json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
+        json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
                          json_sprintf("%u+%u", health->ec_k, health->ec_m), "epoch", srv_admin_number(health->epoch), "ready",
-                         health->ready, "writable", health->writable, "reason", srv_admin_text(health->reason), "buckets",
+                         health->ready, "writable", health->writable, "read_only", srv_switch_read(source->switches, SRV_READ_ONLY).on,
+                         "maintenance", srv_switch_read(source->switches, SRV_MAINTENANCE).on, "reason", srv_admin_text(health->reason), "buckets",
                          srv_admin_number(health->buckets), "drives", drives, "version", MILLRACE_VERSION, "uptime_s",
                          srv_admin_number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000));
         free(health);
@@ -361,6 +378,8 @@ static const struct route {
         {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives},
         {"/admin/v1/heal", srv_admin_get_heal, NULL},
         {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start},
+        {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only},
+        {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance},
         {"/admin/v1/support", srv_admin_get_support, NULL},
         {"/admin/v1/trace", srv_admin_get_trace, NULL},
 };

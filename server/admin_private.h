@@ -114,6 +114,13 @@ struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 
+/* ---- admin_mode.c ---- */
+
+struct admin_answer srv_admin_get_read_only(struct admin_request *request);
+struct admin_answer srv_admin_post_read_only(struct admin_request *request);
+struct admin_answer srv_admin_get_maintenance(struct admin_request *request);
+struct admin_answer srv_admin_post_maintenance(struct admin_request *request);
+
 /* ---- admin_support.c ---- */
 
 struct admin_answer srv_admin_get_support(struct admin_request *request);

@@ -196,6 +196,7 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                            .loop_count = d->loops.count,
                            .access_log = d->access_log,
                            .rdma = d->rdma,
+                           .switches = d->switches,
                            .started_ms = d->started_ms},
                 .region = d->settings->region,
                 .fd = d->admin_listener.fds[0],
@@ -238,6 +239,8 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_rdma_open(d->settings, &d->loops, run_batch, d, &d->rdma, error);
         if (rv == 0)
                 rv = open_gateway(d, error);
+        if (rv == 0 && srv_switches_open(d->settings, d->store, d->gateway, &d->switches) != 0)
+                rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0)
                 rv = srv_loops_start(&d->loops, error);
         if (rv != 0)
@@ -275,6 +278,7 @@ static bool close_all(struct srv_daemon *d)
         rdx_server_free(d->rdma);
         srv_loops_free(&d->loops);
         srv_admin_free(d->admin);
+        srv_switches_free(d->switches);
         srv_access_log_close(d->access_log);
         srv_listener_close(&d->listener);
         srv_listener_close(&d->plain_listener);

@@ -11,6 +11,7 @@
 #include "server/listeners.h"
 #include "server/loops.h"
 #include "server/fabric.h"
+#include "server/switches.h"
 
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
 
@@ -27,6 +28,7 @@ struct srv_daemon {
         struct gw_networks proxies;
         struct gw_targets targets, plain_targets; /* that tokens may name on the two listeners */
         struct gw_gateway *gateway;
+        struct srv_switches *switches;
         struct srv_admin *admin;
         int signal_fd;
         int64_t started_ms;

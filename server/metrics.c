@@ -24,9 +24,15 @@ static const struct metric metrics[] = {
         {"millrace_ready", GAUGE, "", "1: the store has recovered and answers reads.", srv_write_bool,
          IN(health.ready)},
         {"millrace_writable", GAUGE, "",
-         "1: the store accepts changes: it is ready, the write quorum is held, no drive is full, and no index is "
-         "stalled.",
+         "1: the store can accept changes: it is ready, the write quorum is held, no drive is full, and no index is "
+         "stalled. An operator may have switched them off nevertheless: millrace_read_only.",
          srv_write_bool, IN(health.writable)},
+        {"millrace_read_only", GAUGE, "",
+         "1: an operator has switched off changes, by millrace admin read-only on or the setting read_only.", srv_write_bool, IN(read_only)},
+        {"millrace_maintenance", GAUGE, "",
+         "1: an operator has switched maintenance on: /health/ready answers 503, and answers end their connections.", srv_write_bool,
+         IN(maintenance)},
+        {"millrace_changes_active", GAUGE, "", "Requests under way that may change something.", srv_write_u64, IN(gateway.changes_active)},
         {"millrace_full", GAUGE, "",
          "1: PUTs are refused because a drive in use has less free space than its reserve, or no room for a log file.",
          srv_write_bool, IN(health.full)},

@@ -22,7 +22,8 @@ struct srv_figures_source {
         unsigned loop_count;
         const struct srv_access_log *access_log; /* NULL: none */
         const struct rdx_server *rdma;           /* NULL: none */
-        int64_t started_ms;                      /* since 1970 */
+        struct srv_switches *switches;
+        int64_t started_ms; /* since 1970 */
 };
 
 struct srv_process_figures {
@@ -42,6 +43,7 @@ struct srv_figures {
         struct srv_access_stats access;
         struct rdx_stats rdma;
         struct srv_process_figures process;
+        bool read_only, maintenance;
         int64_t started_ms, now_ms;
 };
 

@@ -5,6 +5,8 @@
  */
 #include "server/metrics.h"
 
+#include "server/switches.h"
+
 #include <dirent.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -89,6 +91,8 @@ void srv_figures_read(const struct srv_figures_source *source, struct srv_figure
         if (source->rdma != NULL)
                 rdx_stats_read(source->rdma, &out->rdma);
         read_process(&out->process);
+        out->read_only = srv_switch_read(source->switches, SRV_READ_ONLY).on;
+        out->maintenance = srv_switch_read(source->switches, SRV_MAINTENANCE).on;
         out->started_ms = source->started_ms;
         out->now_ms = lp_wall_ms();
 }

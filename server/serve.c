@@ -37,6 +37,7 @@ struct watch {
         uint64_t rotten[ENG_DRIVES_MAX]; /* shards that the scrub found damaged */
         uint64_t dropped[ENG_DRIVES_MAX]; /* gaps that it could not remember */
         uint64_t lost; /* number of the last object said to be lost */
+        uint64_t told; /* drives that have been told of the switches, as bits */
         bool ready, was_ready, writable;
         char reason[200];
         int64_t started_ms;
@@ -77,6 +78,20 @@ static int64_t monotonic_ms(void)
 }
 
 /* ---- health --------------------------------------------------------------------------------------- */
+
+/* A drive that was away, or is new, may not know which switches are on; nor may one at the start. */
+static void tell_drives_of_switches(struct srv_daemon *d, struct watch *w)
+{
+        uint64_t in = 0;
+        unsigned i;
+
+        for (i = 0; i < w->health->drive_count && i < ENG_DRIVES_MAX; i++)
+                if (w->health->ready && w->health->drives[i].state == ENG_DRIVE_IN)
+                        in |= (uint64_t)1 << i;
+        if ((in & ~w->told) != 0)
+                srv_switches_spread(d->switches);
+        w->told = in;
+}
 
 static void say_ready_changes(struct watch *w)
 {
@@ -213,6 +228,7 @@ static void watch_health(struct srv_daemon *d, struct watch *w)
         say_scrub(w);
         say_lost_objects(d, w);
         say_ready_changes(w);
+        tell_drives_of_switches(d, w);
 }
 
 /* ---- reloading ------------------------------------------------------------------------------------ */

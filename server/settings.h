@@ -88,6 +88,10 @@ struct srv_ec {
           "drive; without it they are lost, so back it up. Default: /etc/millrace/key for root, and where it exists or " \
           "can be made, else millrace/key in $XDG_CONFIG_HOME or ~/.config. MILLRACE_KEY in the environment (64 hex " \
           "digits) comes before any file.")                                                                            \
+        X(read_only, BOOL, "no", 0, 0, NULL,                                                                           \
+          "Serve, and refuse every change with 403 AccessDenied: no objects, uploads or buckets are made, overwritten or " \
+          "deleted. Repairs and scrubs go on. While it is yes, millrace admin read-only off is refused; while it is no, that " \
+          "command and millrace admin read-only on decide.")                                                           \
         X(region, STRING, "us-east-1", 1, 64, "NAME", "Region that requests must be signed for.")                      \
         X(domain, STRING, "", 0, 0, "LIST",                                                                            \
           "Comma-separated domains under which BUCKET.DOMAIN addresses a bucket (virtual-host style).")                \
@@ -173,6 +177,7 @@ struct srv_ec {
         X(rdma_writes, INT, "256", 1, 4096, "N", "RDMA writes in flight on one device, shared by all loops.")          \
         X(test_rdma_driver, STRING, "", 0, 0, "FILE", NULL) /* a transport without hardware, loaded in place of verbs */ \
         X(test_faults, STRING, "", 0, 0, "SPEC", NULL)                                                                 \
+        X(test_forecast_speed, INT, "1", 1, 1000000, "N", NULL) /* seconds that a second counts as where growth is measured */ \
         X(test_md5_lanes, INT, "0", 1, 16, "N", NULL) /* to measure against: MD5 of so many streams at once at most */
 
 #define SRV_TYPE_STRING   char *

@@ -431,11 +431,9 @@ static void hex(char *out, const uint8_t id[FMT_ID])
                 snprintf(out + 2 * i, 3, "%02x", id[i]);
 }
 
-static bool is_full(const struct eng_store *store, const struct eng_drive_info *info)
+static bool is_full(const struct eng_drive_info *info)
 {
-        uint64_t reserve = eng_reserve_size(store->options.full_reserve_bytes, info->total_bytes);
-
-        return info->starved || (info->total_bytes != 0 && info->free_bytes < reserve);
+        return info->starved || (info->total_bytes != 0 && info->free_bytes < info->reserve_bytes);
 }
 
 static void drive_health(struct eng_store *store, unsigned slot, struct eng_drive_info *out)
@@ -445,6 +443,7 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
         memset(out, 0, sizeof(*out));
         if (m->local != NULL)
                 eng_local_info(m->local, out);
+        out->reserve_bytes = eng_reserve_size(store->options.full_reserve_bytes, out->total_bytes);
         out->scrub = store->scrub_progress[slot];
         out->state = m->state;
         out->adding = ((store->coord->shape.adding | store->coord->wish.adding) & eng_bit(slot)) != 0;
@@ -510,7 +509,7 @@ void eng_health_refresh(struct eng_store *store)
                 h->cache_bytes += h->drives[i].cache_bytes;
                 h->cache_hits += h->drives[i].cache_hits;
                 h->cache_misses += h->drives[i].cache_misses;
-                full |= h->drives[i].state == ENG_DRIVE_IN && is_full(store, &h->drives[i]);
+                full |= h->drives[i].state == ENG_DRIVE_IN && is_full(&h->drives[i]);
         }
         h->full = full;
         h->healing = store->health.healing;

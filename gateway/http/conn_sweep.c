@@ -312,6 +312,7 @@ static void sweep(struct lp_timer *timer)
         struct gw_loop *loop = (struct gw_loop *)((char *)timer - offsetof(struct gw_loop, sweep));
         const struct gw_limits *limits = &loop->gw->limits;
         uint64_t now = gw_clock_ns(), quiet = (limits->idle_ms + limits->request_ms) * MS;
+        bool shedding = atomic_load_explicit(&loop->gw->shedding, memory_order_relaxed);
         struct gw_linger *linger, *next_linger;
         struct gw_conn *conn, *next;
         struct gw_listener *listener;
@@ -325,7 +326,7 @@ static void sweep(struct lp_timer *timer)
                 next = LIST_NEXT(conn, entry);
                 if (conn->request != NULL)
                         sweep_request(conn, conn->request, now);
-                else if (now - conn->since_ns > quiet || end_was_missed(conn))
+                else if (now - conn->since_ns > (shedding ? GW_SHED_IDLE_MS * MS : quiet) || end_was_missed(conn))
                         gw_conn_cut(conn); /* idle, or a request line that trickles in */
         }
         for (linger = LIST_FIRST(&loop->lingers); linger != NULL; linger = next_linger) {

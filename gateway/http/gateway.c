@@ -129,6 +129,19 @@ void gw_drain(struct gw_gateway *gw)
         }
 }
 
+/* ---- switches ----------------------------------------------------------------------------------------------- */
+
+/* Behind the store, gw_changing() counts everybody whom the old value let in: see is_permitted_request() of head.c. */
+void gw_read_only(struct gw_gateway *gw, bool on)
+{
+        atomic_store(&gw->read_only, on);
+}
+
+void gw_shed(struct gw_gateway *gw, bool on)
+{
+        atomic_store(&gw->shedding, on);
+}
+
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
 static void take_domains(struct gw_gateway *gw, const char *domains)

@@ -36,6 +36,7 @@
 #define GW_LINGER_MS 30000u            /* a socket whose client goes on sending is read for this long */
 #define GW_LINGERS_MAX 256u             /* sockets per loop that are read to their end after an early answer */
 #define GW_SWEEP_MS 500u
+#define GW_SHED_IDLE_MS 5000u           /* an idle connection is closed after this long while connections are shed */
 #define GW_GONE_MS 1000u                /* a suspended connection is asked whether its peer is there after this long */
 #define GW_OBJECT_MAX (5ull << 30)      /* one PUT or part */
 #define GW_SMALL_GET (1u << 20)         /* answers up to this leave from one buffer */
@@ -168,6 +169,8 @@ struct gw_gateway {
         atomic_uint credentials_generation;
         struct gw_tls *tls;                     /* newest first; older ones are kept for handshakes under way */
         atomic_bool drain;
+        atomic_bool read_only;                  /* gw_read_only() */
+        atomic_bool shedding;                   /* gw_shed() */
         bool ending;                            /* the loops have stopped for good */
         struct gw_guests guests;
         atomic_uint_least64_t upload_memory;    /* bytes held by small uploads and XML bodies on all loops */

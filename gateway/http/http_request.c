@@ -208,6 +208,8 @@ static void put_away(struct gw_request *req)
                 loop->streams--;
         gw_arena_free(&req->arena);
         gw_count(&loop->stats.requests_active, (uint64_t)-1);
+        if (req->changing)
+                gw_count(&loop->stats.changes_active, (uint64_t)-1);
         if (loop->spare_count < GW_REQUESTS_KEPT) {
                 STAILQ_INSERT_HEAD(&loop->spare, req, spare);
                 loop->spare_count++;

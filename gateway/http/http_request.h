@@ -66,6 +66,7 @@ struct gw_request {
         bool asking;                    /* not suspended, though the engine is to call back: see gw_request_ask() */
         bool left;                      /* and its connection ended meanwhile */
         bool closing;                   /* the connection ends with this answer */
+        bool changing;                  /* it may change something: counted in changes_active */
         bool streaming;                 /* counted in loop->streams */
         uint64_t started_ns, state_ns;  /* when it began, when it entered its stage */
         enum gw_stage head;             /* the stage it is in while GW_LINE */

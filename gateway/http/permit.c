@@ -3,7 +3,25 @@
  */
 #include "gateway/http/permit.h"
 
+#include <string.h>
+
 #include "gateway/http/users.h"
+
+/* What only asks is named as such; everything else changes something, also what is named otherwise one day. */
+bool gw_changes(const char *permission)
+{
+        return strncmp(permission, "s3:Get", 6) != 0 && strncmp(permission, "s3:List", 7) != 0;
+}
+
+static bool is_switched_off(const struct gw_loop *loop, const char *permission)
+{
+        return atomic_load(&loop->gw->read_only) && gw_changes(permission);
+}
+
+const char *gw_permit_refusal(const struct gw_loop *loop, const char *permission)
+{
+        return is_switched_off(loop, permission) ? "The store is read-only: its operator has switched off changes." : NULL;
+}
 
 /* There is one user, root, who may do everything. gw->policy is for tests, which deny things to see that each entry asks. */
 bool gw_permit(struct gw_loop *loop, const char *access_key, const char *permission, struct s3_str bucket,
@@ -13,5 +31,7 @@ bool gw_permit(struct gw_loop *loop, const char *access_key, const char *permiss
 
         if (who == NULL)
                 return false; /* taken away, perhaps since the request came */
+        if (is_switched_off(loop, permission))
+                return false;
         return loop->gw->policy == NULL || loop->gw->policy(who, permission, bucket, key);
 }

@@ -13,5 +13,9 @@
  */
 bool gw_permit(struct gw_loop *loop, const char *access_key, const char *permission, struct s3_str bucket,
                struct s3_str key);
+/* The text of AccessDenied where gw_permit() refused that because the store is read-only (gw_read_only()); NULL: the usual text. */
+const char *gw_permit_refusal(const struct gw_loop *loop, const char *permission);
+/* Whether what needs this permission changes something in the store. Pure. */
+bool gw_changes(const char *permission);
 
 #endif

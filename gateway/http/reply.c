@@ -283,7 +283,8 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
                   MHD_add_response_header(response, "x-amz-id-2", req->loop->gw->host_id) == MHD_YES;
 
         /* What the library took for the end of a chunked body may have been another's idea of its middle: nothing follows it here. */
-        if (req->closing || req->chunked || req->loop->draining)
+        if (req->closing || req->chunked || req->loop->draining ||
+            atomic_load_explicit(&req->loop->gw->shedding, memory_order_relaxed))
                 ok = ok && MHD_add_response_header(response, "Connection", "close") == MHD_YES;
         /* A value the library refuses (none should be left) is not worth the answer. */
         for (unsigned i = 0; i < a->header_count; i++)

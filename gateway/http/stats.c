@@ -68,6 +68,7 @@ void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
                 out->connections_total += gw_counted(&s->connections_total);
                 out->connections_evicted += gw_counted(&s->connections_evicted);
                 out->requests_active += gw_counted(&s->requests_active);
+                out->changes_active += gw_counted(&s->changes_active);
                 out->requests_total += gw_counted(&s->requests_total);
                 for (unsigned i = 0; i < out->operations; i++)
                         add_op(&out->op[i], &s->op[i]);
@@ -79,6 +80,16 @@ void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
                         out->entries[i / GW_ENTRY_CODES][i % GW_ENTRY_CODES] +=
                                 gw_counted(&s->entries[i / GW_ENTRY_CODES][i % GW_ENTRY_CODES]);
         }
+}
+
+unsigned gw_changing(const struct gw_gateway *gw)
+{
+        uint64_t changing = 0;
+
+        atomic_thread_fence(memory_order_seq_cst);
+        for (unsigned l = 0; l < gw->loop_count; l++)
+                changing += gw_counted(&gw->loops[l].stats.changes_active);
+        return (unsigned)changing;
 }
 
 unsigned gw_active(const struct gw_gateway *gw)

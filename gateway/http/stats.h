@@ -20,7 +20,8 @@ struct gw_op_counters {
 };
 
 struct gw_loop_stats {
-        gw_counter connections_open, connections_total, connections_evicted, requests_active, requests_total;
+        gw_counter connections_open, connections_total, connections_evicted, requests_active, requests_total,
+                changes_active;
         struct gw_op_counters op[GW_STATS_OPS];
         struct lp_times stage[GW_STAGES];
         struct lp_times step[GW_STEPS];

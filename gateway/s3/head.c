@@ -177,11 +177,20 @@ static enum s3_error take_request_names(struct gw_request *req, const char **mes
         return error;
 }
 
-/* May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that they reach. */
+/*
+ * May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that they reach. A change is counted before the gate is asked, so that
+ * whoever makes the store read-only and then reads the count knows of each that was let in (gw_changing()).
+ */
 static bool is_permitted_request(struct gw_request *req)
 {
         const struct s3_str none = {NULL, 0};
         bool reserved = req->op->scope == GW_RESERVED;
+
+        if (gw_changes(req->op->permission)) {
+                req->changing = true;
+                gw_count(&req->loop->stats.changes_active, 1);
+                atomic_thread_fence(memory_order_seq_cst);
+        }
 
         return gw_permit(req->loop, req->access_key, req->op->permission, reserved ? none : req->bucket,
                          reserved ? none : req->key);
@@ -242,7 +251,7 @@ static void accept_named(struct gw_request *req)
                 return;
         }
         if (!is_permitted_request(req)) {
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, gw_permit_refusal(req->loop, req->op->permission));
                 return;
         }
         if (req->op->scope == GW_OBJECT && !req->op->versions && gw_query_has(req, "versionId")) {

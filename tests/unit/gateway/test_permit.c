@@ -111,12 +111,96 @@ static void deletes_ask_for_each_key(void **state)
         close(fd);
 }
 
+/* By their names, not by the permission that the gate looks at: what makes, changes or takes away. */
+static bool changes(const struct gw_op *op)
+{
+        static const char *const begin[] = {"Put", "Delete", "Create", "Copy", "Upload", "Complete", "Abort"};
+
+        for (unsigned i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
+                if (strncmp(op->name, begin[i], strlen(begin[i])) == 0)
+                        return true;
+        return false;
+}
+
+/* Sends what the operation's row fits. True: it is refused because the store is read-only. */
+static bool is_refused(const struct gw_op *op)
+{
+        struct s3_header header = {s3_str_of(op->header != NULL ? op->header : ""), S3_STR("/bucket/source")};
+        unsigned lines = site.lines;
+        bool refused;
+        char target[256];
+        struct answer a;
+        int fd = dial();
+
+        print_target(op, target, sizeof(target));
+        ask(fd, op->method, target, &header, op->header != NULL, NULL, NULL);
+        read_answer(fd, &a, strcmp(op->method, "HEAD") == 0);
+        EVENTUALLY(site.lines == lines + 1);
+        assert_string_equal(site.last_operation, op->name);
+        refused = a.status == 403 && strcmp(site.last_error, "AccessDenied") == 0 && strstr(a.body, "is read-only") != NULL;
+        answer_free(&a);
+        close(fd);
+        return refused;
+}
+
+/* Every operation of the table: a new one that nobody thought of counts as a change, and fails here if its name does not say so. */
+static void read_only_refuses_what_changes(void **state)
+{
+        gw_read_only(site.gw, true);
+        for (unsigned i = 0; i < gw_op_count; i++) {
+                unsigned asked = site_asked;
+
+                if (is_refused(&gw_ops[i]) != changes(&gw_ops[i]))
+                        fail_msg("%s", gw_ops[i].name);
+                assert_int_equal(site_asked, asked + !changes(&gw_ops[i]));
+        }
+        EVENTUALLY(gw_changing(site.gw) == 0);
+        gw_read_only(site.gw, false);
+        for (unsigned i = 0; i < gw_op_count; i++)
+                if (is_refused(&gw_ops[i]))
+                        fail_msg("%s is refused", gw_ops[i].name);
+        EVENTUALLY(gw_changing(site.gw) == 0);
+}
+
+/* Switched on between a request's head and its keys: what the gate let through before is done, the rest is refused key by key. */
+static bool switch_on_at_b(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        if (s3_str_eq(key, S3_STR("b")))
+                gw_read_only(site.gw, true);
+        return true;
+}
+
+static void read_only_comes_between_keys(void **state)
+{
+        static const char body[] =
+                "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key></Object><Object><Key>c</Key></Object></Delete>";
+        uint8_t md5[ERA_DIGEST_MAX];
+        char text[S3_BASE64_SIZE(16)], more[64];
+        struct answer a;
+        int fd = dial();
+
+        era_digest_of(ERA_MD5, body, strlen(body), md5);
+        s3_base64_encode(md5, 16, text);
+        snprintf(more, sizeof(more), "Content-MD5: %s\r\n", text);
+        site_may = switch_on_at_b;
+        ask(fd, "POST", "/bucket?delete", NULL, 0, more, body);
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 200);
+        has(&a, "<Deleted><Key>a</Key></Deleted>");
+        has(&a, "<Deleted><Key>b</Key></Deleted>");
+        has(&a, "<Error><Key>c</Key><Code>AccessDenied</Code>");
+        answer_free(&a);
+        close(fd);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(every_operation_asks, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(copies_ask_for_their_source, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(deletes_ask_for_each_key, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(read_only_refuses_what_changes, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(read_only_comes_between_keys, site_setup, site_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,48 @@
+/*
+ * switches.h - what an operator switches on and off while the daemon serves, and what stays so over restarts: read-only, and maintenance.
+ */
+#ifndef MILLRACE_SERVER_SWITCHES_H
+#define MILLRACE_SERVER_SWITCHES_H
+
+#include "server/settings.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SRV_SWITCHES_FILE "SWITCHES" /* in a drive's folder, beside FORMAT; there once anything was switched */
+
+struct eng_health;
+struct eng_store;
+struct gw_gateway;
+struct srv_switches;
+
+enum srv_switch { SRV_READ_ONLY, SRV_MAINTENANCE, SRV_SWITCH_COUNT };
+
+/* One switch as it is now. */
+struct srv_switch_state {
+        bool on;
+        bool by_setting; /* the configuration says so: no command takes it back */
+        bool kept;       /* a drive at least has it on stable storage, or it is as in a new store */
+};
+
+/*
+ * Reads what the drives say, the newest first, and puts it into force; says what is on. A drive that does not answer within seconds is not waited for. Main thread;
+ * after the gateway was made, before it serves. 0 or -ENOMEM.
+ */
+int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_switches **out);
+void srv_switches_free(struct srv_switches *switches); /* NULL is allowed */
+
+/*
+ * In force when it returns. Waits until it is kept on the drives in use, but not for long: -ETIMEDOUT or -EIO, it is kept on none yet, and a restart may find what was
+ * before. -EPERM: the configuration says otherwise. Any thread that may block.
+ */
+int srv_switch_set(struct srv_switches *switches, enum srv_switch which, bool on);
+/* Any thread. */
+struct srv_switch_state srv_switch_read(struct srv_switches *switches, enum srv_switch which);
+/* Some drives may not know what is kept, because they were away or are new: writes it there. Does not wait. Any thread. */
+void srv_switches_spread(struct srv_switches *switches);
+
+/* "read-only", "maintenance" */
+const char *srv_switch_name(enum srv_switch which);
+
+#endif
