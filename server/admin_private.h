@@ -114,7 +114,7 @@ struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 
-/* ---- admin_mode.c ---- */
+/* ---- admin_switches.c ---- */
 
 struct admin_answer srv_admin_get_read_only(struct admin_request *request);
 struct admin_answer srv_admin_post_read_only(struct admin_request *request);

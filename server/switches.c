@@ -11,7 +11,7 @@
 #include "server/switches.h"
 
 #include "server/key_file.h"
-#include "server/log.h"
+#include "server/daemon_log.h"
 
 #include "engine.h"
 #include "gateway.h"

@@ -1,5 +1,5 @@
 /*
- * admin_mode.c - what the admin listener answers about the switches: /admin/v1/read-only, /admin/v1/maintenance.
+ * admin_switches.c - what the admin listener answers about the switches: /admin/v1/read-only, /admin/v1/maintenance.
  *
  * On the admin thread. A change is in force before the answer, which waits at most a few seconds for the drives that keep it (switches.h).
  */
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct admin_answer mode_state(struct admin_request *request, enum srv_switch which)
+static struct admin_answer switch_answer(struct admin_request *request, enum srv_switch which)
 {
         const struct srv_figures_source *source = &request->admin->source;
         struct srv_switch_state state = srv_switch_read(source->switches, which);
@@ -21,7 +21,7 @@ static struct admin_answer mode_state(struct admin_request *request, enum srv_sw
                                              srv_admin_number(gw_active(source->gateway))));
 }
 
-static struct admin_answer mode_set(struct admin_request *request, enum srv_switch which)
+static struct admin_answer switch_change(struct admin_request *request, enum srv_switch which)
 {
         bool on = s3_str_eq(request->parts.query, S3_STR("state=on"));
         int rv;
@@ -33,25 +33,25 @@ static struct admin_answer mode_set(struct admin_request *request, enum srv_swit
                 return srv_admin_error(409, "SetByConfiguration", "the configuration says read_only = yes: change it there, and restart");
         if (rv != 0)
                 return srv_admin_error(503, "NotKept", "it is in force, but no drive in use has stored it yet: a restart may find what was before. Try again");
-        return mode_state(request, which);
+        return switch_answer(request, which);
 }
 
 struct admin_answer srv_admin_get_read_only(struct admin_request *request)
 {
-        return mode_state(request, SRV_READ_ONLY);
+        return switch_answer(request, SRV_READ_ONLY);
 }
 
 struct admin_answer srv_admin_post_read_only(struct admin_request *request)
 {
-        return mode_set(request, SRV_READ_ONLY);
+        return switch_change(request, SRV_READ_ONLY);
 }
 
 struct admin_answer srv_admin_get_maintenance(struct admin_request *request)
 {
-        return mode_state(request, SRV_MAINTENANCE);
+        return switch_answer(request, SRV_MAINTENANCE);
 }
 
 struct admin_answer srv_admin_post_maintenance(struct admin_request *request)
 {
-        return mode_set(request, SRV_MAINTENANCE);
+        return switch_change(request, SRV_MAINTENANCE);
 }
