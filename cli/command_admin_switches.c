@@ -1,11 +1,11 @@
 /*
- * admin_mode.c - `millrace admin read-only …` and `millrace admin maintenance …`: switches of the daemon. Main thread only.
+ * command_admin_switches.c - `millrace admin read-only …` and `millrace admin maintenance …`: switches of the daemon. Main thread only.
  */
-#include "admin.h"
+#include "command_admin.h"
 
 #include <string.h>
 
-static void mode_say(const char *name, const json_t *state)
+static void admin_switch_say(const char *name, const json_t *state)
 {
         bool on = cli_json_true(state, "on"), by_setting = cli_json_true(state, "by_setting");
 
@@ -15,7 +15,7 @@ static void mode_say(const char *name, const json_t *state)
 }
 
 /* What of the requests that were let in before is not over. */
-static void mode_say_under_way(const json_t *state, const char *member, const char *what)
+static void admin_switch_say_under_way(const json_t *state, const char *member, const char *what)
 {
         unsigned long long count = cli_json_number(state, member);
 
@@ -24,7 +24,7 @@ static void mode_say_under_way(const json_t *state, const char *member, const ch
 }
 
 /* state: "on", "off"; NULL: asks. read_only: that switch, else maintenance. */
-static int mode_call(struct cli_call *call, bool read_only, const char *state)
+static int admin_switch_call(struct cli_call *call, bool read_only, const char *state)
 {
         const char *path = read_only ? "/admin/v1/read-only" : "/admin/v1/maintenance";
         const char *const query[] = {"state", state, NULL};
@@ -36,8 +36,8 @@ static int mode_call(struct cli_call *call, bool read_only, const char *state)
         if (call->json) {
                 cli_json_print(answer);
         } else if (!call->quiet) {
-                mode_say(read_only ? "read-only" : "maintenance", answer);
-                mode_say_under_way(answer, read_only ? "changes_under_way" : "requests_under_way", "under way");
+                admin_switch_say(read_only ? "read-only" : "maintenance", answer);
+                admin_switch_say_under_way(answer, read_only ? "changes_under_way" : "requests_under_way", "under way");
         }
         if (state == NULL && cli_json_true(answer, "on"))
                 status = CLI_FAILED;
@@ -47,30 +47,30 @@ static int mode_call(struct cli_call *call, bool read_only, const char *state)
 
 int cli_admin_read_only_on(struct cli_call *call)
 {
-        return mode_call(call, true, "on");
+        return admin_switch_call(call, true, "on");
 }
 
 int cli_admin_read_only_off(struct cli_call *call)
 {
-        return mode_call(call, true, "off");
+        return admin_switch_call(call, true, "off");
 }
 
 int cli_admin_read_only_status(struct cli_call *call)
 {
-        return mode_call(call, true, NULL);
+        return admin_switch_call(call, true, NULL);
 }
 
 int cli_admin_maintenance_on(struct cli_call *call)
 {
-        return mode_call(call, false, "on");
+        return admin_switch_call(call, false, "on");
 }
 
 int cli_admin_maintenance_off(struct cli_call *call)
 {
-        return mode_call(call, false, "off");
+        return admin_switch_call(call, false, "off");
 }
 
 int cli_admin_maintenance_status(struct cli_call *call)
 {
-        return mode_call(call, false, NULL);
+        return admin_switch_call(call, false, NULL);
 }
