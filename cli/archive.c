@@ -75,7 +75,7 @@ int cli_archive_add(struct cli_archive *archive, const char *name, const void *d
 }
 
 /* *out is the caller's. */
-static int compress(const char *bytes, size_t len, uint8_t **out, size_t *out_len)
+static int archive_compress(const char *bytes, size_t len, uint8_t **out, size_t *out_len)
 {
         size_t room = len + len / 100 + 4096; /* what does not shrink is stored, with a few bytes for each 64 KiB */
         struct isal_zstream *stream = malloc(sizeof(*stream));
@@ -101,7 +101,7 @@ static int compress(const char *bytes, size_t len, uint8_t **out, size_t *out_le
         return rv;
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t len)
+static int archive_write_all(int fd, const uint8_t *bytes, size_t len)
 {
         while (len > 0) {
                 ssize_t n = write(fd, bytes, len);
@@ -116,14 +116,14 @@ static int write_all(int fd, const uint8_t *bytes, size_t len)
         return 0;
 }
 
-static int write_file(const char *path, const uint8_t *bytes, size_t len)
+static int archive_write_file(const char *path, const uint8_t *bytes, size_t len)
 {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         int rv;
 
         if (fd < 0)
                 return -errno;
-        rv = write_all(fd, bytes, len);
+        rv = archive_write_all(fd, bytes, len);
         if (close(fd) != 0 && rv == 0)
                 rv = -errno;
         if (rv != 0)
@@ -143,9 +143,9 @@ int cli_archive_write(struct cli_archive *archive, const char *path)
         failed = ferror(archive->tar) != 0;
         failed |= fclose(archive->tar) != 0;
         archive->tar = NULL;
-        rv = failed ? -ENOMEM : compress(archive->bytes, archive->len, &bytes, &len);
+        rv = failed ? -ENOMEM : archive_compress(archive->bytes, archive->len, &bytes, &len);
         if (rv == 0)
-                rv = write_file(path, bytes, len);
+                rv = archive_write_file(path, bytes, len);
         free(bytes);
         return rv;
 }

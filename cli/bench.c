@@ -56,7 +56,7 @@ static void wipe(struct bench *bench)
         bench->drawn = false;
 }
 
-static void on_line(void *arg, const char *line)
+static void bench_on_line(void *arg, const char *line)
 {
         char printable[1000];
 
@@ -113,11 +113,11 @@ static struct load_settings settings_of(const struct bench *bench, enum load_pha
 }
 
 /* The way is the same for all: --transport's, or load/. batch, carried: as of bench_library_run(). */
-static int run(struct bench *bench, const char *doing, struct load_settings *settings, unsigned batch,
-               struct load_result *result, struct bench_carried *carried)
+static int bench_run(struct bench *bench, const char *doing, struct load_settings *settings, unsigned batch,
+                     struct load_result *result, struct bench_carried *carried)
 {
         struct load_watch watch = {
-                .line = on_line, .moment = on_moment, .stop = on_stop, .every_ms = LOOK_MS, .arg = bench};
+                .line = bench_on_line, .moment = on_moment, .stop = on_stop, .every_ms = LOOK_MS, .arg = bench};
         const char *wrong = load_settings_complete(settings);
         int rv;
 
@@ -153,7 +153,7 @@ static int store(struct bench *bench, const struct bench_phase *phase, const cha
         settings.start = from;
         settings.count = count - from;
         settings.connections = phase->size <= 1u << 20 ? 32 : 4;
-        status = run(bench, doing, &settings, 0, result, &carried);
+        status = bench_run(bench, doing, &settings, 0, result, &carried);
         bench->hopeless = result->failed > 0 && result->stats.count == 0;
         if (status == CLI_OK && result->failed > 0) {
                 cli_error("%s: %llu of the objects that it needs could not be stored", phase->name,
@@ -200,7 +200,7 @@ static int verify_stored(struct bench *bench, struct bench_row *row)
         settings.keys = row->result.stats.count;
         settings.once = true;
         settings.connections = row->settings.connections;
-        status = run(bench, doing, &settings, 0, result, &carried);
+        status = bench_run(bench, doing, &settings, 0, result, &carried);
         row->result.failed += result->failed;
         for (int i = 0; i < LOAD_FAILURE_COUNT; i++)
                 row->result.failures[i] += result->failures[i];
@@ -264,13 +264,13 @@ static void forget_bucket(struct bench *bench)
 
 /* ---- phases -------------------------------------------------------------------------------------------- */
 
-static bool writes(enum load_phase kind)
+static bool bench_phase_writes(enum load_phase kind)
 {
         return kind == LOAD_PUT || kind == LOAD_MULTIPART || kind == LOAD_MIXED || kind == LOAD_DELETE;
 }
 
 /* Stores what the phase needs. */
-static int prepare(struct bench *bench, struct bench_row *row)
+static int bench_prepare(struct bench *bench, struct bench_row *row)
 {
         uint64_t objects = bench_plan_objects(&row->phase, &bench->call->bench);
 
@@ -280,7 +280,7 @@ static int prepare(struct bench *bench, struct bench_row *row)
                 row->settings.keys = objects;
         if (objects == 0)
                 return CLI_OK;
-        if (writes(row->phase.kind))
+        if (bench_phase_writes(row->phase.kind))
                 return store(bench, &row->phase, row->settings.prefix, 0, objects);
         return store_set(bench, &row->phase, row->settings.prefix, objects);
 }
@@ -289,7 +289,7 @@ static int measure(struct bench *bench, struct bench_row *row)
 {
         const struct cli_bench_options *options = &bench->call->bench;
         struct load_settings *settings = &row->settings;
-        int status = prepare(bench, row);
+        int status = bench_prepare(bench, row);
 
         if (status != CLI_OK)
                 return status;
@@ -299,7 +299,7 @@ static int measure(struct bench *bench, struct bench_row *row)
         settings->connections = row->phase.connections;
         settings->duration_s = options->seconds > 0 ? options->seconds : SECONDS;
         settings->rate = options->rate;
-        status = run(bench, row->phase.name, settings, row->phase.batch, &row->result, &row->carried);
+        status = bench_run(bench, row->phase.name, settings, row->phase.batch, &row->result, &row->carried);
         bench->hopeless = row->result.failed > 0 && row->result.stats.count == 0;
         if (status == CLI_OK && options->verify && row->result.failed == 0 && row->result.stats.count > 0 &&
             (row->phase.kind == LOAD_PUT || row->phase.kind == LOAD_MULTIPART))
@@ -308,7 +308,7 @@ static int measure(struct bench *bench, struct bench_row *row)
 }
 
 /* Runs a phase on a prefix of its own, or on that of a set. The row is kept as soon as it has figures. */
-static int run_phase(struct bench *bench, const struct bench_phase *phase)
+static int bench_run_phase(struct bench *bench, const struct bench_phase *phase)
 {
         struct bench_row *row = calloc(1, sizeof(*row));
         char prefix[sizeof(bench->below) + 40];
@@ -318,7 +318,7 @@ static int run_phase(struct bench *bench, const struct bench_phase *phase)
                 cli_error("out of memory");
                 return CLI_FAILED;
         }
-        if (writes(phase->kind))
+        if (bench_phase_writes(phase->kind))
                 snprintf(prefix, sizeof(prefix), "%s%u-%s/", bench->below, bench->row_count, phase->name);
         else
                 snprintf(prefix, sizeof(prefix), "%sset-%llu/", bench->below, (unsigned long long)phase->size);
@@ -336,7 +336,7 @@ static int run_phase(struct bench *bench, const struct bench_phase *phase)
         bench->rows[bench->row_count++] = row;
         if (!bench->call->json)
                 bench_print_row(stdout, row);
-        if (status == CLI_OK && writes(phase->kind))
+        if (status == CLI_OK && bench_phase_writes(phase->kind))
                 status = empty(bench, prefix, false);
         return row->result.failed > 0 && status == CLI_OK ? CLI_FAILED : status;
 }
@@ -348,7 +348,7 @@ static int run_phases(struct bench *bench)
         if (!bench->call->json)
                 bench_print_heading(stdout, bench->library != NULL);
         for (unsigned i = 0; i < bench->phase_count && !mr_client_canceled(bench->call->client); i++) {
-                int status = run_phase(bench, &bench->phases[i]);
+                int status = bench_run_phase(bench, &bench->phases[i]);
 
                 if (status != CLI_OK)
                         worst = status;
@@ -383,7 +383,7 @@ static int say_wrong(const struct cli_call *call, const char *phase, int rv)
         }
 }
 
-static int plan(struct bench *bench)
+static int bench_plan(struct bench *bench)
 {
         struct cli_call *call = bench->call;
         int rv = call->argc == 0 ? bench_plan_all(&call->bench, bench->phases, &bench->phase_count) : 0;
@@ -410,7 +410,7 @@ static int no_entry(void *arg, const struct mr_entry *entry)
 }
 
 /* A bucket to work in, and a prefix there that nobody else has. */
-static int find_place(struct bench *bench)
+static int bench_choose_prefix(struct bench *bench)
 {
         const struct cli_bench_options *options = &bench->call->bench;
         struct cli_path path;
@@ -445,7 +445,7 @@ static int find_place(struct bench *bench)
         return rv == 0 ? CLI_OK : cli_failed(name, &err);
 }
 
-static int finish(struct bench *bench, int status)
+static int bench_finish(struct bench *bench, int status)
 {
         int cleaned = bench->stored || bench->own_bucket ? empty(bench, bench->below, bench->own_bucket) : CLI_OK;
         const char *no_rdma = bench->library != NULL ? bench_library_no_rdma(bench->library) : "";
@@ -473,13 +473,13 @@ int cli_bench(struct cli_call *call)
         }
         bench->call = call;
         bench->style = cli_progress_wanted(call);
-        status = plan(bench);
+        status = bench_plan(bench);
         if (status == CLI_OK && call->bench.library)
                 status = bench_library_open(call, bench->phases, bench->phase_count, &bench->library);
         if (status == CLI_OK)
-                status = find_place(bench);
+                status = bench_choose_prefix(bench);
         if (status == CLI_OK)
-                status = finish(bench, run_phases(bench));
+                status = bench_finish(bench, run_phases(bench));
         for (unsigned i = 0; i < bench->row_count; i++)
                 free(bench->rows[i]);
         bench_library_free(bench->library);

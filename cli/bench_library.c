@@ -43,7 +43,7 @@ static int open_client(struct bench_library *library, const struct cli_call *cal
 }
 
 /* Opens the session, so that no operation's latency has that in it. */
-static int find_rdma(struct bench_library *library)
+static int library_find_rdma(struct bench_library *library)
 {
         struct mr_rdma_report report;
         struct mr_error err = {0};
@@ -117,7 +117,7 @@ int bench_library_open(const struct cli_call *call, const struct bench_phase pha
         measure_memory(library, phases, count, call->bench.verify);
         status = open_client(library, call, flying);
         if (status == CLI_OK)
-                status = find_rdma(library);
+                status = library_find_rdma(library);
         if (status == CLI_OK)
                 status = make_memory(library);
         if (status == CLI_OK)
@@ -145,14 +145,14 @@ const char *bench_library_no_rdma(const struct bench_library *library)
 /* ---- a phase ----------------------------------------------------------------------------------------- */
 
 /* With --rate, when the next operation may begin; else 0: at once. */
-static uint64_t due_ns(const struct bench_flight *flight)
+static uint64_t library_due_ns(const struct bench_flight *flight)
 {
         double rate = flight->settings->rate;
 
         return rate > 0 ? flight->start_ns + (uint64_t)((double)flight->issued / rate * 1e9) : 0;
 }
 
-static bool more_to_do(struct bench_flight *flight, uint64_t now)
+static bool library_more_to_do(struct bench_flight *flight, uint64_t now)
 {
         if (flight->settings->count > 0 && flight->issued >= flight->settings->count)
                 flight->over = true;
@@ -161,16 +161,16 @@ static bool more_to_do(struct bench_flight *flight, uint64_t now)
         return !flight->over;
 }
 
-static void begin_what_is_due(struct bench_flight *flight)
+static void library_begin_due(struct bench_flight *flight)
 {
         unsigned budget = flight->idle_count; /* those that fail at once come back: not in this round */
 
         for (; budget > 0; budget--) {
-                uint64_t now = load_now_ns(), due = due_ns(flight);
+                uint64_t now = load_now_ns(), due = library_due_ns(flight);
                 struct bench_slot *slot;
                 int rv;
 
-                if (!more_to_do(flight, now) || due > now)
+                if (!library_more_to_do(flight, now) || due > now)
                         return;
                 slot = flight->idle[--flight->idle_count];
                 slot->since_ns = due > 0 ? due : now;
@@ -184,17 +184,17 @@ static void begin_what_is_due(struct bench_flight *flight)
 }
 
 /* How long nothing may happen: until an operation is due, or somebody wants to look. */
-static struct timespec longest_wait(const struct bench_flight *flight)
+static struct timespec library_longest_wait(const struct bench_flight *flight)
 {
         uint64_t now = load_now_ns(), until = flight->moment_ns, wait;
 
-        if (flight->idle_count > 0 && !flight->over && due_ns(flight) < until)
-                until = due_ns(flight);
+        if (flight->idle_count > 0 && !flight->over && library_due_ns(flight) < until)
+                until = library_due_ns(flight);
         wait = until > now ? until - now : 0;
         return (struct timespec){.tv_sec = (time_t)(wait / 1000000000u), .tv_nsec = (long)(wait % 1000000000u)};
 }
 
-static void look_after(struct bench_flight *flight, bool interrupted)
+static void library_report_progress(struct bench_flight *flight, bool interrupted)
 {
         const struct load_watch *watch = flight->watch;
         uint64_t now = load_now_ns();
@@ -208,11 +208,11 @@ static void look_after(struct bench_flight *flight, bool interrupted)
         flight->result->stopped = watch->stop != NULL && watch->stop(watch->arg);
 }
 
-static void take_results(struct bench_flight *flight)
+static void library_take_results(struct bench_flight *flight)
 {
         struct mr_result results[RESULTS];
         struct pollfd fd = {.fd = mr_queue_fd(flight->queue), .events = POLLIN};
-        struct timespec wait = longest_wait(flight);
+        struct timespec wait = library_longest_wait(flight);
         bool interrupted = ppoll(&fd, 1, &wait, NULL) < 0 && errno == EINTR;
         int taken = mr_queue_take(flight->queue, results, RESULTS, 0);
         uint64_t now = load_now_ns();
@@ -225,10 +225,10 @@ static void take_results(struct bench_flight *flight)
                 mr_result_free(&results[i]);
                 flight->idle[flight->idle_count++] = slot;
         }
-        look_after(flight, interrupted);
+        library_report_progress(flight, interrupted);
 }
 
-static void run_phase(struct bench_flight *flight)
+static void library_run_phase(struct bench_flight *flight)
 {
         double cpu = load_own_cpu_s();
 
@@ -237,10 +237,10 @@ static void run_phase(struct bench_flight *flight)
         if (flight->settings->duration_s > 0)
                 flight->end_ns = flight->start_ns + (uint64_t)(flight->settings->duration_s * 1e9);
         while (!flight->result->stopped) {
-                begin_what_is_due(flight);
-                if (!more_to_do(flight, load_now_ns()) && flight->idle_count == flight->slot_count)
+                library_begin_due(flight);
+                if (!library_more_to_do(flight, load_now_ns()) && flight->idle_count == flight->slot_count)
                         break;
-                take_results(flight);
+                library_take_results(flight);
         }
         flight->result->seconds = (double)(flight->last_ns - flight->start_ns) / 1e9;
         flight->result->cpu_s = load_own_cpu_s() - cpu;
@@ -268,7 +268,7 @@ static int make_slots(struct bench_flight *flight)
         return mr_queue_new(flight->library->client, flight->slot_count, &flight->queue);
 }
 
-static void set_up(struct bench_flight *flight, unsigned batch)
+static void library_set_up(struct bench_flight *flight, unsigned batch)
 {
         const struct load_settings *o = flight->settings;
         const struct bench_library *library = flight->library;
@@ -288,7 +288,7 @@ static void set_up(struct bench_flight *flight, unsigned batch)
 }
 
 /* Operations that are under way are canceled, and awaited: their memory is ours again. */
-static void tear_down(struct bench_flight *flight)
+static void library_tear_down(struct bench_flight *flight)
 {
         mr_queue_free(flight->queue);
         for (unsigned i = 0; flight->slots != NULL && i < flight->slot_count; i++)
@@ -308,12 +308,12 @@ int bench_library_run(struct bench_library *library, const struct load_settings 
 
         memset(out, 0, sizeof(*out));
         memset(carried, 0, sizeof(*carried));
-        set_up(&flight, batch);
+        library_set_up(&flight, batch);
         rv = make_slots(&flight);
         if (rv == 0)
-                run_phase(&flight);
+                library_run_phase(&flight);
         else if (watch->line != NULL)
                 watch->line(watch->arg, "cannot start: out of memory");
-        tear_down(&flight);
+        library_tear_down(&flight);
         return rv;
 }

@@ -13,14 +13,14 @@
 
 /* ---- what is asked for ------------------------------------------------------------------------------- */
 
-static uint64_t place_of(const struct bench_flight *flight, const struct bench_slot *slot, unsigned entry)
+static uint64_t library_op_offset(const struct bench_flight *flight, const struct bench_slot *slot, unsigned entry)
 {
         return slot->number * flight->place + entry * flight->len;
 }
 
 /* One object of the slot's operation. */
-static void choose(const struct bench_flight *flight, const struct bench_slot *slot, unsigned entry,
-                   struct load_choice *out)
+static void library_op_choose(const struct bench_flight *flight, const struct bench_slot *slot, unsigned entry,
+                              struct load_choice *out)
 {
         load_choose(flight->settings, slot->index * flight->batch + entry, out);
 }
@@ -45,7 +45,7 @@ static void make_get(struct bench_flight *flight, const struct bench_slot *slot,
                      const struct load_choice *choice)
 {
         const struct load_settings *o = flight->settings;
-        uint64_t place = place_of(flight, slot, entry);
+        uint64_t place = library_op_offset(flight, slot, entry);
         bool range = o->phase == LOAD_RANGE;
 
         load_key_name(o, choice->key, flight->names[entry], BENCH_NAME_SIZE);
@@ -66,7 +66,7 @@ int bench_op_start(struct bench_flight *flight, struct bench_slot *slot)
         struct mr_batch batch = {.gets = flight->gets, .count = flight->batch, .got = slot->got};
         struct load_choice choice;
 
-        choose(flight, slot, 0, &choice);
+        library_op_choose(flight, slot, 0, &choice);
         slot->op = choice.op;
         if (slot->op == LOAD_PUT)
                 return start_put(flight, slot, &choice);
@@ -74,7 +74,7 @@ int bench_op_start(struct bench_flight *flight, struct bench_slot *slot)
         if (!flight->batched)
                 return mr_get_start(client, flight->gets, flight->queue, slot, NULL);
         for (unsigned i = 1; i < flight->batch; i++) {
-                choose(flight, slot, i, &choice);
+                library_op_choose(flight, slot, i, &choice);
                 make_get(flight, slot, i, &choice);
         }
         return mr_get_batch_start(client, &batch, flight->queue, slot, NULL);
@@ -82,7 +82,7 @@ int bench_op_start(struct bench_flight *flight, struct bench_slot *slot)
 
 /* ---- what came of it --------------------------------------------------------------------------------- */
 
-static enum load_failure kind_of(int code)
+static enum load_failure library_op_kind(int code)
 {
         switch (code) {
         case -ECONNREFUSED:
@@ -110,7 +110,7 @@ static enum load_failure kind_of(int code)
         }
 }
 
-static void fail(struct bench_flight *flight, uint64_t key, enum load_failure kind, const char *why)
+static void library_op_fail(struct bench_flight *flight, uint64_t key, enum load_failure kind, const char *why)
 {
         const struct load_watch *watch = flight->watch;
         char line[700];
@@ -129,8 +129,8 @@ void bench_op_failed(struct bench_flight *flight, struct bench_slot *slot, int r
 {
         struct load_choice choice;
 
-        choose(flight, slot, 0, &choice);
-        fail(flight, choice.key, kind_of(rv), strerror(-rv));
+        library_op_choose(flight, slot, 0, &choice);
+        library_op_fail(flight, choice.key, library_op_kind(rv), strerror(-rv));
 }
 
 static void count_object(struct bench_flight *flight, const struct bench_slot *slot, enum mr_transport transport)
@@ -147,8 +147,9 @@ static void count_object(struct bench_flight *flight, const struct bench_slot *s
 }
 
 /* Of one object; as it is told in got, whose code is 0 or a failure. RIGHT, or what is wrong, and why in words. */
-static enum load_failure judge(struct bench_flight *flight, const struct bench_slot *slot, unsigned entry,
-                               const struct mr_got *got, const struct load_choice *choice, char *why, size_t why_size)
+static enum load_failure library_op_judge(struct bench_flight *flight, const struct bench_slot *slot, unsigned entry,
+                                          const struct mr_got *got, const struct load_choice *choice, char *why,
+                                          size_t why_size)
 {
         const struct load_settings *o = flight->settings;
         uint64_t wanted = slot->op == LOAD_PUT ? o->size : flight->len;
@@ -156,7 +157,7 @@ static enum load_failure judge(struct bench_flight *flight, const struct bench_s
         if (got->code != 0) {
                 snprintf(why, why_size, "%s%s%s%s", got->error.message, got->error.s3_code[0] != '\0' ? " (" : "",
                          got->error.s3_code, got->error.s3_code[0] != '\0' ? ")" : "");
-                return kind_of(got->code);
+                return library_op_kind(got->code);
         }
         if (got->bytes != wanted || got->size != o->size) {
                 snprintf(why, why_size, "%llu bytes of %llu", (unsigned long long)got->bytes,
@@ -165,7 +166,7 @@ static enum load_failure judge(struct bench_flight *flight, const struct bench_s
         }
         if (o->verify && slot->op != LOAD_PUT &&
             load_content_check(flight->library->pattern, choice->key, choice->from,
-                               flight->library->memory + place_of(flight, slot, entry), flight->len) != 0) {
+                               flight->library->memory + library_op_offset(flight, slot, entry), flight->len) != 0) {
                 snprintf(why, why_size, "other bytes");
                 return LOAD_FAIL_CONTENT;
         }
@@ -173,7 +174,7 @@ static enum load_failure judge(struct bench_flight *flight, const struct bench_s
         return RIGHT;
 }
 
-static void succeed(struct bench_flight *flight, const struct bench_slot *slot, uint64_t now_ns)
+static void library_op_succeed(struct bench_flight *flight, const struct bench_slot *slot, uint64_t now_ns)
 {
         struct load_result *result = flight->result;
 
@@ -207,8 +208,8 @@ void bench_op_end(struct bench_flight *flight, struct bench_slot *slot, const st
                         flight->over = true;
                         return;
                 }
-                choose(flight, slot, i, &choice);
-                found = judge(flight, slot, i, got, &choice, words, sizeof(words));
+                library_op_choose(flight, slot, i, &choice);
+                found = library_op_judge(flight, slot, i, got, &choice, words, sizeof(words));
                 if (found == RIGHT || kind != RIGHT)
                         continue;
                 kind = found;
@@ -216,7 +217,7 @@ void bench_op_end(struct bench_flight *flight, struct bench_slot *slot, const st
                 memcpy(why, words, sizeof(why));
         }
         if (kind == RIGHT)
-                succeed(flight, slot, now_ns);
+                library_op_succeed(flight, slot, now_ns);
         else
-                fail(flight, wrong.key, kind, why);
+                library_op_fail(flight, wrong.key, kind, why);
 }

@@ -88,14 +88,14 @@ static int fit(struct bench_phase *phase, const struct cli_bench_options *option
         return 0;
 }
 
-static bool has(const struct kind *kind, const struct cli_bench_options *options)
+static bool plan_kind_suits(const struct kind *kind, const struct cli_bench_options *options)
 {
         return (kind->ways & (options->library ? BY_LIBRARY : BY_LOAD)) != 0;
 }
 
 /* One phase of a kind. -EINVAL, -E2BIG, -EFBIG. */
-static int add(const struct kind *kind, const char *text, const struct cli_bench_options *options,
-               struct bench_phase phases[BENCH_PHASES_MAX], unsigned *count)
+static int plan_add(const struct kind *kind, const char *text, const struct cli_bench_options *options,
+                    struct bench_phase phases[BENCH_PHASES_MAX], unsigned *count)
 {
         struct bench_phase phase = {.kind = kind->kind, .size = 4 * KIB, .max_keys = MAX_KEYS_MAX};
         const char *size_text = text;
@@ -137,7 +137,7 @@ static int add_usual(const struct kind *kind, const struct cli_bench_options *op
         int rv = 0;
 
         for (unsigned i = 0; rv == 0 && kind->usual[i] != NULL; i++)
-                rv = add(kind, kind->usual[i], options, phases, count);
+                rv = plan_add(kind, kind->usual[i], options, phases, count);
         return rv;
 }
 
@@ -150,11 +150,11 @@ int bench_plan_add(const char *word, const struct cli_bench_options *options,
 
                 if (strncmp(word, kind->word, len) != 0 || (word[len] != '\0' && (!kind->sized || word[len] != '-')))
                         continue;
-                if (!has(kind, options))
+                if (!plan_kind_suits(kind, options))
                         return -EOPNOTSUPP;
                 if (word[len] == '\0')
                         return add_usual(kind, options, phases, count);
-                return add(kind, word + len + 1, options, phases, count);
+                return plan_add(kind, word + len + 1, options, phases, count);
         }
         return -EINVAL;
 }
@@ -165,7 +165,8 @@ int bench_plan_all(const struct cli_bench_options *options, struct bench_phase p
         int rv = 0;
 
         for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && rv != -EFBIG; i++)
-                if (has(&kinds[i], options)) /* -EINVAL: left out where --range-of is smaller than a usual range */
+                if (plan_kind_suits(&kinds[i],
+                                    options)) /* -EINVAL: left out where --range-of is smaller than a usual range */
                         rv = add_usual(&kinds[i], options, phases, count);
         return rv == -EFBIG ? rv : 0;
 }

@@ -34,7 +34,7 @@ bool cli_json_true(const json_t *object, const char *name)
 }
 
 /* The daemon says {"error": "..."} or {"message": "..."}, or S3's XML; the status says enough where it says neither. */
-static int refused(const char *path, const struct mr_reply *reply)
+static int admin_refused(const char *path, const struct mr_reply *reply)
 {
         json_t *body = json_loadb(reply->body, reply->body_len, 0, NULL);
         const char *why = cli_json_text(body, "message");
@@ -60,7 +60,7 @@ int cli_admin_ask(struct cli_call *call, const char *method, const char *path, c
         if (mr_admin(call->client, method, path, query, &reply, &err) != 0)
                 return cli_failed(call->settings.admin, &err);
         if (reply.status != wanted && reply.status != also_wanted) {
-                status = refused(path, &reply);
+                status = admin_refused(path, &reply);
         } else {
                 *out = json_loadb(reply.body, reply.body_len, 0, &where);
                 if (*out == NULL && strcmp(method, "GET") == 0) {

@@ -71,7 +71,7 @@ int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, jso
 }
 
 /* Has the daemon do it and waits until it is done or begun. The slot it was done to. */
-static int change(struct cli_call *call, const char *const query[], unsigned long long *slot)
+static int admin_drives_change(struct cli_call *call, const char *const query[], unsigned long long *slot)
 {
         json_t *answer;
         int status = cli_admin_ask(call, "POST", DRIVES_PATH, query, 202, 202, &answer);
@@ -108,7 +108,7 @@ static int attach(struct cli_call *call, const char *action, const char *slot, c
                 return cli_usage(call, "SLOT is a number (see admin drive status)");
         if (folder != NULL && folder[0] != '/')
                 return cli_usage(call, "FOLDER is a whole path on the daemon's machine");
-        return change(call, query, &number);
+        return admin_drives_change(call, query, &number);
 }
 
 int cli_admin_drive_add(struct cli_call *call)
@@ -120,7 +120,7 @@ int cli_admin_drive_add(struct cli_call *call)
 
         if (call->argv[0][0] != '/')
                 return cli_usage(call, "FOLDER is a whole path on the daemon's machine");
-        status = change(call, query, &slot);
+        status = admin_drives_change(call, query, &slot);
         if (status == CLI_OK && !call->quiet)
                 printf("%s has slot %llu, and is being brought up to date (millrace admin drive status).\n"
                        "Give the daemon this folder, too, from its next start on.\n",
@@ -136,7 +136,7 @@ int cli_admin_drive_remove(struct cli_call *call)
 
         if (!is_slot(call->argv[0]))
                 return cli_usage(call, "SLOT is a number (see admin drive status)");
-        status = change(call, query, &slot);
+        status = admin_drives_change(call, query, &slot);
         if (status == CLI_OK && !call->quiet)
                 printf("slot %llu is being emptied (millrace admin heal status). Leave the drive in until its state is \"removed\".\n", slot);
         return status;

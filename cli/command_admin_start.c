@@ -78,7 +78,7 @@ static int preview(struct cli_call *call, const char *const query[])
         return CLI_FAILED;
 }
 
-static int go(struct cli_call *call, const char *const query[])
+static int admin_start_run(struct cli_call *call, const char *const query[])
 {
         json_t *answer;
         uint64_t number;
@@ -109,5 +109,5 @@ int cli_admin_start(struct cli_call *call)
 
         if (call->force_without == NULL)
                 return cli_usage(call, "--force-without SLOT[,SLOT]... must be given");
-        return call->yes ? go(call, query) : preview(call, query);
+        return call->yes ? admin_start_run(call, query) : preview(call, query);
 }

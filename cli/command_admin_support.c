@@ -23,7 +23,7 @@ static const struct {
         {"ready.json", "/health/ready"},       {"live.json", "/health/live"},       {"metrics.txt", "/metrics"},
 };
 
-static void take_out(char *text, size_t len, const char *secret)
+static void support_remove_secret(char *text, size_t len, const char *secret)
 {
         size_t secret_len = strlen(secret);
         char *at = text;
@@ -33,7 +33,8 @@ static void take_out(char *text, size_t len, const char *secret)
 }
 
 /* Takes one part in; what it came to stands in the list of contents. An exit status. */
-static int take_part(struct cli_call *call, struct cli_archive *archive, const char *name, const char *path, json_t *contents)
+static int support_add_part(struct cli_call *call, struct cli_archive *archive, const char *name, const char *path,
+                            json_t *contents)
 {
         struct mr_reply reply;
         struct mr_error err;
@@ -43,7 +44,7 @@ static int take_part(struct cli_call *call, struct cli_archive *archive, const c
                 json_array_append_new(contents, json_pack("{s:s, s:s}", "name", name, "missing", err.message));
                 return cli_failed(path, &err);
         }
-        take_out(reply.body, reply.body_len, call->settings.secret_key);
+        support_remove_secret(reply.body, reply.body_len, call->settings.secret_key);
         if (reply.status == 403 || reply.status == 404) {
                 cli_error("%s: HTTP %d", path, reply.status);
                 status = CLI_FAILED;
@@ -74,7 +75,7 @@ static int make_bundle(struct cli_call *call, const char *folder, const char *wh
         int status = CLI_OK, rv = archive != NULL && contents != NULL ? 0 : -ENOMEM;
 
         for (size_t i = 0; rv == 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
-                if (take_part(call, archive, parts[i].name, parts[i].path, contents) != CLI_OK)
+                if (support_add_part(call, archive, parts[i].name, parts[i].path, contents) != CLI_OK)
                         status = CLI_FAILED;
         if (rv == 0)
                 rv = take_contents(call, archive, when, contents);

@@ -15,7 +15,7 @@
 /* ---- files --------------------------------------------------------------------------------------- */
 
 /* Makes the folders that a path lies in. */
-static int make_folders(const char *path)
+static int get_make_folders(const char *path)
 {
         char folder[PATH_MAX];
 
@@ -62,7 +62,7 @@ static int fetch_file(struct cli_transfers *transfers, const struct cli_transfer
         struct mr_get_fd_result result;
         char name[PATH_MAX];
         struct mr_error err;
-        int rv = make_folders(transfer->local);
+        int rv = get_make_folders(transfer->local);
         int fd = rv == 0 ? open_beside(transfer->local, name) : rv;
 
         if (fd < 0) {
@@ -126,7 +126,7 @@ static int get_one(struct cli_transfers *transfers, struct cli_transfer *transfe
         if (strcmp(transfer->local, "-") == 0)
                 return fetch_stream(transfers, transfer, &get);
         if (transfer->local[len - 1] == '/') { /* a marker of a folder, without content */
-                rv = make_folders(transfer->local);
+                rv = get_make_folders(transfer->local);
                 if (rv != 0)
                         cli_transfers_fail(transfers, transfer->local, strerror(-rv));
                 return rv == 0 ? CLI_OK : CLI_FAILED;
@@ -160,7 +160,7 @@ struct tree {
         uint64_t found;
 };
 
-static int take_entry(void *arg, const struct mr_entry *entry)
+static int get_take_entry(void *arg, const struct mr_entry *entry)
 {
         struct tree *tree = arg;
         const char *relative = entry->key + strlen(tree->from->key);
@@ -198,14 +198,15 @@ static void get_tree(struct cli_transfers *transfers, struct cli_path *from, con
 
         if (len > 0 && from->key[len - 1] != '/' && len < CLI_KEY_MAX)
                 memcpy(from->key + len, "/", 2);
-        rv = mr_list(transfers->call->client, &list, take_entry, &tree, &err);
+        rv = mr_list(transfers->call->client, &list, get_take_entry, &tree, &err);
         if (rv != 0 && err.code != 0)
                 cli_transfers_failed(transfers, from->bucket, &err);
         else if (rv == 0 && tree.found == 0 && from->key[0] != '\0')
                 cli_transfers_fail(transfers, from->key, "nothing below it");
 }
 
-static void get_object(struct cli_transfers *transfers, const struct cli_path *from, const char *to, bool into_folder)
+static void get_download_object(struct cli_transfers *transfers, const struct cli_path *from, const char *to,
+                                bool into_folder)
 {
         struct cli_transfer *transfer = transfer_new(transfers, from);
         struct mr_object_info info;
@@ -264,7 +265,7 @@ int cli_get(struct cli_call *call)
                 if (call->recursive)
                         get_tree(&transfers, &from, to);
                 else
-                        get_object(&transfers, &from, to, folder);
+                        get_download_object(&transfers, &from, to, folder);
         }
         return cli_transfers_end(&transfers);
 }

@@ -45,8 +45,8 @@ static int put_one(struct cli_transfers *transfers, struct cli_transfer *transfe
         return CLI_OK;
 }
 
-static void add(struct cli_transfers *transfers, const char *local, const struct cli_path *to, bool under,
-                const char *relative, uint64_t size)
+static void put_add(struct cli_transfers *transfers, const char *local, const struct cli_path *to, bool under,
+                    const char *relative, uint64_t size)
 {
         struct cli_transfer *transfer = calloc(1, sizeof(*transfer));
 
@@ -71,8 +71,8 @@ static void put_entry(struct cli_transfers *transfers, const FTSENT *entry, size
 
         switch (entry->fts_info) {
         case FTS_F:
-                add(transfers, entry->fts_path, to, true, relative + strspn(relative, "/"),
-                    (uint64_t)entry->fts_statp->st_size);
+                put_add(transfers, entry->fts_path, to, true, relative + strspn(relative, "/"),
+                        (uint64_t)entry->fts_statp->st_size);
                 break;
         case FTS_DC:
                 cli_transfers_fail(transfers, entry->fts_path, "a folder that contains itself; left out");
@@ -113,14 +113,14 @@ static void put_source(struct cli_transfers *transfers, char *source, const stru
         struct stat st = {0};
 
         if (strcmp(source, "-") == 0) {
-                add(transfers, source, to, false, "", 0);
+                put_add(transfers, source, to, false, "", 0);
                 return;
         }
         if (stat(source, &st) != 0)
                 cli_transfers_fail(transfers, source, strerror(errno));
         else if (!S_ISDIR(st.st_mode))
-                add(transfers, source, to, under, under ? cli_base_name(source) : "",
-                    S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0);
+                put_add(transfers, source, to, under, under ? cli_base_name(source) : "",
+                        S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0);
         else if (!transfers->call->recursive)
                 cli_transfers_fail(transfers, source, "is a folder (-r puts what is in it)");
         else

@@ -29,7 +29,7 @@ struct sweep {
         atomic_int status;
 };
 
-static void batch_free(struct batch *batch)
+static void remove_batch_free(struct batch *batch)
 {
         for (size_t i = 0; i < batch->count; i++)
                 free(batch->key[i]);
@@ -55,7 +55,7 @@ static void key_failed(void *arg, const char *key, const char *code, const char 
         cli_failed(what, &err);
 }
 
-static void delete_batch(void *arg, void *job)
+static void remove_delete_batch(void *arg, void *job)
 {
         struct sweep *sweep = arg;
         struct batch *batch = job;
@@ -73,10 +73,10 @@ static void delete_batch(void *arg, void *job)
                 if (failures.count > 0)
                         atomic_store(&sweep->status, CLI_FAILED);
         }
-        batch_free(batch);
+        remove_batch_free(batch);
 }
 
-static int take_entry(void *arg, const struct mr_entry *entry)
+static int remove_take_entry(void *arg, const struct mr_entry *entry)
 {
         struct sweep *sweep = arg;
 
@@ -109,12 +109,13 @@ static int remove_below(struct cli_call *call, struct cli_path *path, uint64_t *
 
         if (len > 0 && path->key[len - 1] != '/' && len < CLI_KEY_MAX)
                 memcpy(path->key + len, "/", 2);
-        rv = cli_work_new(call->settings.parallel < 4 ? call->settings.parallel : 4, delete_batch, &sweep, &sweep.work);
+        rv = cli_work_new(call->settings.parallel < 4 ? call->settings.parallel : 4, remove_delete_batch, &sweep,
+                          &sweep.work);
         if (rv != 0) {
                 cli_error("cannot start: %s", strerror(-rv));
                 return CLI_FAILED;
         }
-        rv = mr_list(call->client, &list, take_entry, &sweep, &err);
+        rv = mr_list(call->client, &list, remove_take_entry, &sweep, &err);
         if (rv != 0)
                 atomic_store(&sweep.status, CLI_FAILED);
         if (rv != 0 && err.code != 0)

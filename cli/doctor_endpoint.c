@@ -78,7 +78,8 @@ static void find_ready(struct cli_report *report, struct mr_client *client, cons
 }
 
 /* RDMA is a convenience: where it is asked for, its absence is to be mended; else it is worth a note. */
-static void find_rdma(struct cli_report *report, struct mr_client *client, const struct mr_settings *settings)
+static void doctor_endpoint_find_rdma(struct cli_report *report, struct mr_client *client,
+                                      const struct mr_settings *settings)
 {
         struct mr_rdma_report found;
         struct mr_error err;
@@ -109,7 +110,7 @@ void cli_doctor_endpoint(struct cli_report *report, struct mr_client *client, co
                 find_skew(report, &reply);
                 find_credentials(report, client, settings);
                 if (settings->transport != MR_TRANSPORT_TCP)
-                        find_rdma(report, client, settings);
+                        doctor_endpoint_find_rdma(report, client, settings);
                 mr_reply_free(&reply);
         }
         find_ready(report, client, settings);

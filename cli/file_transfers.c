@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void fail(struct cli_transfers *transfers)
+static void transfers_fail(struct cli_transfers *transfers)
 {
         atomic_store(&transfers->status, CLI_FAILED);
 }
@@ -20,7 +20,7 @@ static void run_one(void *arg, void *job)
 
         /* after a cancellation the queue only has to run empty */
         if (mr_client_canceled(transfers->call->client) || transfers->one(transfers, transfer) != CLI_OK)
-                fail(transfers);
+                transfers_fail(transfers);
         else
                 cli_progress_file(transfers->progress);
         free(transfer);
@@ -88,7 +88,7 @@ int cli_transfers_failed(struct cli_transfers *transfers, const char *what, cons
 {
         char line[PATH_MAX + 2200], printable[sizeof(line)];
 
-        fail(transfers);
+        transfers_fail(transfers);
         if (mr_client_canceled(transfers->call->client))
                 return CLI_FAILED; /* said once, at the end */
         snprintf(line, sizeof(line), "millrace: %s: %s%s%s%s", what, err->message, err->s3_code[0] != '\0' ? " (" : "",

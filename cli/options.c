@@ -63,7 +63,7 @@ void cli_help(FILE *out, const struct cli_command *command)
 /* ---- the command --------------------------------------------------------------------------------- */
 
 /* Matches as many words of argv as the command's name has. The number of words, or 0. */
-static int match(const struct cli_command *command, int argc, char **argv)
+static int options_match(const struct cli_command *command, int argc, char **argv)
 {
         const char *at = command->name;
         int words = 0;
@@ -82,7 +82,7 @@ static int match(const struct cli_command *command, int argc, char **argv)
 static const struct cli_command *find_command(int argc, char **argv, int *words)
 {
         for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
-                *words = match(c, argc, argv);
+                *words = options_match(c, argc, argv);
                 if (*words != 0)
                         return c;
         }
@@ -209,7 +209,7 @@ static int set_older(struct cli_call *call, const char *text)
         return -1;
 }
 
-static int set_count(struct cli_call *call, const char *name, const char *text, uint64_t most, uint64_t *out)
+static int options_set_count(struct cli_call *call, const char *name, const char *text, uint64_t most, uint64_t *out)
 {
         if (load_parse_size(text, out) != 0 || *out == 0 || *out > most)
                 return cli_usage(call, "--%s takes 1 to %llu: %s", name, (unsigned long long)most, text);
@@ -241,17 +241,17 @@ static int take_bench_option(struct cli_call *call, int id, char *value)
                 bench->prefix = value;
                 return strlen(value) <= 100 ? -1 : cli_usage(call, "--prefix takes 100 bytes at most");
         case CLI_OPT_CONNECTIONS:
-                rv = set_count(call, "connections", value, LOAD_CONNECTIONS_MAX, &connections);
+                rv = options_set_count(call, "connections", value, LOAD_CONNECTIONS_MAX, &connections);
                 bench->connections = rv == -1 ? (unsigned)connections : 0;
                 return rv;
         case CLI_OPT_SECONDS:
                 return set_real(call, "seconds", value, 3600, &bench->seconds);
         case CLI_OPT_OBJECTS:
-                return set_count(call, "objects", value, 100000000, &bench->objects);
+                return options_set_count(call, "objects", value, 100000000, &bench->objects);
         case CLI_OPT_SIZE:
-                return set_count(call, "size", value, UINT64_C(5) << 40, &bench->size);
+                return options_set_count(call, "size", value, UINT64_C(5) << 40, &bench->size);
         case CLI_OPT_RANGE_OF:
-                return set_count(call, "range-of", value, UINT64_C(5) << 30, &bench->range_of);
+                return options_set_count(call, "range-of", value, UINT64_C(5) << 30, &bench->range_of);
         case CLI_OPT_RATE:
                 return set_real(call, "rate", value, 10e6, &bench->rate);
         case CLI_OPT_TRANSPORT: /* its value is a setting */
@@ -264,7 +264,7 @@ static int take_bench_option(struct cli_call *call, int id, char *value)
 }
 
 /* -1 or an exit status. Settings are noted by set_settings(), later, over file and environment. */
-static int take_option(struct cli_call *call, int id, char *value)
+static int options_take_option(struct cli_call *call, int id, char *value)
 {
         switch (id) {
         case CLI_OPT_RECURSIVE:
@@ -378,7 +378,7 @@ static int read_options(struct cli_call *call, int argc, char **argv)
                                          argv[optind - 1]);
                 id = id_of(code);
                 values[id] = optarg;
-                rv = take_option(call, id, optarg);
+                rv = options_take_option(call, id, optarg);
                 if (rv != -1)
                         return rv;
         }

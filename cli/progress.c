@@ -73,7 +73,7 @@ static double fraction(const struct cli_snapshot *now)
         return part > 1 ? 1 : part;
 }
 
-static int64_t seconds_left(const struct cli_snapshot *now)
+static int64_t progress_seconds_left(const struct cli_snapshot *now)
 {
         if (!total_known(now) || now->rate < 1)
                 return -1;
@@ -89,7 +89,7 @@ void cli_format_line(char *out, size_t size, const struct cli_snapshot *now)
         cli_format_bytes(done, sizeof(done), now->bytes);
         cli_format_bytes(total, sizeof(total), now->total_bytes);
         cli_format_bytes(rate, sizeof(rate), now->rate > 0 ? (uint64_t)now->rate : 0);
-        cli_format_time(left, sizeof(left), seconds_left(now));
+        cli_format_time(left, sizeof(left), progress_seconds_left(now));
         if (total_known(now)) {
                 snprintf(percent, sizeof(percent), "%3d%%  ", (int)(fraction(now) * 100));
                 snprintf(of, sizeof(of), " / %s", total);
@@ -137,7 +137,7 @@ static double seconds_since(const struct timespec *start)
         return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-static struct cli_snapshot snapshot(struct cli_progress *progress)
+static struct cli_snapshot progress_snapshot(struct cli_progress *progress)
 {
         struct cli_snapshot now = {
                 .bytes = atomic_load(&progress->bytes),
@@ -175,7 +175,7 @@ static unsigned terminal_width(void)
 /* With the lock held. */
 static void draw(struct cli_progress *progress, bool last)
 {
-        struct cli_snapshot now = snapshot(progress);
+        struct cli_snapshot now = progress_snapshot(progress);
         char line[512];
 
         if (last && now.seconds > 0)

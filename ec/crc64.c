@@ -29,7 +29,7 @@ struct fold {
         uint64_t front, behind;
 };
 
-/* Constant after make(). */
+/* Constant after crc64_make(). */
 static struct {
         uint64_t table[SLICES][256]; /* [n][b]: byte b with n zero bytes behind it */
         struct era_field field;
@@ -67,7 +67,7 @@ static struct fold make_fold(size_t bytes)
         };
 }
 
-static void make(void)
+static void crc64_make(void)
 {
         unsigned way;
 
@@ -254,18 +254,18 @@ uint64_t era_crc64_by(enum era_crc64_way way, uint64_t crc, const void *buf, siz
                 [ERA_CRC64_VPCLMUL] = run_vpclmul,
         };
 
-        pthread_once(&crc64_once, make);
+        pthread_once(&crc64_once, crc64_make);
         return ~ways[way](~crc, buf, len);
 }
 
 uint64_t era_crc64nvme(uint64_t crc, const void *buf, size_t len)
 {
-        pthread_once(&crc64_once, make);
+        pthread_once(&crc64_once, crc64_make);
         return era_crc64_by(crc64.best, crc, buf, len);
 }
 
 uint64_t era_crc64nvme_combine(uint64_t a, uint64_t b, uint64_t len_b)
 {
-        pthread_once(&crc64_once, make);
+        pthread_once(&crc64_once, crc64_make);
         return era_field_skip(&crc64.field, a, len_b) ^ b;
 }

@@ -82,7 +82,7 @@ void era_update(const struct era_code *code, size_t len, unsigned index, bool fi
 /* ---- rebuilding ----------------------------------------------------------------------------------- */
 
 /* Names the first k shards that are there. -EINVAL: fewer. */
-static int choose(const struct era_code *code, const bool present[], unsigned chosen[])
+static int code_choose(const struct era_code *code, const bool present[], unsigned chosen[])
 {
         unsigned i, count = 0;
 
@@ -131,7 +131,7 @@ int era_rebuild(const struct era_code *code, size_t len, const uint8_t *const sh
         for (i = 0; i < want_count; i++)
                 if (want[i] >= code->k + code->m)
                         return -EINVAL;
-        rv = choose(code, present, chosen);
+        rv = code_choose(code, present, chosen);
         if (rv != 0 || want_count == 0 || len == 0)
                 return rv;
         invert(code, chosen, inverse);

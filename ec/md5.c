@@ -20,7 +20,7 @@ static uint32_t rotate(uint32_t value, unsigned by)
         return value << by | value >> (32 - by);
 }
 
-static void compress(uint32_t state[4], const uint8_t *data, size_t blocks)
+static void md5_compress(uint32_t state[4], const uint8_t *data, size_t blocks)
 {
         uint32_t a = state[0], b = state[1], c = state[2], d = state[3], x[16];
         unsigned i;
@@ -109,7 +109,7 @@ void era_md5_init(struct era_md5 *md5)
 }
 
 /* Fills the block that was begun, so that what is left of the job begins with a whole one. */
-static void take_head(struct era_md5_job *job)
+static void md5_take_head(struct era_md5_job *job)
 {
         struct era_md5 *md5 = job->md5;
         size_t have = md5->len % ERA_MD5_BLOCK, n = ERA_MD5_BLOCK - have;
@@ -123,16 +123,16 @@ static void take_head(struct era_md5_job *job)
         job->buf = (const uint8_t *)job->buf + n;
         job->len -= n;
         if (have + n == ERA_MD5_BLOCK)
-                compress(md5->state, md5->rest, 1);
+                md5_compress(md5->state, md5->rest, 1);
 }
 
-static void take_tail(struct era_md5_job *job)
+static void md5_take_tail(struct era_md5_job *job)
 {
         if (job->len > 0)
                 memcpy(job->md5->rest + job->md5->len % ERA_MD5_BLOCK - job->len, job->buf, job->len);
 }
 
-static void enter(struct era_md5_lanes *lanes, unsigned lane, const struct era_md5_job *job)
+static void md5_load_state(struct era_md5_lanes *lanes, unsigned lane, const struct era_md5_job *job)
 {
         unsigned i;
 
@@ -141,7 +141,7 @@ static void enter(struct era_md5_lanes *lanes, unsigned lane, const struct era_m
         lanes->data[lane] = job->buf;
 }
 
-static void leave(const struct era_md5_lanes *lanes, unsigned lane, struct era_md5_job *job)
+static void md5_store_state(const struct era_md5_lanes *lanes, unsigned lane, struct era_md5_job *job)
 {
         unsigned i;
 
@@ -153,7 +153,7 @@ static void take_blocks_alone(struct era_md5_job *job)
 {
         size_t blocks = job->len / ERA_MD5_BLOCK;
 
-        compress(job->md5->state, job->buf, blocks);
+        md5_compress(job->md5->state, job->buf, blocks);
         job->buf = (const uint8_t *)job->buf + blocks * ERA_MD5_BLOCK;
         job->len -= blocks * ERA_MD5_BLOCK;
 }
@@ -170,7 +170,7 @@ static void take_blocks(enum era_md5_way way, struct era_md5_job *jobs, unsigned
                 for (; used < width && count > 0; jobs++, count--) {
                         if (jobs->len < ERA_MD5_BLOCK)
                                 continue;
-                        enter(&lanes, used, jobs);
+                        md5_load_state(&lanes, used, jobs);
                         in[used++] = jobs;
                 }
                 if (used == 0)
@@ -185,17 +185,17 @@ static void take_blocks(enum era_md5_way way, struct era_md5_job *jobs, unsigned
                         if (in[i]->len / ERA_MD5_BLOCK < blocks)
                                 blocks = in[i]->len / ERA_MD5_BLOCK;
                 for (i = used; i < width; i++)
-                        enter(&lanes, i, in[0]); /* to have something: nobody looks at what comes of it */
+                        md5_load_state(&lanes, i, in[0]); /* to have something: nobody looks at what comes of it */
                 compress_lanes(way, &lanes, blocks);
                 for (i = used; i-- > 0;) {
                         in[i]->buf = lanes.data[i];
                         in[i]->len -= blocks * ERA_MD5_BLOCK;
-                        leave(&lanes, i, in[i]);
+                        md5_store_state(&lanes, i, in[i]);
                         if (in[i]->len >= ERA_MD5_BLOCK)
                                 continue;
                         in[i] = in[--used];
                         if (i < used)
-                                enter(&lanes, i, in[i]);
+                                md5_load_state(&lanes, i, in[i]);
                 }
         }
 }
@@ -205,10 +205,10 @@ void era_md5_update_by(enum era_md5_way way, struct era_md5_job *jobs, unsigned 
         unsigned i;
 
         for (i = 0; i < count; i++)
-                take_head(&jobs[i]);
+                md5_take_head(&jobs[i]);
         take_blocks(way, jobs, count);
         for (i = 0; i < count; i++)
-                take_tail(&jobs[i]);
+                md5_take_tail(&jobs[i]);
 }
 
 void era_md5_update(struct era_md5_job *jobs, unsigned count)
@@ -225,12 +225,12 @@ void era_md5_final(struct era_md5 *md5, uint8_t out[ERA_MD5_SIZE])
         md5->rest[have++] = 0x80;
         if (have > ERA_MD5_BLOCK - sizeof(bits)) {
                 memset(md5->rest + have, 0, ERA_MD5_BLOCK - have);
-                compress(md5->state, md5->rest, 1);
+                md5_compress(md5->state, md5->rest, 1);
                 have = 0;
         }
         memset(md5->rest + have, 0, ERA_MD5_BLOCK - sizeof(bits) - have);
         memcpy(md5->rest + ERA_MD5_BLOCK - sizeof(bits), &bits, sizeof(bits));
-        compress(md5->state, md5->rest, 1);
+        md5_compress(md5->state, md5->rest, 1);
         for (i = 0; i < 4; i++)
                 md5->state[i] = htole32(md5->state[i]);
         memcpy(out, md5->state, ERA_MD5_SIZE);

@@ -19,11 +19,11 @@ struct era_digest {
 
 static const char *const names[] = {[ERA_MD5] = "MD5", [ERA_SHA1] = "SHA1", [ERA_SHA256] = "SHA256"};
 
-/* Constant after fetch(). NULL: this OpenSSL does not give it (a FIPS provider has no MD5). */
+/* Constant after digest_fetch(). NULL: this OpenSSL does not give it (a FIPS provider has no MD5). */
 static EVP_MD *fetched[sizeof(names) / sizeof(names[0])];
 static pthread_once_t fetch_once = PTHREAD_ONCE_INIT;
 
-static void fetch(void)
+static void digest_fetch(void)
 {
         size_t i;
 
@@ -33,7 +33,7 @@ static void fetch(void)
 
 static const EVP_MD *algorithm(enum era_digest_kind kind)
 {
-        pthread_once(&fetch_once, fetch);
+        pthread_once(&fetch_once, digest_fetch);
         return fetched[kind];
 }
 

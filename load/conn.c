@@ -75,7 +75,7 @@ void load_fail(struct load_run *run, struct load_conn *conn, enum load_failure k
         run->idle[run->idle_count++] = conn; /* begins again in the main loop's next round */
 }
 
-static void succeed(struct load_run *run, struct load_conn *conn)
+static void conn_succeed(struct load_run *run, struct load_conn *conn)
 {
         const struct load_settings *o = run->settings;
 
@@ -158,7 +158,7 @@ static void go_on(struct load_run *run, struct load_conn *conn)
 }
 
 /* A whole answer. */
-static void take_answer(struct load_run *run, struct load_conn *conn)
+static void conn_take_answer(struct load_run *run, struct load_conn *conn)
 {
         const struct load_parser *p = &conn->parser;
         int wanted = conn->op == LOAD_DELETE ? 204 : conn->op == LOAD_RANGE ? 206 : 200;
@@ -181,7 +181,7 @@ static void take_answer(struct load_run *run, struct load_conn *conn)
         }
         rv = conn->op == LOAD_MULTIPART ? load_multipart_advance(conn) : 1;
         if (rv == 1)
-                succeed(run, conn);
+                conn_succeed(run, conn);
         else if (rv == 0)
                 go_on(run, conn);
         else
@@ -254,7 +254,7 @@ static void receive_more(struct load_run *run, struct load_conn *conn)
         }
         if (conn->sent < conn->head_len + conn->body_len)
                 p->keep = false; /* answered before it had all: the rest is never sent */
-        take_answer(run, conn);
+        conn_take_answer(run, conn);
 }
 
 /* ---- connections --------------------------------------------------------------------------------- */

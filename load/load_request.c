@@ -112,7 +112,7 @@ int load_multipart_advance(struct load_conn *conn)
         return 0;
 }
 
-static bool writes(enum load_phase op)
+static bool load_request_is_write(enum load_phase op)
 {
         return op == LOAD_PUT || op == LOAD_DELETE || op == LOAD_MULTIPART;
 }
@@ -126,7 +126,7 @@ static enum load_phase op_of(const struct load_settings *o, uint64_t index)
 
 static uint64_t key_of(const struct load_settings *o, enum load_phase op, uint64_t index)
 {
-        if (writes(op))
+        if (load_request_is_write(op))
                 return o->start + index;
         return o->once ? load_once(index, o->keys) : load_mix(index) % o->keys;
 }
@@ -138,8 +138,8 @@ void load_choose(const struct load_settings *o, uint64_t index, struct load_choi
         out->from = out->op == LOAD_RANGE ? load_mix(out->key ^ (index + 1)) % (o->size - o->range_size + 1) : 0;
 }
 
-static int target_of(const struct load_run *run, enum load_phase op, uint64_t index, uint64_t key,
-                     char out[LOAD_TARGET_MAX])
+static int load_request_target(const struct load_run *run, enum load_phase op, uint64_t index, uint64_t key,
+                               char out[LOAD_TARGET_MAX])
 {
         char query[1600] = "";
 
@@ -154,7 +154,7 @@ static uint64_t ready_slot(const struct load_settings *o, enum load_phase op, ui
 {
         if (op == LOAD_LIST)
                 return index % LIST_STARTS;
-        if (writes(op))
+        if (load_request_is_write(op))
                 return o->phase == LOAD_MIXED ? UINT64_MAX : index;
         return key;
 }
@@ -184,7 +184,7 @@ int load_first_request(struct load_run *run, struct load_conn *conn, uint64_t in
                 request(run, conn, method_of(conn->op), run->ready[slot], body_len);
                 return 0;
         }
-        rv = target_of(run, conn->op, index, conn->key, target);
+        rv = load_request_target(run, conn->op, index, conn->key, target);
         if (rv < 0)
                 return rv;
         request(run, conn, method_of(conn->op), target, body_len);
@@ -196,7 +196,7 @@ int load_make_ready(struct load_run *run)
         const struct load_settings *o = run->settings;
         enum load_phase op = o->phase == LOAD_MIXED ? LOAD_GET : o->phase;
         char target[LOAD_TARGET_MAX];
-        uint64_t count = writes(op) ? o->count : o->keys;
+        uint64_t count = load_request_is_write(op) ? o->count : o->keys;
         int rv;
 
         if (op == LOAD_MULTIPART || op == LOAD_BUCKET)
@@ -209,7 +209,7 @@ int load_make_ready(struct load_run *run)
         if (run->ready == NULL)
                 return -ENOMEM;
         for (uint64_t i = 0; i < count; i++) {
-                rv = target_of(run, op, i, writes(op) ? o->start + i : i, target);
+                rv = load_request_target(run, op, i, load_request_is_write(op) ? o->start + i : i, target);
                 if (rv < 0)
                         return rv;
                 run->ready[i] = strdup(target);

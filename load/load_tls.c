@@ -115,7 +115,7 @@ int load_tls_shake_hands(struct ssl_st *ssl, char *why, size_t why_size)
 }
 
 /* What a call that did not move bytes says, as the socket would. */
-static ssize_t failed(SSL *ssl, int rv)
+static ssize_t load_tls_failed(SSL *ssl, int rv)
 {
         int code = SSL_get_error(ssl, rv), error = errno;
 
@@ -148,7 +148,7 @@ ssize_t load_tls_send(struct load_tls *tls, struct ssl_st *ssl, const struct iov
         }
         errno = 0;
         rv = SSL_write_ex(ssl, data, len, &written);
-        return rv == 1 ? (ssize_t)written : failed(ssl, rv);
+        return rv == 1 ? (ssize_t)written : load_tls_failed(ssl, rv);
 }
 
 ssize_t load_tls_receive(struct ssl_st *ssl, void *out, size_t size)
@@ -158,5 +158,5 @@ ssize_t load_tls_receive(struct ssl_st *ssl, void *out, size_t size)
 
         errno = 0;
         rv = SSL_read_ex(ssl, out, size, &got);
-        return rv == 1 ? (ssize_t)got : failed(ssl, rv);
+        return rv == 1 ? (ssize_t)got : load_tls_failed(ssl, rv);
 }

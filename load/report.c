@@ -22,12 +22,12 @@ double load_mib_s(const struct load_result *result)
         return result->seconds > 0 ? (double)result->bytes / result->seconds / 1048576 : 0;
 }
 
-static int set(json_t *object, const char *name, double value)
+static int report_set(json_t *object, const char *name, double value)
 {
         return json_object_set_new(object, name, json_real(value));
 }
 
-static int set_count(json_t *object, const char *name, uint64_t value)
+static int report_set_count(json_t *object, const char *name, uint64_t value)
 {
         return json_object_set_new(object, name, json_integer((json_int_t)value));
 }
@@ -35,24 +35,24 @@ static int set_count(json_t *object, const char *name, uint64_t value)
 static int set_latencies(json_t *object, const struct load_stats *stats)
 {
         double mean = stats->count > 0 ? (double)stats->sum / (double)stats->count / 1000 : 0;
-        int rv = set(object, "mean_us", mean);
+        int rv = report_set(object, "mean_us", mean);
 
-        rv |= set(object, "p50_us", load_us(stats, 0.5));
-        rv |= set(object, "p90_us", load_us(stats, 0.9));
-        rv |= set(object, "p99_us", load_us(stats, 0.99));
-        rv |= set(object, "p999_us", load_us(stats, 0.999));
-        rv |= set(object, "max_us", (double)stats->max / 1000);
+        rv |= report_set(object, "p50_us", load_us(stats, 0.5));
+        rv |= report_set(object, "p90_us", load_us(stats, 0.9));
+        rv |= report_set(object, "p99_us", load_us(stats, 0.99));
+        rv |= report_set(object, "p999_us", load_us(stats, 0.999));
+        rv |= report_set(object, "max_us", (double)stats->max / 1000);
         return rv;
 }
 
 static int set_failures(json_t *object, const struct load_result *result)
 {
         json_t *kinds = json_object();
-        int rv = set_count(object, "errors", result->failed);
+        int rv = report_set_count(object, "errors", result->failed);
 
         for (int i = 0; i < LOAD_FAILURE_COUNT; i++)
                 if (result->failures[i] > 0)
-                        rv |= set_count(kinds, failure_names[i], result->failures[i]);
+                        rv |= report_set_count(kinds, failure_names[i], result->failures[i]);
         return rv | json_object_set_new(object, "error_kinds", kinds);
 }
 
@@ -63,9 +63,9 @@ static int set_mixed(json_t *object, const struct load_result *result)
         int rv = 0;
 
         for (int i = 0; i < 2; i++) {
-                rv |= set_count(object, names[i][0], result->mixed[i].count);
-                rv |= set(object, names[i][1], load_us(&result->mixed[i], 0.5));
-                rv |= set(object, names[i][2], load_us(&result->mixed[i], 0.99));
+                rv |= report_set_count(object, names[i][0], result->mixed[i].count);
+                rv |= report_set(object, names[i][1], load_us(&result->mixed[i], 0.5));
+                rv |= report_set(object, names[i][2], load_us(&result->mixed[i], 0.99));
         }
         return rv;
 }
@@ -76,22 +76,22 @@ json_t *load_result_json(const struct load_settings *settings, const struct load
         json_t *object = json_object();
         int rv = json_object_set_new(object, "phase", json_string(load_phase_name(settings->phase)));
 
-        rv |= set_count(object, "size", settings->size);
-        rv |= set_count(object, "conns", settings->connections);
-        rv |= set(object, "rate", settings->rate);
-        rv |= set_count(object, "ops", result->stats.count);
-        rv |= set_count(object, "bytes", result->bytes);
-        rv |= set(object, "seconds", result->seconds);
-        rv |= set(object, "ops_s", (double)result->stats.count / seconds);
-        rv |= set(object, "mib_s", load_mib_s(result));
-        rv |= set(object, "entries_s", (double)result->entries / seconds);
+        rv |= report_set_count(object, "size", settings->size);
+        rv |= report_set_count(object, "conns", settings->connections);
+        rv |= report_set(object, "rate", settings->rate);
+        rv |= report_set_count(object, "ops", result->stats.count);
+        rv |= report_set_count(object, "bytes", result->bytes);
+        rv |= report_set(object, "seconds", result->seconds);
+        rv |= report_set(object, "ops_s", (double)result->stats.count / seconds);
+        rv |= report_set(object, "mib_s", load_mib_s(result));
+        rv |= report_set(object, "entries_s", (double)result->entries / seconds);
         rv |= set_latencies(object, &result->stats);
         rv |= json_object_set_new(object, "verified", json_boolean(settings->verify));
-        rv |= set_count(object, "reconnects", result->reconnects);
+        rv |= report_set_count(object, "reconnects", result->reconnects);
         rv |= set_failures(object, result);
         if (settings->phase == LOAD_MIXED)
                 rv |= set_mixed(object, result);
-        rv |= set(object, "client_cpu_s", result->cpu_s);
+        rv |= report_set(object, "client_cpu_s", result->cpu_s);
         if (rv == 0)
                 return object;
         json_decref(object);

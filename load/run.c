@@ -41,7 +41,7 @@ double load_own_cpu_s(void)
 
 /* ---- when operations begin ----------------------------------------------------------------------- */
 
-static void begin(struct load_run *run, struct load_conn *conn, uint64_t since_ns)
+static void load_run_begin(struct load_run *run, struct load_conn *conn, uint64_t since_ns)
 {
         conn->busy = true;
         run->busy_count++;
@@ -49,7 +49,7 @@ static void begin(struct load_run *run, struct load_conn *conn, uint64_t since_n
         load_send_request(run, conn, true);
 }
 
-static bool more_to_do(struct load_run *run, uint64_t now)
+static bool load_run_more_to_do(struct load_run *run, uint64_t now)
 {
         if (run->settings->count > 0 && run->issued >= run->settings->count)
                 run->over = true;
@@ -59,7 +59,7 @@ static bool more_to_do(struct load_run *run, uint64_t now)
 }
 
 /* When the next request may begin, by the rate and the pace, the first one with the clock; 0: at once. */
-static uint64_t due_ns(const struct load_run *run)
+static uint64_t load_run_due_ns(const struct load_run *run)
 {
         double rate_s = run->settings->rate > 0 ? (double)run->issued / run->settings->rate : 0;
         double pace_s = run->settings->pace > 0 ? (double)run->paced / (double)run->settings->pace : 0;
@@ -73,7 +73,7 @@ static uint64_t due_ns(const struct load_run *run)
 /* Uploads that wait for the pace go on before new ones begin, and to their end when the time is over. */
 static void go_on_with_what_is_due(struct load_run *run)
 {
-        while (run->paused_count > 0 && due_ns(run) <= load_now_ns()) {
+        while (run->paused_count > 0 && load_run_due_ns(run) <= load_now_ns()) {
                 struct load_conn *conn = run->paused[run->paused_first];
 
                 run->paused_first = (run->paused_first + 1) % run->settings->connections;
@@ -83,7 +83,7 @@ static void go_on_with_what_is_due(struct load_run *run)
         }
 }
 
-static void begin_what_is_due(struct load_run *run)
+static void load_run_begin_due(struct load_run *run)
 {
         unsigned budget = run->idle_count; /* those that fail at once come back: not in this round */
 
@@ -91,14 +91,14 @@ static void begin_what_is_due(struct load_run *run)
                 uint64_t now = load_now_ns();
                 uint64_t since = now;
 
-                if (!more_to_do(run, now))
+                if (!load_run_more_to_do(run, now))
                         return;
-                if (due_ns(run) > now)
+                if (load_run_due_ns(run) > now)
                         return;
                 if (run->settings->rate > 0)
-                        since = due_ns(run);
+                        since = load_run_due_ns(run);
                 budget--;
-                begin(run, run->idle[--run->idle_count], since);
+                load_run_begin(run, run->idle[--run->idle_count], since);
         }
 }
 
@@ -113,20 +113,20 @@ static void fail_the_overdue(struct load_run *run)
 }
 
 /* How long nothing may happen: until an operation is due, or somebody wants to look. */
-static struct timespec longest_wait(const struct load_run *run)
+static struct timespec load_run_longest_wait(const struct load_run *run)
 {
         uint64_t now = load_now_ns(), until = now + 1000000000u;
 
         if (run->moment_ns < until)
                 until = run->moment_ns;
-        if ((run->paused_count > 0 || (run->idle_count > 0 && !run->over)) && due_ns(run) < until)
-                until = due_ns(run);
+        if ((run->paused_count > 0 || (run->idle_count > 0 && !run->over)) && load_run_due_ns(run) < until)
+                until = load_run_due_ns(run);
         return (struct timespec){.tv_nsec =
                                          until > now ? (long)(until - now < 999999999u ? until - now : 999999999u) : 0};
 }
 
 /* What is done now and then. */
-static void look_after(struct load_run *run, bool interrupted)
+static void load_run_check_time(struct load_run *run, bool interrupted)
 {
         const struct load_watch *watch = run->watch;
         uint64_t now = load_now_ns();
@@ -147,16 +147,16 @@ static void look_after(struct load_run *run, bool interrupted)
 static void wait_for_events(struct load_run *run)
 {
         struct epoll_event events[256];
-        struct timespec wait = longest_wait(run);
+        struct timespec wait = load_run_longest_wait(run);
         int n = epoll_pwait2(run->epoll_fd, events, 256, &wait, NULL);
         bool interrupted = n < 0 && errno == EINTR;
 
         for (int i = 0; i < n; i++)
                 load_conn_event(run, events[i].data.ptr, events[i].events);
-        look_after(run, interrupted);
+        load_run_check_time(run, interrupted);
 }
 
-static void run_phase(struct load_run *run)
+static void load_run_loop(struct load_run *run)
 {
         double cpu = load_own_cpu_s();
 
@@ -166,8 +166,8 @@ static void run_phase(struct load_run *run)
                 run->end_ns = run->start_ns + (uint64_t)(run->settings->duration_s * 1e9);
         while (!run->result->stopped) {
                 go_on_with_what_is_due(run);
-                begin_what_is_due(run);
-                if (!more_to_do(run, load_now_ns()) && run->busy_count == 0)
+                load_run_begin_due(run);
+                if (!load_run_more_to_do(run, load_now_ns()) && run->busy_count == 0)
                         break;
                 wait_for_events(run);
         }
@@ -256,7 +256,7 @@ static int set_up_connections(struct load_run *run)
         return 0;
 }
 
-static int set_up(struct load_run *run)
+static int load_run_set_up(struct load_run *run)
 {
         struct timespec now;
         int rv = find_server(run);
@@ -278,7 +278,7 @@ static int set_up(struct load_run *run)
         return rv;
 }
 
-static void tear_down(struct load_run *run)
+static void load_run_tear_down(struct load_run *run)
 {
         for (unsigned i = 0; run->conns != NULL && i < run->settings->connections; i++) {
                 load_conn_close(&run->conns[i]);
@@ -312,10 +312,10 @@ int load_run(const struct load_settings *settings, const struct load_watch *watc
         run->watch = watch;
         run->result = out;
         run->epoll_fd = -1;
-        rv = set_up(run);
+        rv = load_run_set_up(run);
         if (rv == 0)
-                run_phase(run);
-        tear_down(run);
+                load_run_loop(run);
+        load_run_tear_down(run);
         explicit_bzero(&run->signer, sizeof(run->signer));
         free(run);
         return rv;

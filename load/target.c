@@ -26,7 +26,7 @@ void load_key_name(const struct load_settings *settings, uint64_t key, char *out
 }
 
 /* "/bucket/prefix000000000042"; key UINT64_MAX: the bucket alone. 0 or a negative errno. */
-static int path_of(const struct load_settings *settings, uint64_t key, char *out, size_t size)
+static int load_target_path_of(const struct load_settings *settings, uint64_t key, char *out, size_t size)
 {
         char key_name[800], name[1200];
         int n;
@@ -53,7 +53,7 @@ int load_sign(const struct load_signer *signer, const char *method, uint64_t key
                 .header_count = 1,
         };
         const char *token = signer->settings->session_token;
-        int rv = path_of(signer->settings, key, path, sizeof(path));
+        int rv = load_target_path_of(signer->settings, key, path, sizeof(path));
 
         if (rv != 0)
                 return rv;

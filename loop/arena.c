@@ -21,7 +21,7 @@
 
 /* ---- memory --------------------------------------------------------------------------------------- */
 
-static void divide(struct lp_arena *arena)
+static void arena_divide(struct lp_arena *arena)
 {
         unsigned get = arena->slots * LP_GET_PERCENT / 100;
         unsigned put = arena->slots * LP_PUT_PERCENT / 100;
@@ -58,7 +58,7 @@ int lp_arena_open(struct lp_arena *arena, unsigned slots)
         if (slots > UINT32_MAX / 100)
                 return -EINVAL;
         arena->slots = slots;
-        divide(arena);
+        arena_divide(arena);
         if (slots == 0)
                 return 0;
         arena->idle = calloc(slots, sizeof(*arena->idle));
@@ -133,13 +133,13 @@ void lp_slot_put(struct lp_loop *loop, void *slot)
 
 /* ---- reservations --------------------------------------------------------------------------------- */
 
-static void show(struct lp_loop *loop, enum lp_share share)
+static void arena_show(struct lp_loop *loop, enum lp_share share)
 {
         lp_counter_set(&loop->figures.reserved[share], loop->arena.shares[share].reserved);
         lp_counter_set(&loop->figures.reserve_waiting[share], loop->arena.shares[share].waiting);
 }
 
-static bool fits(const struct lp_share_line *line, unsigned count)
+static bool loop_arena_fits(const struct lp_share_line *line, unsigned count)
 {
         return count <= line->slots - line->reserved;
 }
@@ -170,7 +170,7 @@ static void join_line(struct lp_share_line *line, struct lp_reserve *r)
         r->waiting = true;
 }
 
-static void leave_line(struct lp_share_line *line, struct lp_reserve *r)
+static void arena_leave_queue(struct lp_share_line *line, struct lp_reserve *r)
 {
         if (r->prev != NULL)
                 r->prev->next = r->next;
@@ -196,7 +196,7 @@ int lp_reserve(struct lp_loop *loop, struct lp_reserve *r)
         assert(!r->waiting);
         if (r->count > line->slots)
                 return -EINVAL;
-        if (line->first == NULL && fits(line, r->count)) {
+        if (line->first == NULL && loop_arena_fits(line, r->count)) {
                 line->reserved += r->count;
         } else if (line->waiting >= LP_LINE_MAX) {
                 rv = -EBUSY;
@@ -205,7 +205,7 @@ int lp_reserve(struct lp_loop *loop, struct lp_reserve *r)
                 join_line(line, r);
                 rv = -EAGAIN;
         }
-        show(loop, r->share);
+        arena_show(loop, r->share);
         return rv;
 }
 
@@ -214,8 +214,8 @@ void lp_reserve_cancel(struct lp_loop *loop, struct lp_reserve *r)
 {
         if (!r->waiting)
                 return;
-        leave_line(&loop->arena.shares[r->share], r);
-        show(loop, r->share);
+        arena_leave_queue(&loop->arena.shares[r->share], r);
+        arena_show(loop, r->share);
 }
 
 void lp_unreserve(struct lp_loop *loop, enum lp_share share, unsigned count)
@@ -225,7 +225,7 @@ void lp_unreserve(struct lp_loop *loop, enum lp_share share, unsigned count)
         assert((unsigned)share < LP_SHARES && count <= arena->shares[share].reserved);
         arena->shares[share].reserved -= count;
         assert(arena->used <= promised(arena));
-        show(loop, share);
+        arena_show(loop, share);
 }
 
 bool lp_arena_grant_due(const struct lp_loop *loop)
@@ -233,7 +233,7 @@ bool lp_arena_grant_due(const struct lp_loop *loop)
         const struct lp_share_line *line, *lines = loop->arena.shares;
 
         for (line = lines; line < lines + LP_SHARES; line++)
-                if (line->first != NULL && fits(line, first_choice(loop, line)->count))
+                if (line->first != NULL && loop_arena_fits(line, first_choice(loop, line)->count))
                         return true;
         return false;
 }
@@ -245,8 +245,8 @@ static void expire(struct lp_loop *loop, enum lp_share share)
         struct lp_reserve *r;
 
         while ((r = line->first) != NULL && r->expired != NULL && has_waited(loop, r, LP_LINE_LONGEST_NS)) {
-                leave_line(line, r);
-                show(loop, share);
+                arena_leave_queue(line, r);
+                arena_show(loop, share);
                 r->expired(r);
         }
 }
@@ -258,10 +258,10 @@ static void grant_share(struct lp_loop *loop, enum lp_share share)
         unsigned most = line->waiting;
         struct lp_reserve *r;
 
-        while (most-- > 0 && (r = first_choice(loop, line)) != NULL && fits(line, r->count)) {
-                leave_line(line, r);
+        while (most-- > 0 && (r = first_choice(loop, line)) != NULL && loop_arena_fits(line, r->count)) {
+                arena_leave_queue(line, r);
                 line->reserved += r->count;
-                show(loop, share);
+                arena_show(loop, share);
                 r->granted(r);
         }
 }

@@ -111,7 +111,7 @@ int lp_loop_new(const struct lp_config *config, struct lp_loop **out)
 }
 
 /* What messages and cancelled operations start is run or cancelled too: nothing is left that waits for an answer. */
-static void finish(struct lp_loop *loop)
+static void loop_finish(struct lp_loop *loop)
 {
         unsigned rounds = 0;
         uint64_t done;
@@ -141,7 +141,7 @@ void lp_loop_free(struct lp_loop *loop)
         if (loop == NULL)
                 return;
         self = loop;
-        finish(loop);
+        loop_finish(loop);
         self = outer == loop ? NULL : outer;
         if (loop->ring.in_flight > 0)
                 return; /* the kernel may still write to its buffers (I7) */

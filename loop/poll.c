@@ -17,7 +17,7 @@
 /* What the eventfd, which is no watch, carries in epoll_event.data. */
 static char wake_mark;
 
-static int add(struct lp_poll *poll, int fd, uint32_t events, void *mark)
+static int poll_add(struct lp_poll *poll, int fd, uint32_t events, void *mark)
 {
         struct epoll_event event = {.events = events, .data.ptr = mark};
 
@@ -31,7 +31,7 @@ int lp_poll_open(struct lp_poll *poll, int wake_fd)
         poll->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         if (poll->epoll_fd < 0)
                 return -errno;
-        rv = add(poll, wake_fd, EPOLLIN | EPOLLET, &wake_mark);
+        rv = poll_add(poll, wake_fd, EPOLLIN | EPOLLET, &wake_mark);
         if (rv != 0)
                 close(poll->epoll_fd);
         return rv;
@@ -72,7 +72,7 @@ void lp_poll_dispatch(struct lp_poll *poll)
 
 int lp_watch_add(struct lp_loop *loop, struct lp_watch *watch, uint32_t epoll_events)
 {
-        return add(&loop->poll, watch->fd, epoll_events, watch);
+        return poll_add(&loop->poll, watch->fd, epoll_events, watch);
 }
 
 /* The events of this round may name the watch still: they are made void, so that its memory may go at once. */

@@ -37,7 +37,7 @@ static const unsigned mode_flags[] = {
 
 /* ---- life ----------------------------------------------------------------------------------------- */
 
-static int set_up(struct lp_ring *ring, unsigned entries, enum lp_ring_mode mode)
+static int uring_set_up(struct lp_ring *ring, unsigned entries, enum lp_ring_mode mode)
 {
         struct io_uring_params params = {.flags = mode_flags[mode]};
         int rv = io_uring_queue_init_params(entries, &ring->uring, &params);
@@ -54,9 +54,9 @@ int lp_ring_open(struct lp_ring *ring, unsigned entries, enum lp_ring_mode mode,
 
         if (entries == 0)
                 entries = DEFAULT_ENTRIES;
-        rv = set_up(ring, entries, mode);
+        rv = uring_set_up(ring, entries, mode);
         if (rv == -EINVAL && mode != LP_RING_PLAIN)
-                rv = set_up(ring, entries, LP_RING_PLAIN);
+                rv = uring_set_up(ring, entries, LP_RING_PLAIN);
         if (rv != 0)
                 return rv;
         rv = io_uring_register_eventfd(&ring->uring, wake_fd);
@@ -101,9 +101,9 @@ int lp_ring_enable(struct lp_ring *ring)
 
 /* ---- starting ------------------------------------------------------------------------------------- */
 
-static void hand_over(struct lp_loop *loop);
+static void uring_hand_over(struct lp_loop *loop);
 
-static void start(struct lp_loop *loop, struct lp_io *io)
+static void uring_start(struct lp_loop *loop, struct lp_io *io)
 {
         struct lp_ring *ring = &loop->ring;
 
@@ -115,10 +115,10 @@ static void start(struct lp_loop *loop, struct lp_io *io)
                 ring->last->next = io;
         ring->last = io;
         if (++ring->waiting >= WAIT_AT_MOST && loop->running)
-                hand_over(loop);
+                uring_hand_over(loop);
 }
 
-static struct lp_io *take_first(struct lp_ring *ring)
+static struct lp_io *uring_take_first(struct lp_ring *ring)
 {
         struct lp_io *io = ring->first;
 
@@ -135,7 +135,7 @@ void lp_read(struct lp_loop *loop, struct lp_io *io, int fd, void *buf, uint32_t
         io->len = len;
         io->offset = offset;
         io->rw_flags = 0;
-        start(loop, io);
+        uring_start(loop, io);
 }
 
 void lp_write(struct lp_loop *loop, struct lp_io *io, int fd, const void *buf, uint32_t len, uint64_t offset,
@@ -147,19 +147,19 @@ void lp_write(struct lp_loop *loop, struct lp_io *io, int fd, const void *buf, u
         io->len = len;
         io->offset = offset;
         io->rw_flags = rw_flags;
-        start(loop, io);
+        uring_start(loop, io);
 }
 
 void lp_fdatasync(struct lp_loop *loop, struct lp_io *io, int fd)
 {
         io->op = OP_FDATASYNC;
         io->fd = fd;
-        start(loop, io);
+        uring_start(loop, io);
 }
 
 /* ---- submitting ----------------------------------------------------------------------------------- */
 
-static void prepare(const struct lp_loop *loop, struct io_uring_sqe *sqe, struct lp_io *io)
+static void uring_prepare(const struct lp_loop *loop, struct io_uring_sqe *sqe, struct lp_io *io)
 {
         int group = loop->ring.fixed ? lp_arena_group(&loop->arena, io->buf, io->len) : -1;
 
@@ -184,7 +184,7 @@ static void prepare(const struct lp_loop *loop, struct io_uring_sqe *sqe, struct
         io_uring_sqe_set_data(sqe, io);
 }
 
-static void fill(struct lp_loop *loop)
+static void uring_fill(struct lp_loop *loop)
 {
         struct lp_ring *ring = &loop->ring;
         struct io_uring_sqe *sqe;
@@ -193,16 +193,16 @@ static void fill(struct lp_loop *loop)
                 sqe = io_uring_get_sqe(&ring->uring);
                 if (sqe == NULL)
                         break;
-                prepare(loop, sqe, take_first(ring));
+                uring_prepare(loop, sqe, uring_take_first(ring));
                 ring->in_flight++;
                 lp_counter_add(&loop->figures.io_submitted, 1);
         }
 }
 
 /* In the middle of a round. Whatever the kernel does not take now, or says is wrong, is met again at the round's end. */
-static void hand_over(struct lp_loop *loop)
+static void uring_hand_over(struct lp_loop *loop)
 {
-        fill(loop);
+        uring_fill(loop);
         if (io_uring_sq_ready(&loop->ring.uring) > 0)
                 io_uring_submit(&loop->ring.uring);
 }
@@ -219,7 +219,7 @@ int lp_ring_submit(struct lp_loop *loop)
         int accepted;
 
         do {
-                fill(loop);
+                uring_fill(loop);
                 if (io_uring_sq_ready(&ring->uring) == 0)
                         break;
                 accepted = io_uring_submit_and_get_events(&ring->uring);
@@ -293,7 +293,7 @@ uint64_t lp_ring_cancel(struct lp_loop *loop)
         struct lp_io *io;
 
         for (count = 0; count < most; count++) {
-                io = take_first(ring);
+                io = uring_take_first(ring);
                 io->done(io, -ECANCELED);
         }
         lp_counter_set(&loop->figures.io_waiting, ring->waiting);

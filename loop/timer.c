@@ -55,7 +55,7 @@ static struct lp_timer *meld_all(struct lp_timer *first)
         return root;
 }
 
-static void take_out(struct lp_timers *timers, struct lp_timer *timer)
+static void timer_take_out(struct lp_timers *timers, struct lp_timer *timer)
 {
         struct lp_timer *below = meld_all(timer->child);
 
@@ -80,7 +80,7 @@ void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay
         uint64_t now = lp_now(loop);
 
         if (timer->armed != 0)
-                take_out(timers, timer);
+                timer_take_out(timers, timer);
         timer->armed = 1;
         timer->deadline = delay_ns > UINT64_MAX - now ? UINT64_MAX : now + delay_ns;
         timer->number = timers->started++;
@@ -90,7 +90,7 @@ void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay
 void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer)
 {
         if (timer->armed != 0)
-                take_out(&loop->timers, timer);
+                timer_take_out(&loop->timers, timer);
 }
 
 /*
@@ -103,7 +103,7 @@ void lp_timers_expire(struct lp_timers *timers, uint64_t now)
         struct lp_timer *timer;
 
         while ((timer = timers->first) != NULL && timer->deadline <= now && timer->number < before) {
-                take_out(timers, timer);
+                timer_take_out(timers, timer);
                 lp_trace_set_request(0);
                 timer->expired(timer);
         }

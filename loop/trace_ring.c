@@ -143,7 +143,7 @@ static uint64_t word(const _Atomic uint64_t *from)
         return atomic_load_explicit(from, memory_order_relaxed);
 }
 
-static void copy_record(const struct record *from, unsigned number, struct lp_trace_record *to)
+static void trace_copy_record(const struct record *from, unsigned number, struct lp_trace_record *to)
 {
         to->time = word(&from->time);
         to->request = word(&from->request);
@@ -169,7 +169,7 @@ size_t lp_trace_read(unsigned number, struct lp_trace_record *out, size_t max)
         end = atomic_load_explicit(&ring->written, memory_order_acquire);
         begin = end > max ? end - max : 0;
         for (i = begin; i < end; i++)
-                copy_record(&ring->records[i & (LP_TRACE_RECORDS - 1)], number, &out[i - begin]);
+                trace_copy_record(&ring->records[i & (LP_TRACE_RECORDS - 1)], number, &out[i - begin]);
         atomic_thread_fence(memory_order_acquire);
         now = atomic_load_explicit(&ring->written, memory_order_relaxed) + 1;
         if (now <= begin + LP_TRACE_RECORDS)
@@ -188,7 +188,7 @@ struct line {
         size_t len;
 };
 
-static void add_text(struct line *line, const char *text)
+static void trace_add_text(struct line *line, const char *text)
 {
         while (*text != '\0' && line->len < sizeof(line->text) - 1)
                 line->text[line->len++] = *text++;
@@ -210,11 +210,11 @@ static void add_word(struct line *line, const char *name, uint64_t value)
 {
         if (*name == '\0')
                 return;
-        add_text(line, " ");
-        add_text(line, name);
-        add_text(line, "=");
+        trace_add_text(line, " ");
+        trace_add_text(line, name);
+        trace_add_text(line, "=");
         if ((int64_t)value < 0 && (int64_t)value > -4096) { /* a result */
-                add_text(line, "-");
+                trace_add_text(line, "-");
                 value = -value;
         }
         add_number(line, value, 10);
@@ -237,14 +237,14 @@ static void write_record(const char *name, const struct record *record)
 
         if (event == LP_TRACE_NONE || event >= LP_TRACE_COUNT)
                 return;
-        add_text(&line, "trace ");
+        trace_add_text(&line, "trace ");
         add_number(&line, word(&record->time), 10);
-        add_text(&line, " ");
-        add_text(&line, name);
-        add_text(&line, " ");
+        trace_add_text(&line, " ");
+        trace_add_text(&line, name);
+        trace_add_text(&line, " ");
         add_number(&line, word(&record->request), 16);
-        add_text(&line, " ");
-        add_text(&line, lp_trace_texts[event].name);
+        trace_add_text(&line, " ");
+        trace_add_text(&line, lp_trace_texts[event].name);
         add_word(&line, lp_trace_texts[event].a, word(&record->a));
         add_word(&line, lp_trace_texts[event].b, word(&record->b));
         write_line(&line);

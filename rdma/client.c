@@ -57,7 +57,8 @@ static int post_receive(struct rdx_client *client, unsigned i)
 }
 
 /* A RESULT. What the callback makes of entries that came broken is its own affair: the session is over after a wrong message. */
-static int take_result(struct rdx_client *client, const struct rdx_reader *reader, const struct rdx_done *done)
+static int rdma_client_take_result(struct rdx_client *client, const struct rdx_reader *reader,
+                                   const struct rdx_done *done)
 {
         const struct rdx_message *message = &reader->message;
         struct rdx_client_result result = {.number = message->number,
@@ -87,7 +88,7 @@ static int take_message(struct rdx_client *client, const struct rdx_done *done)
         }
         rv = rdx_reader_open(&reader, receive_buffer(client, (uint32_t)done->tag), done->len);
         if (rv == 0 && reader.message.type == RDX_RESULT)
-                return take_result(client, &reader, done);
+                return rdma_client_take_result(client, &reader, done);
         if (rv == 0 && reader.message.type == RDX_NOTICE)
                 rdx_grip_notice(client, reader.message.number, UINT64_MAX, done);
         else
@@ -95,7 +96,7 @@ static int take_message(struct rdx_client *client, const struct rdx_done *done)
         return rv;
 }
 
-static void take_done(struct rdx_client *client, const struct rdx_done *done)
+static void rdma_client_take_done(struct rdx_client *client, const struct rdx_done *done)
 {
         client->taken++;
         if ((done->tag & TAG_RECEIVE) == 0) {
@@ -132,7 +133,7 @@ int rdx_client_poll(struct rdx_client *client)
         for (;;) {
                 n = client->transport->queue_poll(client->queue, done, POLL_MOST);
                 for (i = 0; i < n; i++)
-                        take_done(client, &done[i]);
+                        rdma_client_take_done(client, &done[i]);
                 if (n <= 0 && armed)
                         break;
                 if (n <= 0) {
@@ -258,7 +259,7 @@ static int await_answer(struct rdx_client *client, uint64_t until)
         }
 }
 
-static int ask(struct rdx_client *client)
+static int rdma_client_ask(struct rdx_client *client)
 {
         struct rdx_private private = {.kind = RDX_PRIVATE_CONNECT, .endpoint = client->endpoint};
         struct rdx_binding binding;
@@ -304,7 +305,7 @@ static int open_objects(struct rdx_client *client, const struct rdx_grant *grant
         return rv;
 }
 
-static void fill(struct rdx_client *client, const struct rdx_grant *grant)
+static void rdma_client_fill(struct rdx_client *client, const struct rdx_grant *grant)
 {
         struct rdx_key_input input;
 
@@ -344,10 +345,10 @@ int rdx_client_connect(struct rdx_link *link, const struct rdx_grant *grant, con
         client->link = link;
         client->transport = link->transport;
         client->events = *events;
-        fill(client, grant);
+        rdma_client_fill(client, grant);
         rv = open_objects(client, grant, timeout_ms);
         if (rv == 0)
-                rv = ask(client);
+                rv = rdma_client_ask(client);
         if (rv == 0)
                 rv = await_answer(client, until);
         if (rv == 0)

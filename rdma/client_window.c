@@ -46,7 +46,7 @@ static int bind(struct rdx_client *client, struct rdx_grip *grip, uint64_t offse
 
 /* ---- open ----------------------------------------------------------------------------------------- */
 
-static bool has_room(const struct rdx_client *client, unsigned receives, unsigned replies)
+static bool window_has_room(const struct rdx_client *client, unsigned receives, unsigned replies)
 {
         if (client->spoken + receives > client->receives)
                 return false;
@@ -96,7 +96,7 @@ int rdx_grip_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t
                 return -ENOTCONN;
         if (len == 0 || offset > memory->len || len > memory->len - offset || replies > RDX_REPLIES_MOST)
                 return -EINVAL;
-        if (!has_room(client, receives, replies))
+        if (!window_has_room(client, receives, replies))
                 return -EAGAIN;
         memset(grip, 0, sizeof(*grip));
         grip->client = client;
@@ -139,7 +139,7 @@ bool rdx_grip_noticed(const struct rdx_grip *grip)
 
 /* ---- close ---------------------------------------------------------------------------------------- */
 
-static void leave(struct rdx_grip *grip)
+static void window_leave(struct rdx_grip *grip)
 {
         struct rdx_client *client = grip->client;
         struct rdx_grip **link = &client->grips;
@@ -150,7 +150,7 @@ static void leave(struct rdx_grip *grip)
         count(client, grip, -1);
 }
 
-static int take_back(struct rdx_grip *grip)
+static int window_take_back(struct rdx_grip *grip)
 {
         struct rdx_client *client = grip->client;
         struct rdx_work work = {.op = RDX_OP_INVALIDATE, .rkey = grip->place.rkey, .window = grip->window};
@@ -181,10 +181,10 @@ int rdx_grip_close(struct rdx_grip *grip, bool no_notice)
         if (rv == 0 && grip->bound && grip->noticed && client->rights == RDX_RIGHTS_WINDOW2)
                 drop_window(grip);
         else if (rv == 0 && grip->bound)
-                rv = take_back(grip);
+                rv = window_take_back(grip);
         if (rv != 0)
                 rdx_client_fence(client);
-        leave(grip);
+        window_leave(grip);
         if (grip->window != NULL)
                 put_window(client, grip->window);
         grip->window = NULL;

@@ -86,7 +86,7 @@ static void line_up_again(struct rdx_dialer *dialer)
 /* ---- the ring ------------------------------------------------------------------------------------- */
 
 /* Its oldest, which is no more the device's. */
-static struct rdx_posted pop_ring(struct rdx_dialer *dialer)
+static struct rdx_posted initiator_pop_ring(struct rdx_dialer *dialer)
 {
         rdx_in_flight(dialer->lane, -1);
         return dialer->ring[dialer->over++ % RDX_DIALER_SENDS];
@@ -94,7 +94,7 @@ static struct rdx_posted pop_ring(struct rdx_dialer *dialer)
 
 static void pop_done(struct rdx_dialer *dialer)
 {
-        struct rdx_posted posted = pop_ring(dialer);
+        struct rdx_posted posted = initiator_pop_ring(dialer);
 
         rdx_latency(home_of(dialer), RDX_STAGE_WIRE, posted.at);
         rdx_job_over(posted.job, 0);
@@ -102,7 +102,7 @@ static void pop_done(struct rdx_dialer *dialer)
 
 static void pop_again(struct rdx_dialer *dialer)
 {
-        struct rdx_job *job = pop_ring(dialer).job;
+        struct rdx_job *job = initiator_pop_ring(dialer).job;
 
         job->next = NULL;
         *dialer->again_last = job;
@@ -124,7 +124,7 @@ static void fail_request(struct rdx_dialer *dialer, struct rdx_job *job, int res
 
 /* ---- posting -------------------------------------------------------------------------------------- */
 
-static void make_work(struct rdx_dialer *dialer, struct rdx_job *job, struct rdx_work *work)
+static void initiator_make_work(struct rdx_dialer *dialer, struct rdx_job *job, struct rdx_work *work)
 {
         const struct rdx_request *request = rdx_write_of(job)->request;
 
@@ -136,12 +136,12 @@ static void make_work(struct rdx_dialer *dialer, struct rdx_job *job, struct rdx
         work->tag = (uint64_t)RDX_DIALER_INDEX << 48 | (uint64_t)dialer->generation << 32 | (dialer->posted & 0xffff);
 }
 
-static void into_ring(struct rdx_dialer *dialer, struct rdx_work *work)
+static void initiator_into_ring(struct rdx_dialer *dialer, struct rdx_work *work)
 {
         struct rdx_job *job = dialer->first;
         uint64_t now = lp_now(home_of(dialer)->loop);
 
-        make_work(dialer, job, work);
+        initiator_make_work(dialer, job, work);
         dialer->first = job->next;
         if (dialer->first == NULL)
                 dialer->last = &dialer->first;
@@ -156,7 +156,7 @@ static void into_ring(struct rdx_dialer *dialer, struct rdx_work *work)
  * The device refused a work request: its request ends, those behind it wait. What was taken before it may never complete by itself (only the last is signalled),
  * so the initiator is made anew.
  */
-static void refused(struct rdx_dialer *dialer, unsigned count)
+static void initiator_refused(struct rdx_dialer *dialer, unsigned count)
 {
         struct rdx_job *job;
 
@@ -183,7 +183,7 @@ void rdx_dialer_turn(struct rdx_dialer *dialer)
 
         while (count < RDX_TURN_JOBS && bytes < RDX_TURN_BYTES && rdx_dialer_wants(dialer) &&
                dialer->lane->in_flight + count < home->share) {
-                into_ring(dialer, &work[count]);
+                initiator_into_ring(dialer, &work[count]);
                 bytes += work[count++].len;
         }
         if (count == 0)
@@ -192,7 +192,7 @@ void rdx_dialer_turn(struct rdx_dialer *dialer)
         rdx_in_flight(dialer->lane, (int)count);
         rv = home->server->transport->initiator_post(dialer->initiator, work, count, &taken);
         if (rv != 0)
-                refused(dialer, count - taken);
+                initiator_refused(dialer, count - taken);
 }
 
 /* ---- completions ---------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ void rdx_dialer_sent(struct rdx_dialer *dialer, const struct rdx_done *done)
                 pop_done(dialer);
         } else if (dialer->state == RDX_DIALER_READY) {
                 dialer->state = RDX_DIALER_FAILED;
-                fail_request(dialer, pop_ring(dialer).job, done->result);
+                fail_request(dialer, initiator_pop_ring(dialer).job, done->result);
         } else {
                 pop_again(dialer);
         }
@@ -374,7 +374,7 @@ static unsigned alike(const uint8_t *a, const uint8_t *b)
 }
 
 /* The device whose address is most like the target's: that of its network, where there are several. */
-static struct rdx_dialer *choose(struct rdx_home *home, const struct rdx_port *port)
+static struct rdx_dialer *initiator_choose(struct rdx_home *home, const struct rdx_port *port)
 {
         struct rdx_dialer *chosen = NULL;
         unsigned i, most = 0;
@@ -410,7 +410,7 @@ static void dial(struct lp_msg *msg)
 {
         struct rdx_request *request = (struct rdx_request *)((char *)msg - offsetof(struct rdx_request, msg));
         struct rdx_flow *flow = &request->flow;
-        struct rdx_dialer *dialer = choose(&request->server->home[request->owner], &request->port);
+        struct rdx_dialer *dialer = initiator_choose(&request->server->home[request->owner], &request->port);
         int rv = dialer != NULL ? 0 : -ENODEV;
 
         if (rv == 0 && dialer->requests == RDX_DIALER_REQUESTS)

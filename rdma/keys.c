@@ -82,7 +82,7 @@ bool rdx_access_key_parse(const char *text, size_t len, uint8_t session[RDX_ID_L
  */
 enum { AT_VERSION = 0, AT_KIND = 1, AT_ENDPOINT = 2, AT_INDEX = 4, AT_MESSAGES = 6, AT_SESSION = 8, AT_MAC = 24 };
 
-static void put_head(const struct rdx_private *private, uint8_t *out)
+static void keys_put_head(const struct rdx_private *private, uint8_t *out)
 {
         out[AT_VERSION] = RDX_VERSION;
         out[AT_KIND] = (uint8_t) private->kind;
@@ -106,7 +106,7 @@ static void make_mac(const struct rdx_private *private, const uint8_t key[RDX_KE
         bool accepted = private->kind == RDX_PRIVATE_ACCEPTED;
 
         *at++ = accepted ? 'S' : 'C';
-        put_head(private, at);
+        keys_put_head(private, at);
         at += AT_MAC;
         memcpy(at, binding->boot, RDX_BOOT_LEN);
         at += RDX_BOOT_LEN;
@@ -123,11 +123,11 @@ void rdx_private_build(struct rdx_private *private, const uint8_t key[RDX_KEY_LE
         assert(private->kind == RDX_PRIVATE_CONNECT || private->kind == RDX_PRIVATE_ACCEPTED);
         assert(private->kind == RDX_PRIVATE_ACCEPTED || private->messages == 0);
         make_mac(private, key, binding, private->mac);
-        put_head(private, out);
+        keys_put_head(private, out);
         memcpy(out + AT_MAC, private->mac, RDX_MAC_LEN);
 }
 
-static bool is_zero(const uint8_t *data, size_t len)
+static bool keys_is_zero(const uint8_t *data, size_t len)
 {
         while (len > 0)
                 if (data[--len] != 0)
@@ -141,7 +141,7 @@ int rdx_private_parse(const void *data, size_t len, struct rdx_private *out)
 
         memset(out, 0, sizeof(*out));
         if (len < RDX_PRIVATE_LEN || at[AT_VERSION] != RDX_VERSION ||
-            !is_zero(at + RDX_PRIVATE_LEN, len - RDX_PRIVATE_LEN))
+            !keys_is_zero(at + RDX_PRIVATE_LEN, len - RDX_PRIVATE_LEN))
                 return -EBADMSG;
         if (at[AT_KIND] != RDX_PRIVATE_CONNECT && at[AT_KIND] != RDX_PRIVATE_ACCEPTED)
                 return -EBADMSG;

@@ -69,7 +69,7 @@ static bool header_is_valid(const struct rdx_message *message)
         }
 }
 
-static int read_window(struct rdx_reader *reader)
+static int rdma_message_read_window(struct rdx_reader *reader)
 {
         struct rdx_place *window = &reader->message.window;
         const uint8_t *at = reader->data + reader->at;
@@ -106,7 +106,7 @@ int rdx_reader_open(struct rdx_reader *reader, const void *data, size_t len)
         reader->len = len;
         reader->at = RDX_HEADER_LEN;
         reader->left = message->count;
-        return message->type == RDX_BATCH ? read_window(reader) : 0;
+        return message->type == RDX_BATCH ? rdma_message_read_window(reader) : 0;
 }
 
 /* ---- entries -------------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ static int reader_end(const struct rdx_reader *reader)
         return reader->at == reader->len ? 0 : -EBADMSG;
 }
 
-static struct rdx_bytes take(const uint8_t **at, size_t len)
+static struct rdx_bytes rdma_message_take(const uint8_t **at, size_t len)
 {
         struct rdx_bytes bytes = {(const char *)*at, len};
 
@@ -157,10 +157,10 @@ int rdx_reader_entry(struct rdx_reader *reader, struct rdx_entry *out)
         out->offset = rdx_get64(at + 24);
         out->length = rdx_get64(at + 32);
         at += ENTRY_LEN;
-        out->bucket = bucket > 0 ? take(&at, bucket) : reader->bucket;
-        out->key = take(&at, key);
-        out->if_match = take(&at, if_match);
-        out->version_id = take(&at, version_id);
+        out->bucket = bucket > 0 ? rdma_message_take(&at, bucket) : reader->bucket;
+        out->key = rdma_message_take(&at, key);
+        out->if_match = rdma_message_take(&at, if_match);
+        out->version_id = rdma_message_take(&at, version_id);
         if (out->bucket.len == 0 || !range_is_valid(out))
                 return -EBADMSG;
         reader->bucket = out->bucket;
@@ -192,8 +192,8 @@ int rdx_result_decode(const void *data, size_t len, struct rdx_result *out)
             (out->code != RDX_CODE_OK && out->bytes != 0))
                 return -EBADMSG;
         at += RESULT_LEN;
-        out->etag = take(&at, etag);
-        out->version_id = take(&at, version_id);
+        out->etag = rdma_message_take(&at, etag);
+        out->version_id = rdma_message_take(&at, version_id);
         return (int)(at - (const uint8_t *)data);
 }
 
@@ -250,7 +250,7 @@ void rdx_writer_open(struct rdx_writer *writer, uint8_t *buf, const struct rdx_m
         }
 }
 
-static uint8_t *put_bytes(uint8_t *at, struct rdx_bytes bytes)
+static uint8_t *rdma_message_put_bytes(uint8_t *at, struct rdx_bytes bytes)
 {
         if (bytes.len > 0)
                 memcpy(at, bytes.data, bytes.len);
@@ -289,10 +289,10 @@ int rdx_writer_entry(struct rdx_writer *writer, const struct rdx_entry *entry)
         at += ENTRY_LEN;
         if (!again)
                 writer->bucket = (struct rdx_bytes){(const char *)at, bucket.len};
-        at = put_bytes(at, bucket);
-        at = put_bytes(at, entry->key);
-        at = put_bytes(at, entry->if_match);
-        at = put_bytes(at, entry->version_id);
+        at = rdma_message_put_bytes(at, bucket);
+        at = rdma_message_put_bytes(at, entry->key);
+        at = rdma_message_put_bytes(at, entry->if_match);
+        at = rdma_message_put_bytes(at, entry->version_id);
         writer->len = (size_t)(at - writer->data);
         writer->message.count++;
         return 0;
@@ -314,8 +314,8 @@ int rdx_result_encode(const struct rdx_result *result, void *out)
         rdx_put32(at + 12, 0);
         rdx_put64(at + 16, result->bytes);
         rdx_put64(at + 24, result->size);
-        at = put_bytes(at + RESULT_LEN, result->etag);
-        at = put_bytes(at, result->version_id);
+        at = rdma_message_put_bytes(at + RESULT_LEN, result->etag);
+        at = rdma_message_put_bytes(at, result->version_id);
         return (int)(at - (uint8_t *)out);
 }
 

@@ -35,7 +35,7 @@ void rdx_count_decline(struct rdx_server *server, enum rdx_decline decline)
         rdx_count(&server->home[index % server->home_count].counters.declined[decline], 1);
 }
 
-static void add(uint64_t *sum, const _Atomic uint64_t *counter)
+static void rdma_statistics_add(uint64_t *sum, const _Atomic uint64_t *counter)
 {
         *sum += atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -44,29 +44,29 @@ static void add_home(const struct rdx_counters *from, struct rdx_stats *out)
 {
         unsigned i, j;
 
-        add(&out->connected, &from->connected);
-        add(&out->requests, &from->requests);
-        add(&out->batches, &from->batches);
-        add(&out->entries, &from->entries);
-        add(&out->writes, &from->writes);
-        add(&out->reads, &from->reads);
-        add(&out->bytes_written, &from->bytes_written);
-        add(&out->bytes_read, &from->bytes_read);
-        add(&out->bytes_copied, &from->bytes_copied);
-        add(&out->busy_ns, &from->busy_ns);
-        add(&out->gap_ns, &from->gap_ns);
-        add(&out->notices, &from->notices);
-        add(&out->results, &from->results);
-        add(&out->in_flight, &from->in_flight);
-        add(&out->starved, &from->starved);
-        add(&out->tokens, &from->tokens);
-        add(&out->token_resets, &from->token_resets);
+        rdma_statistics_add(&out->connected, &from->connected);
+        rdma_statistics_add(&out->requests, &from->requests);
+        rdma_statistics_add(&out->batches, &from->batches);
+        rdma_statistics_add(&out->entries, &from->entries);
+        rdma_statistics_add(&out->writes, &from->writes);
+        rdma_statistics_add(&out->reads, &from->reads);
+        rdma_statistics_add(&out->bytes_written, &from->bytes_written);
+        rdma_statistics_add(&out->bytes_read, &from->bytes_read);
+        rdma_statistics_add(&out->bytes_copied, &from->bytes_copied);
+        rdma_statistics_add(&out->busy_ns, &from->busy_ns);
+        rdma_statistics_add(&out->gap_ns, &from->gap_ns);
+        rdma_statistics_add(&out->notices, &from->notices);
+        rdma_statistics_add(&out->results, &from->results);
+        rdma_statistics_add(&out->in_flight, &from->in_flight);
+        rdma_statistics_add(&out->starved, &from->starved);
+        rdma_statistics_add(&out->tokens, &from->tokens);
+        rdma_statistics_add(&out->token_resets, &from->token_resets);
         for (i = 0; i < RDX_DECLINE_KINDS; i++)
-                add(&out->declined[i], &from->declined[i]);
+                rdma_statistics_add(&out->declined[i], &from->declined[i]);
         for (i = 0; i < RDX_STAGE_KINDS; i++) {
-                add(&out->latency_ns[i], &from->latency_ns[i]);
+                rdma_statistics_add(&out->latency_ns[i], &from->latency_ns[i]);
                 for (j = 0; j < RDX_LATENCY_BUCKETS; j++)
-                        add(&out->latency[i][j], &from->latency[i][j]);
+                        rdma_statistics_add(&out->latency[i][j], &from->latency[i][j]);
         }
 }
 

@@ -27,7 +27,7 @@ void rdx_registry_free(struct rdx_server *server)
 }
 
 /* With the lock held. */
-static struct rdx_record *find(struct rdx_server *server, const uint8_t id[RDX_ID_LEN])
+static struct rdx_record *registry_find(struct rdx_server *server, const uint8_t id[RDX_ID_LEN])
 {
         unsigned i;
 
@@ -189,7 +189,7 @@ int rdx_session_find(struct rdx_server *server, const uint8_t session[RDX_ID_LEN
         const struct rdx_record *record;
 
         pthread_mutex_lock(&server->lock);
-        record = find(server, session);
+        record = registry_find(server, session);
         if (record != NULL) {
                 memcpy(out->owner, record->owner, sizeof(out->owner));
                 memcpy(out->secret, record->keys.secret, sizeof(out->secret));
@@ -204,7 +204,7 @@ int rdx_registry_home(struct rdx_server *server, const uint8_t id[RDX_ID_LEN], u
         const struct rdx_record *record;
 
         pthread_mutex_lock(&server->lock);
-        record = find(server, id);
+        record = registry_find(server, id);
         if (record != NULL)
                 *home = record->home;
         pthread_mutex_unlock(&server->lock);
@@ -219,8 +219,8 @@ uintptr_t rdx_registry_handle(const struct rdx_record *record)
 }
 
 /* Which reason a refusal gives, 0: none. Two HMACs at most are spent on anybody. */
-static int judge(struct rdx_server *server, struct rdx_record *record, unsigned endpoint,
-                 const struct rdx_private *private, const struct rdx_party *peer)
+static int registry_judge(struct rdx_server *server, struct rdx_record *record, unsigned endpoint,
+                          const struct rdx_private *private, const struct rdx_party *peer)
 {
         struct rdx_binding binding = {.client = *peer};
 
@@ -240,8 +240,8 @@ int rdx_registry_take(struct rdx_server *server, unsigned endpoint, const struct
 
         if (rdx_private_parse(event->data, event->len, &private) == 0 && private.kind == RDX_PRIVATE_CONNECT) {
                 pthread_mutex_lock(&server->lock);
-                record = find(server, private.session);
-                reason = judge(server, record, endpoint, &private, &event->peer);
+                record = registry_find(server, private.session);
+                reason = registry_judge(server, record, endpoint, &private, &event->peer);
                 if (reason == 0) {
                         record->state = RDX_RECORD_TAKEN;
                         record->arrival = event->arrival;
@@ -371,7 +371,7 @@ int rdx_session_end(struct rdx_server *server, const uint8_t session[RDX_ID_LEN]
         struct rdx_record *record;
 
         pthread_mutex_lock(&server->lock);
-        record = find(server, session);
+        record = registry_find(server, session);
         if (record != NULL)
                 end_locked(record, RDX_END_REQUEST);
         pthread_mutex_unlock(&server->lock);

@@ -24,7 +24,7 @@ static void set_seen(struct rdx_numbers *numbers, uint64_t number, bool seen)
 }
 
 /* The window's upper end moves to number: those it moves over were not seen. */
-static void advance(struct rdx_numbers *numbers, uint64_t number)
+static void numbers_advance(struct rdx_numbers *numbers, uint64_t number)
 {
         if (number - numbers->highest >= RDX_NUMBER_WINDOW) {
                 memset(numbers->seen, 0, sizeof(numbers->seen));
@@ -41,7 +41,7 @@ int rdx_number_accept(struct rdx_numbers *numbers, uint64_t number)
         if (number > numbers->highest) {
                 if (number - numbers->highest > RDX_NUMBER_JUMP)
                         return -ERANGE;
-                advance(numbers, number);
+                numbers_advance(numbers, number);
         } else if (numbers->highest - number >= RDX_NUMBER_WINDOW || was_seen(numbers, number)) {
                 return -EEXIST;
         }

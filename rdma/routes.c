@@ -31,7 +31,7 @@ static struct rdx_domain *domain_of(const struct rdx_way *way)
 
 /* ---- the asker: a thread -------------------------------------------------------------------------- */
 
-static void answer(struct rdx_way *way, int result)
+static void routes_answer(struct rdx_way *way, int result)
 {
         way->result = result;
         lp_post(way->dialer->lane->home->loop, &way->msg);
@@ -53,12 +53,12 @@ static void *asker_main(void *arg)
                 if (asker->first == NULL)
                         asker->last = &asker->first;
                 pthread_mutex_unlock(&asker->lock);
-                answer(way, server_of(way)->transport->route_open(domain_of(way), &way->port, &way->route));
+                routes_answer(way, server_of(way)->transport->route_open(domain_of(way), &way->port, &way->route));
                 pthread_mutex_lock(&asker->lock);
         }
         while ((way = asker->first) != NULL) {
                 asker->first = way->next;
-                answer(way, -ESHUTDOWN);
+                routes_answer(way, -ESHUTDOWN);
         }
         pthread_mutex_unlock(&asker->lock);
         return NULL;
@@ -116,7 +116,7 @@ void rdx_asker_free(struct rdx_asker *asker)
 }
 
 /* False: it has stopped. */
-static bool ask(struct rdx_asker *asker, struct rdx_way *way)
+static bool routes_ask(struct rdx_asker *asker, struct rdx_way *way)
 {
         bool stop;
 
@@ -143,7 +143,7 @@ static void close_way(struct rdx_way *way)
         way->stale = false;
 }
 
-static void answered(struct lp_msg *msg)
+static void routes_answered(struct lp_msg *msg)
 {
         struct rdx_way *way = (struct rdx_way *)((char *)msg - offsetof(struct rdx_way, msg));
         struct rdx_request *request;
@@ -155,7 +155,7 @@ static void answered(struct lp_msg *msg)
         }
 }
 
-static struct rdx_way *known(struct rdx_dialer *dialer, const struct rdx_port *port)
+static struct rdx_way *routes_known(struct rdx_dialer *dialer, const struct rdx_port *port)
 {
         unsigned i;
 
@@ -190,7 +190,7 @@ static struct rdx_way *vacant(struct rdx_dialer *dialer)
         return chosen;
 }
 
-static int find(struct rdx_way *way)
+static int routes_find(struct rdx_way *way)
 {
         struct rdx_server *server = server_of(way);
         int rv;
@@ -200,9 +200,9 @@ static int find(struct rdx_way *way)
                 way->state = rv == 0 ? RDX_WAY_FOUND : RDX_WAY_FREE;
                 return rv;
         }
-        way->msg.run = answered;
+        way->msg.run = routes_answered;
         way->state = RDX_WAY_ASKED;
-        if (ask(server->asker, way))
+        if (routes_ask(server->asker, way))
                 return -EINPROGRESS;
         way->state = RDX_WAY_FREE;
         return -ESHUTDOWN;
@@ -210,7 +210,7 @@ static int find(struct rdx_way *way)
 
 int rdx_way_take(struct rdx_dialer *dialer, struct rdx_request *request)
 {
-        struct rdx_way *way = known(dialer, &request->port);
+        struct rdx_way *way = routes_known(dialer, &request->port);
         int rv = 0;
 
         if (way == NULL) {
@@ -219,7 +219,7 @@ int rdx_way_take(struct rdx_dialer *dialer, struct rdx_request *request)
                         return -EAGAIN;
                 way->dialer = dialer;
                 way->port = request->port;
-                rv = find(way);
+                rv = routes_find(way);
         } else if (way->state == RDX_WAY_ASKED) {
                 rv = -EINPROGRESS;
         }

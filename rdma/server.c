@@ -14,7 +14,7 @@
 #define BACKLOG     128
 #define EVENTS_MOST 64u /* taken in one round */
 
-static void set_limits(struct rdx_limits *limits)
+static void rdma_server_set_limits(struct rdx_limits *limits)
 {
 #define DEFAULT(field, value)                                                                                          \
         if (limits->field == 0)                                                                                        \
@@ -183,7 +183,7 @@ int rdx_server_new(const struct rdx_server_options *options, struct rdx_server *
         server->limits = options->limits;
         server->batch = options->batch;
         server->arg = options->arg;
-        set_limits(&server->limits);
+        rdma_server_set_limits(&server->limits);
         pthread_mutex_init(&server->lock, NULL);
         lp_random(server->boot, sizeof(server->boot));
         if (options->endpoint_count == 0 || options->endpoint_count > RDX_ENDPOINTS_MAX || options->loop_count == 0 ||

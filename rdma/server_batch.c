@@ -109,7 +109,7 @@ static struct rdx_batch *new_batch(struct rdx_session *session, unsigned buffer,
 }
 
 /* All results are given, no write is under way, and the last message is out or never will be. */
-static void check_free(struct rdx_batch *batch)
+static void server_batch_check_free(struct rdx_batch *batch)
 {
         struct rdx_session *session = batch->session;
         struct rdx_batch **link = &session->batches;
@@ -126,7 +126,7 @@ static void check_free(struct rdx_batch *batch)
 }
 
 /* A right client sends nothing that is refused here. */
-static int admit(struct rdx_session *session, unsigned buffer, uint32_t len, struct rdx_batch **out)
+static int server_batch_admit(struct rdx_session *session, unsigned buffer, uint32_t len, struct rdx_batch **out)
 {
         struct rdx_server *server = session->home->server;
         struct rdx_reader reader;
@@ -148,7 +148,7 @@ void rdx_batch_arrived(struct rdx_session *session, unsigned buffer, uint32_t le
 {
         struct rdx_server *server = session->home->server;
         struct rdx_batch *batch, **link = &session->batches;
-        int rv = admit(session, buffer, len, &batch);
+        int rv = server_batch_admit(session, buffer, len, &batch);
 
         rdx_session_established(session); /* who sends is connected, whatever became of his word for it */
         if (rv != 0) {
@@ -173,7 +173,7 @@ void rdx_batches_lost(struct rdx_session *session)
                 batch->dead = true;
         for (batch = session->batches; batch != NULL; batch = next) {
                 next = batch->next;
-                check_free(batch);
+                server_batch_check_free(batch);
         }
 }
 
@@ -185,7 +185,7 @@ static bool is_ordered(const struct rdx_batch *batch)
 }
 
 /* An earlier ORDERED message of the same batch has results to send yet. */
-static bool must_wait(const struct rdx_batch *batch)
+static bool server_batch_must_wait(const struct rdx_batch *batch)
 {
         const struct rdx_batch *other;
 
@@ -196,7 +196,7 @@ static bool must_wait(const struct rdx_batch *batch)
 }
 
 /* How many could go now. */
-static unsigned ready(const struct rdx_batch *batch)
+static unsigned server_batch_ready(const struct rdx_batch *batch)
 {
         unsigned n = 0;
 
@@ -252,13 +252,14 @@ static void send_result(struct rdx_batch *batch, unsigned n)
 }
 
 /* Sends what may be sent; true if that was the last. */
-static bool emit(struct rdx_batch *batch)
+static bool server_batch_emit(struct rdx_batch *batch)
 {
         struct rdx_session *session = batch->session;
         unsigned replies = batch->message.replies, share = (batch->message.count + replies - 1) / replies, n;
 
-        while (session->state == RDX_LIVE && !batch->last_given && session->idle != NULL && !must_wait(batch)) {
-                n = ready(batch);
+        while (session->state == RDX_LIVE && !batch->last_given && session->idle != NULL &&
+               !server_batch_must_wait(batch)) {
+                n = server_batch_ready(batch);
                 if (n < share && (n == 0 || batch->sent + n < batch->message.count))
                         break;
                 if (n > share)
@@ -278,7 +279,7 @@ void rdx_batches_emit(struct rdx_session *session)
         struct rdx_batch *batch;
 
         for (batch = session->batches; batch != NULL; batch = batch->next)
-                emit(batch);
+                server_batch_emit(batch);
 }
 
 void rdx_batch_result(struct rdx_batch *batch, unsigned i, const struct rdx_result *result)
@@ -301,9 +302,9 @@ void rdx_batch_result(struct rdx_batch *batch, unsigned i, const struct rdx_resu
                 batch->first = (uint16_t)i;
         batch->last = (uint16_t)i;
         batch->given++;
-        if (emit(batch) && is_ordered(batch))
+        if (server_batch_emit(batch) && is_ordered(batch))
                 rdx_batches_emit(batch->session);
-        check_free(batch);
+        server_batch_check_free(batch);
 }
 
 /* Its message is out, or the session is over. */
@@ -318,19 +319,19 @@ void rdx_result_over(struct rdx_send_buffer *buffer, int result)
         session->idle = buffer;
         if (result == 0)
                 rdx_batches_emit(session);
-        check_free(batch);
+        server_batch_check_free(batch);
 }
 
 /* ---- writes --------------------------------------------------------------------------------------- */
 
-static void run_done(struct lp_msg *msg)
+static void server_batch_run_done(struct lp_msg *msg)
 {
         struct rdx_write *write = (struct rdx_write *)((char *)msg - offsetof(struct rdx_write, msg));
         struct rdx_batch *batch = write->batch;
 
         write->done(write, write->result);
         batch->flow.jobs--;
-        check_free(batch);
+        server_batch_check_free(batch);
 }
 
 /* Told by message, so that no caller is called from inside its own call; the batch stays until then. */
@@ -339,7 +340,7 @@ void rdx_batch_write_over(struct rdx_write *write)
         struct rdx_batch *batch = write->batch;
 
         batch->flow.jobs++;
-        write->msg.run = run_done;
+        write->msg.run = server_batch_run_done;
         lp_post(batch->session->home->loop, &write->msg);
 }
 

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct rdx_request *request_of(struct lp_msg *msg)
+static struct rdx_request *server_request_of(struct lp_msg *msg)
 {
         return (struct rdx_request *)((char *)msg - offsetof(struct rdx_request, msg));
 }
@@ -59,26 +59,26 @@ void rdx_flow_lost(struct rdx_flow *flow)
 
 static void run_begun(struct lp_msg *msg)
 {
-        struct rdx_request *request = request_of(msg);
+        struct rdx_request *request = server_request_of(msg);
 
         request->begun(request, request->result);
 }
 
 static void run_ended(struct lp_msg *msg)
 {
-        struct rdx_request *request = request_of(msg);
+        struct rdx_request *request = server_request_of(msg);
 
         request->ended(request, request->result);
 }
 
-static void run_done(struct lp_msg *msg)
+static void server_request_run_done(struct lp_msg *msg)
 {
         struct rdx_write *write = write_of(msg);
 
         write->done(write, write->result);
 }
 
-static void tell(struct rdx_request *request, void (*run)(struct lp_msg *msg), int result)
+static void server_request_post(struct rdx_request *request, void (*run)(struct lp_msg *msg), int result)
 {
         request->result = result;
         request->msg.run = run;
@@ -87,12 +87,12 @@ static void tell(struct rdx_request *request, void (*run)(struct lp_msg *msg), i
 
 void rdx_request_begun(struct rdx_request *request, int result)
 {
-        tell(request, run_begun, result);
+        server_request_post(request, run_begun, result);
 }
 
 /* ---- at the session's loop ------------------------------------------------------------------------ */
 
-static int admit(struct rdx_request *request, struct rdx_session *session)
+static int server_request_admit(struct rdx_request *request, struct rdx_session *session)
 {
         const struct rdx_limits *limits = &request->server->limits;
         int rv;
@@ -122,7 +122,7 @@ static struct rdx_session *session_of(struct rdx_home *home, const uint8_t id[RD
         return NULL;
 }
 
-static void join(struct rdx_session *session, struct rdx_request *request)
+static void server_request_join_session(struct rdx_session *session, struct rdx_request *request)
 {
         request->flow.window = request->window;
         request->flow.number = request->number;
@@ -131,22 +131,22 @@ static void join(struct rdx_session *session, struct rdx_request *request)
         request->endpoint = session->endpoint;
         rdx_flow_join(session, &request->flow);
         rdx_count(&session->home->counters.requests, 1);
-        tell(request, run_begun, 0);
+        server_request_post(request, run_begun, 0);
 }
 
-static void begin(struct lp_msg *msg)
+static void server_request_begin(struct lp_msg *msg)
 {
-        struct rdx_request *request = request_of(msg);
+        struct rdx_request *request = server_request_of(msg);
         struct rdx_session *session = session_of(owner_of(request), request->session);
-        int rv = admit(request, session);
+        int rv = server_request_admit(request, session);
 
         if (rv != 0) {
-                tell(request, run_begun, rv);
+                server_request_post(request, run_begun, rv);
                 return;
         }
         session->requests++;
         if (session->established) {
-                join(session, request);
+                server_request_join_session(session, request);
                 return;
         }
         request->waits_since = lp_now(session->home->loop);
@@ -154,10 +154,10 @@ static void begin(struct lp_msg *msg)
         session->waiting = request;
 }
 
-static void give_up(struct rdx_session *session, struct rdx_request *request, int result)
+static void server_request_give_up(struct rdx_session *session, struct rdx_request *request, int result)
 {
         session->requests--;
-        tell(request, run_begun, result);
+        server_request_post(request, run_begun, result);
 }
 
 void rdx_requests_go(struct rdx_session *session, int result)
@@ -167,9 +167,9 @@ void rdx_requests_go(struct rdx_session *session, int result)
         while ((request = session->waiting) != NULL) {
                 session->waiting = request->waits;
                 if (result == 0)
-                        join(session, request);
+                        server_request_join_session(session, request);
                 else
-                        give_up(session, request, result);
+                        server_request_give_up(session, request, result);
         }
 }
 
@@ -183,7 +183,7 @@ void rdx_requests_give_up(struct rdx_session *session, uint64_t now)
                         continue;
                 }
                 *link = request->waits;
-                give_up(session, request, -ENOTCONN);
+                server_request_give_up(session, request, -ENOTCONN);
         }
 }
 
@@ -234,7 +234,7 @@ static void give_write(struct lp_msg *msg)
 }
 
 /* All that passed the gate is over, and the gate is closed. */
-static void end_request(struct rdx_request *request, int result)
+static void server_request_end(struct rdx_request *request, int result)
 {
         struct rdx_flow *flow = &request->flow;
 
@@ -246,7 +246,7 @@ static void end_request(struct rdx_request *request, int result)
         request->posted = flow->posted;
         request->bytes = flow->bytes;
         rdx_latency(owner_of(request), RDX_STAGE_NOTICE, request->asked);
-        tell(request, run_ended, result);
+        server_request_post(request, run_ended, result);
 }
 
 static void check_end(struct rdx_request *request)
@@ -254,7 +254,7 @@ static void check_end(struct rdx_request *request)
         struct rdx_flow *flow = &request->flow;
 
         if (request->closing && flow->jobs == 0)
-                end_request(request, flow->result);
+                server_request_end(request, flow->result);
 }
 
 /* Behind all writes, on the same pair; a request that wrote nothing has none. */
@@ -266,9 +266,9 @@ static void give_notice(struct rdx_request *request)
         rdx_job_give(request->flow.session, &request->job);
 }
 
-static void finish(struct lp_msg *msg)
+static void server_request_finish(struct lp_msg *msg)
 {
-        struct rdx_request *request = request_of(msg);
+        struct rdx_request *request = server_request_of(msg);
         struct rdx_flow *flow = &request->flow;
 
         request->closing = true;
@@ -286,7 +286,7 @@ static void finish(struct lp_msg *msg)
 
 static void abandon(struct lp_msg *msg)
 {
-        struct rdx_request *request = request_of(msg);
+        struct rdx_request *request = server_request_of(msg);
         struct rdx_flow *flow = &request->flow;
 
         request->closing = true;
@@ -334,7 +334,7 @@ void rdx_write_over(struct rdx_write *write, int result)
         }
         if (result == 0)
                 count_done(owner_of(request), write);
-        write->msg.run = run_done;
+        write->msg.run = server_request_run_done;
         lp_post(request->home, &write->msg);
         check_end(request);
 }
@@ -370,10 +370,10 @@ void rdx_request_begin(struct rdx_server *server, struct rdx_request *request)
         }
         rv = rdx_registry_home(server, request->session, &request->owner);
         if (rv != 0) {
-                tell(request, run_begun, rv);
+                server_request_post(request, run_begun, rv);
                 return;
         }
-        request->msg.run = begin;
+        request->msg.run = server_request_begin;
         lp_post(owner_of(request)->loop, &request->msg);
 }
 
@@ -394,7 +394,7 @@ static void close_gate(struct rdx_request *request, void (*run)(struct lp_msg *m
 
 void rdx_request_finish(struct rdx_request *request)
 {
-        close_gate(request, finish);
+        close_gate(request, server_request_finish);
 }
 
 void rdx_request_abandon(struct rdx_request *request)

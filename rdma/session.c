@@ -75,7 +75,7 @@ int rdx_session_post_receive(struct rdx_session *session, unsigned i)
                                        RDX_MESSAGE_MAX, transport->region_lkey(session->region[session->endpoint]));
 }
 
-static struct rdx_session *free_slot(struct rdx_home *home)
+static struct rdx_session *rdma_session_free_slot(struct rdx_home *home)
 {
         unsigned i;
 
@@ -167,7 +167,7 @@ void rdx_session_connect(struct lp_msg *msg)
         rdx_lane_poll(
                 &home->lane
                          [record->endpoint]); /* completions of the slot's last pair make room for those of this one */
-        session = atomic_load(&server->stopped) ? NULL : free_slot(home);
+        session = atomic_load(&server->stopped) ? NULL : rdma_session_free_slot(home);
         if (session != NULL) {
                 init_session(session, record);
                 rv = slot_memory(session);
@@ -221,7 +221,7 @@ static void leave_turn(struct rdx_session *session)
 }
 
 /* The pair goes to the error state; what is not posted never will be. */
-static void drain(struct rdx_session *session)
+static void rdma_session_drain(struct rdx_session *session)
 {
         struct rdx_home *home = session->home;
 
@@ -269,7 +269,7 @@ void rdx_session_over(struct lp_msg *msg)
         if (session == NULL)
                 rdx_registry_release(record); /* it never came to be */
         else if (session->state == RDX_LIVE || session->state == RDX_FAILING)
-                drain(session);
+                rdma_session_drain(session);
 }
 
 /* ---- established ---------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ void rdx_home_established(struct lp_msg *msg)
 
 /* ---- time ----------------------------------------------------------------------------------------- */
 
-static void look_after(struct rdx_session *session, uint64_t now)
+static void rdma_session_check_time(struct rdx_session *session, uint64_t now)
 {
         uint64_t stall = session->home->server->limits.stall_ms * RDX_NS_PER_MS;
 
@@ -319,7 +319,7 @@ void rdx_home_tick(struct lp_timer *timer)
 
         rdx_registry_expire(home, now);
         for (i = 0; i < home->slot_count; i++)
-                look_after(&home->slot[i], now);
+                rdma_session_check_time(&home->slot[i], now);
         for (i = 0; i < home->server->endpoint_count; i++)
                 rdx_dialer_tick(home->lane[i].dialer, now);
         /* It is in the heap's memory already, so it cannot be refused. */

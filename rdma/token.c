@@ -16,7 +16,7 @@
 #define SUFFIX_MOST 256u /* of what may stand behind a semicolon */
 
 /* Takes a field of so many digits; a colon must come before it unless it is the first. */
-static bool take(const char **at, const char *begin, unsigned digits, uint64_t *out)
+static bool token_take(const char **at, const char *begin, unsigned digits, uint64_t *out)
 {
         if (*at != begin && *(*at)++ != ':')
                 return false;
@@ -42,8 +42,9 @@ static int parse_first(const char *text, struct rdx_token *out)
         uint64_t rkey, lid, dct, has_gid;
         const char *at = text;
 
-        if (!take(&at, text, 16, &out->address) || !take(&at, text, 8, &out->size) || !take(&at, text, 8, &rkey) ||
-            !take(&at, text, 4, &lid) || !take(&at, text, 6, &dct) || !take(&at, text, 1, &has_gid))
+        if (!token_take(&at, text, 16, &out->address) || !token_take(&at, text, 8, &out->size) ||
+            !token_take(&at, text, 8, &rkey) || !token_take(&at, text, 4, &lid) || !token_take(&at, text, 6, &dct) ||
+            !token_take(&at, text, 1, &has_gid))
                 return -EBADMSG;
         if (has_gid > 1 || *at != ':' || !rdx_unhex(at + 1, 2 * RDX_GID_LEN, out->gid, RDX_GID_LEN))
                 return -EBADMSG;

@@ -60,7 +60,7 @@ struct rdx_write *rdx_write_of(struct rdx_job *job)
         return (struct rdx_write *)((char *)job - offsetof(struct rdx_write, job));
 }
 
-static struct rdx_request *request_of(struct rdx_job *job)
+static struct rdx_request *transfer_request_of(struct rdx_job *job)
 {
         return (struct rdx_request *)((char *)job - offsetof(struct rdx_request, job));
 }
@@ -77,7 +77,7 @@ void rdx_job_over(struct rdx_job *job, int result)
                 rdx_write_over(rdx_write_of(job), result);
                 break;
         case RDX_JOB_NOTICE:
-                rdx_request_job_over(request_of(job), result);
+                rdx_request_job_over(transfer_request_of(job), result);
                 break;
         default:
                 rdx_result_over(buffer_of(job), result);
@@ -85,7 +85,7 @@ void rdx_job_over(struct rdx_job *job, int result)
         }
 }
 
-static void take_turn(struct rdx_session *session)
+static void transfer_take_turn(struct rdx_session *session)
 {
         struct rdx_lane *lane = &session->home->lane[session->endpoint];
 
@@ -104,7 +104,7 @@ void rdx_job_give(struct rdx_session *session, struct rdx_job *job)
         job->taken = false;
         *session->last = job;
         session->last = &job->next;
-        take_turn(session);
+        transfer_take_turn(session);
 }
 
 void rdx_line_drop(struct rdx_job **first, struct rdx_job ***last, const struct rdx_flow *flow, int result)
@@ -188,7 +188,7 @@ static void make_result(struct rdx_session *session, struct rdx_job *job, struct
         work->rkey = job->flow->window.rkey;
 }
 
-static void make_work(struct rdx_session *session, struct rdx_job *job, uint32_t seq, struct rdx_work *work)
+static void transfer_make_work(struct rdx_session *session, struct rdx_job *job, uint32_t seq, struct rdx_work *work)
 {
         memset(work, 0, sizeof(*work));
         if (job->kind == RDX_JOB_WRITE)
@@ -222,14 +222,14 @@ static void note_emptied(struct rdx_session *session)
 }
 
 /* Moves the first job of the line into the ring. */
-static void into_ring(struct rdx_session *session, struct rdx_work *work)
+static void transfer_into_ring(struct rdx_session *session, struct rdx_work *work)
 {
         struct rdx_job *job = session->first;
         uint64_t now = lp_now(session->home->loop);
 
         if (session->posted == session->over)
                 note_filled(session);
-        make_work(session, job, session->posted, work);
+        transfer_make_work(session, job, session->posted, work);
         session->first = job->next;
         if (session->first == NULL)
                 session->last = &session->first;
@@ -252,7 +252,7 @@ static void post_turn(struct rdx_lane *lane, struct rdx_session *session)
 
         while (count < RDX_TURN_JOBS && bytes < RDX_TURN_BYTES && session->first != NULL &&
                lane->in_flight + count < home->share && session->posted - session->over < RDX_RING_MOST) {
-                into_ring(session, &work[count]);
+                transfer_into_ring(session, &work[count]);
                 bytes += work[count++].len;
         }
         work[count - 1].signalled = true;
@@ -307,14 +307,14 @@ void rdx_pump(struct rdx_lane *lane)
                 session->in_turn = false;
                 if (session->state == RDX_LIVE && session->first != NULL)
                         post_turn(lane, session);
-                take_turn(session);
+                transfer_take_turn(session);
         }
 }
 
 /* ---- completions ---------------------------------------------------------------------------------- */
 
 /* The oldest of the ring. */
-static void pop_ring(struct rdx_session *session, int result)
+static void transfer_pop_ring(struct rdx_session *session, int result)
 {
         struct rdx_posted *posted = &session->ring[session->over++ % RDX_PAIR_SENDS];
 
@@ -331,7 +331,7 @@ static void pop_ring(struct rdx_session *session, int result)
 void rdx_ring_drop(struct rdx_session *session, int result)
 {
         while (session->over != session->posted)
-                pop_ring(session, result);
+                transfer_pop_ring(session, result);
 }
 
 static enum rdx_end end_of(int result)
@@ -351,10 +351,10 @@ static void sent(struct rdx_session *session, const struct rdx_done *done)
         if (done->result != 0)
                 rdx_session_fail(session, end_of(done->result));
         while (session->over != seq)
-                pop_ring(session, 0);
-        pop_ring(session, done->result == 0 ? 0 : -ECONNRESET);
+                transfer_pop_ring(session, 0);
+        transfer_pop_ring(session, done->result == 0 ? 0 : -ECONNRESET);
         session->progress = lp_now(session->home->loop);
-        take_turn(session);
+        transfer_take_turn(session);
 }
 
 static void received(struct rdx_session *session, const struct rdx_done *done)
@@ -368,7 +368,7 @@ static void received(struct rdx_session *session, const struct rdx_done *done)
 }
 
 /* Completions of a pair that was closed meanwhile carry another generation. */
-static void take_done(struct rdx_lane *lane, const struct rdx_done *done)
+static void transfer_take_done(struct rdx_lane *lane, const struct rdx_done *done)
 {
         struct rdx_home *home = lane->home;
         uint64_t index = done->tag >> 48;
@@ -398,7 +398,7 @@ void rdx_lane_poll(struct rdx_lane *lane)
         for (;;) {
                 n = transport->queue_poll(lane->queue, done, POLL_MOST);
                 for (i = 0; i < n; i++)
-                        take_done(lane, &done[i]);
+                        transfer_take_done(lane, &done[i]);
                 if (n <= 0 && armed)
                         break;
                 if (n <= 0) {

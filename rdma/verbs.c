@@ -17,7 +17,7 @@ static bool is_optional(const char *name)
         return strcmp(name, "ibv_reg_dmabuf_mr") == 0;
 }
 
-static bool find(void *library, const char *name, void *to)
+static bool verbs_find(void *library, const char *name, void *to)
 {
         void *symbol = dlsym(library, name);
 
@@ -25,14 +25,14 @@ static bool find(void *library, const char *name, void *to)
         return symbol != NULL || is_optional(name);
 }
 
-static void load(void)
+static void verbs_load(void)
 {
         void *ibverbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_GLOBAL);
         void *rdmacm = ibverbs != NULL ? dlopen("librdmacm.so.1", RTLD_NOW | RTLD_GLOBAL) : NULL;
         bool all = ibverbs != NULL && rdmacm != NULL;
 
-#define FIND_IBV(name, result, parameters)  all = all && find(ibverbs, #name, &rdx_lib.name##_fn);
-#define FIND_RDMA(name, result, parameters) all = all && find(rdmacm, #name, &rdx_lib.name##_fn);
+#define FIND_IBV(name, result, parameters)  all = all && verbs_find(ibverbs, #name, &rdx_lib.name##_fn);
+#define FIND_RDMA(name, result, parameters) all = all && verbs_find(rdmacm, #name, &rdx_lib.name##_fn);
         RDX_IBV_FUNCTIONS(FIND_IBV)
         RDX_RDMA_FUNCTIONS(FIND_RDMA)
         loaded = all; /* they stay open: their threads and handlers don't like to go */
@@ -40,7 +40,7 @@ static void load(void)
 
 const struct rdx_libraries *rdx_libraries(void)
 {
-        pthread_once(&once, load);
+        pthread_once(&once, verbs_load);
         return loaded ? &rdx_lib : NULL;
 }
 

@@ -127,7 +127,7 @@ static bool take_arrival(const struct rdma_cm_event *event, struct rdx_event *ou
 }
 
 /* False: nobody need know. */
-static bool translate(const struct rdma_cm_event *event, struct rdx_event *out)
+static bool verbs_connect_translate(const struct rdma_cm_event *event, struct rdx_event *out)
 {
         struct rdx_pair *pair = event->id->context;
 
@@ -176,7 +176,7 @@ int rdx_verbs_channel_next(struct rdx_channel *channel, struct rdx_event *out)
 
                 if (rdx_lib.rdma_get_cm_event_fn(channel->channel, &event) != 0)
                         return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-                told = translate(event, out);
+                told = verbs_connect_translate(event, out);
                 if (!told && event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
                         lost = event->id; /* no memory for it: nobody will answer */
                 rdx_lib.rdma_ack_cm_event_fn(event);
@@ -262,7 +262,7 @@ static int make_queue_pair(struct rdx_pair *pair, const struct rdx_pair_options 
 }
 
 /* Client: finds the way. The channel is the session's own, so what comes there is this. */
-static int resolve(struct rdx_pair *pair, const struct rdx_pair_options *options)
+static int verbs_connect_resolve(struct rdx_pair *pair, const struct rdx_pair_options *options)
 {
         struct rdma_event_channel *channel = options->channel->channel;
         struct sockaddr_storage name;
@@ -303,7 +303,7 @@ int rdx_verbs_pair_open(const struct rdx_pair_options *options, struct rdx_pair 
                 pair->peer = options->arrival->peer;
                 free(options->arrival);
         } else {
-                rv = resolve(pair, options);
+                rv = verbs_connect_resolve(pair, options);
         }
         if (rv == 0 && pair->id->verbs != pair->device->context)
                 rv = -EXDEV; /* the way leads through another device by now */

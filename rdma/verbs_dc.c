@@ -55,7 +55,7 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool loaded;
 
-static bool find(void *library, const char *name, void *to)
+static bool verbs_dc_find(void *library, const char *name, void *to)
 {
         void *symbol = dlsym(library, name);
 
@@ -63,14 +63,14 @@ static bool find(void *library, const char *name, void *to)
         return symbol != NULL;
 }
 
-static void load(void)
+static void verbs_dc_load(void)
 {
         void *ibverbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_GLOBAL);
         void *mlx5 = ibverbs != NULL ? dlopen("libmlx5.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
         bool all = mlx5 != NULL;
 
-#define FIND_IBVERBS(name, result, parameters) all = all && find(ibverbs, #name, &dc.name##_fn);
-#define FIND_MLX5(name, result, parameters)    all = all && find(mlx5, #name, &dc.name##_fn);
+#define FIND_IBVERBS(name, result, parameters) all = all && verbs_dc_find(ibverbs, #name, &dc.name##_fn);
+#define FIND_MLX5(name, result, parameters)    all = all && verbs_dc_find(mlx5, #name, &dc.name##_fn);
         FROM_IBVERBS(FIND_IBVERBS)
         FROM_MLX5(FIND_MLX5)
         loaded = all;
@@ -259,7 +259,7 @@ bool rdx_verbs_dc(struct ibv_context *context)
         struct ibv_cq *cq;
         struct ibv_qp *qp = NULL;
 
-        pthread_once(&once, load);
+        pthread_once(&once, verbs_dc_load);
         if (!loaded || !dc.mlx5dv_is_supported_fn(context->device))
                 return false;
         pd = rdx_lib.ibv_alloc_pd_fn(context);

@@ -84,7 +84,7 @@ static int result_of(enum ibv_wc_status status)
         }
 }
 
-static void translate(const struct ibv_wc *wc, struct rdx_done *out)
+static void verbs_work_translate(const struct ibv_wc *wc, struct rdx_done *out)
 {
         memset(out, 0, sizeof(*out));
         out->tag = wc->wr_id;
@@ -107,7 +107,7 @@ int rdx_verbs_queue_poll(struct rdx_queue *queue, struct rdx_done *out, unsigned
         int i, n = ibv_poll_cq(queue->cq, (int)(most < POLL ? most : POLL), wc);
 
         for (i = 0; i < n; i++)
-                translate(&wc[i], &out[i]);
+                verbs_work_translate(&wc[i], &out[i]);
         return n < 0 ? -EIO : n;
 }
 
@@ -137,7 +137,7 @@ static bool is_type1(const struct rdx_work *work)
         return work->op == RDX_OP_BIND && work->window->mw->type == IBV_MW_TYPE_1;
 }
 
-static void make(const struct rdx_work *work, struct ibv_send_wr *wr, struct ibv_sge *sge)
+static void verbs_work_make(const struct rdx_work *work, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
         static const enum ibv_wr_opcode opcodes[] = {
                 [RDX_OP_WRITE] = IBV_WR_RDMA_WRITE,
@@ -178,7 +178,7 @@ static int post_chain(struct rdx_pair *pair, const struct rdx_work *work, unsign
         int rv;
 
         for (i = 0; i < count; i++) {
-                make(&work[i], &wr[i], &sge[i]);
+                verbs_work_make(&work[i], &wr[i], &sge[i]);
                 wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
         }
         rv = ibv_post_send(pair->id->qp, wr, &bad);

@@ -86,7 +86,7 @@ bool s3_authority_equal(const struct s3_authority *a, const struct s3_authority 
         return s3_str_eq_nocase(a->host, b->host) && a->has_port == b->has_port && a->port == b->port;
 }
 
-static enum s3_error refuse(const char **message, const char *why)
+static enum s3_error authority_refuse(const char **message, const char *why)
 {
         *message = why;
         return S3_ERR_BAD_REQUEST;
@@ -106,12 +106,12 @@ enum s3_error s3_authority_of_request(const struct s3_target *target, const stru
                         hosts++;
                 }
         if (hosts > 1 || (hosts == 0 && (!http10 || target->host.data != NULL)))
-                return refuse(message, "There must be one Host header");
+                return authority_refuse(message, "There must be one Host header");
         if (hosts == 1 && !s3_authority_parse(host, out))
-                return refuse(message, "The Host header is not well-formed");
+                return authority_refuse(message, "The Host header is not well-formed");
         if (target->host.data == NULL)
                 return S3_OK;
         if (!s3_authority_parse(target->host, &in_target) || !s3_authority_equal(&in_target, out))
-                return refuse(message, "The Host header and the request target name different hosts");
+                return authority_refuse(message, "The Host header and the request target name different hosts");
         return S3_OK;
 }

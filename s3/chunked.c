@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 /*
- * Moved only by enter(). AFTER takes one more CRLF, which some clients send.
+ * Moved only by chunked_enter(). AFTER takes one more CRLF, which some clients send.
  */
 #define CHUNKED_STATES(X)                                                                                              \
         X(LINE)     /* reading a chunk's header line */                                                                \
@@ -68,23 +68,24 @@ static bool is_trailer_form(const struct s3_chunked *dec)
         return dec->form == S3_PAYLOAD_SIGNED_TRAILER || dec->form == S3_PAYLOAD_UNSIGNED_TRAILER;
 }
 
-static void enter(struct s3_chunked *dec, enum chunked_state state)
+static void chunked_enter(struct s3_chunked *dec, enum chunked_state state)
 {
         dec->state = state;
         dec->line_len = 0;
 }
 
-static enum s3_error fail(struct s3_chunked *dec, enum s3_error error, const char *message)
+static enum s3_error chunked_fail(struct s3_chunked *dec, enum s3_error error, const char *message)
 {
         dec->error = error;
         dec->message = message;
-        enter(dec, CHUNKED_FAILED);
+        chunked_enter(dec, CHUNKED_FAILED);
         return error;
 }
 
 static enum s3_error fail_framing(struct s3_chunked *dec)
 {
-        return fail(dec, S3_ERR_INCOMPLETE_BODY, "The request body terminated unexpectedly or is not aws-chunked.");
+        return chunked_fail(dec, S3_ERR_INCOMPLETE_BODY,
+                            "The request body terminated unexpectedly or is not aws-chunked.");
 }
 
 /* ---- making -------------------------------------------------------------------------------------- */
@@ -123,7 +124,7 @@ enum s3_error s3_chunked_new(const struct s3_chunked_params *params, struct s3_c
         }
         if (is_signed_form(dec))
                 dec->chain = *params->chain;
-        enter(dec, CHUNKED_LINE);
+        chunked_enter(dec, CHUNKED_LINE);
         *out = dec;
         return S3_OK;
 }
@@ -141,7 +142,7 @@ void s3_chunked_free(struct s3_chunked *dec)
 enum line_result { LINE_MORE, LINE_DONE, LINE_TOO_LONG };
 
 /* Collects up to the next LF, which is taken off. *line lives until the next byte is collected. */
-static enum line_result take_line(struct s3_chunked *dec, struct s3_str *in, struct s3_str *line)
+static enum line_result chunked_take_line(struct s3_chunked *dec, struct s3_str *in, struct s3_str *line)
 {
         const char *end = memchr(in->data, '\n', in->len);
         size_t n = end != NULL ? (size_t)(end - in->data) : in->len;
@@ -214,25 +215,26 @@ static enum s3_error on_chunk_line(struct s3_chunked *dec, struct s3_str line)
         if (!parse_size(digits, &size) || !take_extension(dec, extension))
                 return fail_framing(dec);
         if (size > S3_CHUNK_MAX)
-                return fail(dec, S3_ERR_ENTITY_TOO_LARGE, NULL);
+                return chunked_fail(dec, S3_ERR_ENTITY_TOO_LARGE, NULL);
         if (size > 0 && dec->had_short_chunk && !dec->any_chunk_size)
-                return fail(dec, S3_ERR_INVALID_CHUNK_SIZE, NULL);
+                return chunked_fail(dec, S3_ERR_INVALID_CHUNK_SIZE, NULL);
         dec->had_short_chunk = size < S3_CHUNK_MIN;
         dec->announced += size;
         if (dec->announced > dec->expected ||
             (size == 0 && dec->expected != S3_LENGTH_UNKNOWN && dec->announced != dec->expected))
-                return fail(dec, S3_ERR_INCOMPLETE_BODY,
-                            "You did not provide the number of bytes specified by x-amz-decoded-content-length.");
+                return chunked_fail(
+                        dec, S3_ERR_INCOMPLETE_BODY,
+                        "You did not provide the number of bytes specified by x-amz-decoded-content-length.");
         SHA256_Init(&dec->hash);
         dec->chunk_left = size;
         if (size > 0) {
-                enter(dec, CHUNKED_DATA);
+                chunked_enter(dec, CHUNKED_DATA);
                 return S3_OK;
         }
         if (!chunk_signature_right(dec))
-                return fail(dec, S3_ERR_SIGNATURE_MISMATCH, NULL);
+                return chunked_fail(dec, S3_ERR_SIGNATURE_MISMATCH, NULL);
         SHA256_Init(&dec->hash);
-        enter(dec, CHUNKED_TRAILER);
+        chunked_enter(dec, CHUNKED_TRAILER);
         return S3_OK;
 }
 
@@ -240,7 +242,7 @@ static enum s3_error on_chunk_line(struct s3_chunked *dec, struct s3_str line)
 
 static enum s3_error fail_trailer(struct s3_chunked *dec)
 {
-        return fail(dec, S3_ERR_MALFORMED_TRAILER, NULL);
+        return chunked_fail(dec, S3_ERR_MALFORMED_TRAILER, NULL);
 }
 
 /* The empty line: all that was declared, and the signature, must have come. */
@@ -254,7 +256,7 @@ static enum s3_error on_trailers_end(struct s3_chunked *dec)
         }
         if (dec->seen != dec->declared)
                 return fail_trailer(dec);
-        enter(dec, CHUNKED_AFTER);
+        chunked_enter(dec, CHUNKED_AFTER);
         return S3_OK;
 }
 
@@ -267,7 +269,7 @@ static enum s3_error on_trailer_signature(struct s3_chunked *dec, struct s3_str 
         SHA256_Final(digest, &dec->hash);
         s3_trailer_sign(&dec->chain, digest);
         if (value.len != S3_SIGNATURE_LEN || !s3_equal_secret(dec->chain.previous, value.data, S3_SIGNATURE_LEN))
-                return fail(dec, S3_ERR_SIGNATURE_MISMATCH, NULL);
+                return chunked_fail(dec, S3_ERR_SIGNATURE_MISMATCH, NULL);
         dec->trailer_signed = true;
         return S3_OK;
 }
@@ -324,7 +326,7 @@ static enum s3_error on_trailer_line(struct s3_chunked *dec, struct s3_str line)
         if (dec->trailers == NULL)
                 dec->trailers = malloc(S3_TRAILER_BYTES_MAX);
         if (dec->trailers == NULL)
-                return fail(dec, S3_ERR_INTERNAL_ERROR, NULL);
+                return chunked_fail(dec, S3_ERR_INTERNAL_ERROR, NULL);
         keep_trailer(dec, name, value);
         return S3_OK;
 }
@@ -335,7 +337,7 @@ static enum s3_error step_line(struct s3_chunked *dec, struct s3_str *in)
 {
         struct s3_str line;
 
-        switch (take_line(dec, in, &line)) {
+        switch (chunked_take_line(dec, in, &line)) {
         case LINE_MORE:
                 return S3_OK;
         case LINE_TOO_LONG:
@@ -357,8 +359,8 @@ static enum s3_error step_data(struct s3_chunked *dec, struct s3_str *in, struct
         dec->chunk_left -= n;
         if (dec->chunk_left == 0) {
                 if (!chunk_signature_right(dec))
-                        return fail(dec, S3_ERR_SIGNATURE_MISMATCH, NULL);
-                enter(dec, CHUNKED_DATA_END);
+                        return chunked_fail(dec, S3_ERR_SIGNATURE_MISMATCH, NULL);
+                chunked_enter(dec, CHUNKED_DATA_END);
         }
         *data = (struct s3_str){in->data, n};
         dec->handed_out += n;
@@ -380,7 +382,7 @@ static enum s3_error step_crlf(struct s3_chunked *dec, struct s3_str *in, bool a
                 in->len--;
         }
         if (dec->line_len == 2 && again)
-                enter(dec, CHUNKED_LINE);
+                chunked_enter(dec, CHUNKED_LINE);
         else if (dec->line_len == 2 && in->len > 0)
                 return fail_framing(dec);
         return S3_OK;

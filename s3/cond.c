@@ -5,7 +5,7 @@
 #include "s3_internal.h"
 
 /* A date that counts: it parses and does not lie in the future. */
-static bool date_of(struct s3_str value, int64_t now_ms, int64_t *out)
+static bool cond_date_of(struct s3_str value, int64_t now_ms, int64_t *out)
 {
         if (value.data == NULL)
                 return false;
@@ -24,13 +24,13 @@ enum s3_error s3_conditions_check(const struct s3_conditions *conditions, struct
         if (conditions->if_match.data != NULL) {
                 if (!s3_etag_in_list(conditions->if_match, etag))
                         return S3_ERR_PRECONDITION_FAILED;
-        } else if (date_of(conditions->if_unmodified_since, now_ms, &date) && mtime > date) {
+        } else if (cond_date_of(conditions->if_unmodified_since, now_ms, &date) && mtime > date) {
                 return S3_ERR_PRECONDITION_FAILED;
         }
         if (conditions->if_none_match.data != NULL) {
                 if (s3_etag_in_list(conditions->if_none_match, etag))
                         return unmodified;
-        } else if (date_of(conditions->if_modified_since, now_ms, &date) && mtime <= date) {
+        } else if (cond_date_of(conditions->if_modified_since, now_ms, &date) && mtime <= date) {
                 return unmodified;
         }
         return S3_OK;

@@ -63,7 +63,7 @@ static int days_in_month(int year, int month)
 }
 
 /* A leap second (60) counts as the first second of the next minute, as POSIX does. */
-static int join(const struct moment *m, int64_t *ms)
+static int date_join(const struct moment *m, int64_t *ms)
 {
         if (m->year < 1601 || m->year > 9999 || m->month < 1 || m->month > 12 || m->day < 1 ||
             m->day > days_in_month(m->year, m->month) || m->hour > 23 || m->minute > 59 || m->second > 60)
@@ -75,7 +75,7 @@ static int join(const struct moment *m, int64_t *ms)
 
 /* ---- writing ------------------------------------------------------------------------------------- */
 
-static char *put_number(char *p, int value, int digits)
+static char *date_put_number(char *p, int value, int digits)
 {
         for (int i = digits - 1; i >= 0; i--) {
                 p[i] = (char)('0' + value % 10);
@@ -84,7 +84,7 @@ static char *put_number(char *p, int value, int digits)
         return p + digits;
 }
 
-static char *put_text(char *p, const char *text, size_t len)
+static char *date_put_text(char *p, const char *text, size_t len)
 {
         memcpy(p, text, len);
         return p + len;
@@ -92,11 +92,11 @@ static char *put_text(char *p, const char *text, size_t len)
 
 static char *put_clock(char *p, const struct moment *m)
 {
-        p = put_number(p, m->hour, 2);
+        p = date_put_number(p, m->hour, 2);
         *p++ = ':';
-        p = put_number(p, m->minute, 2);
+        p = date_put_number(p, m->minute, 2);
         *p++ = ':';
-        return put_number(p, m->second, 2);
+        return date_put_number(p, m->second, 2);
 }
 
 size_t s3_date_format_amz(int64_t ms, char out[S3_DATE_AMZ_SIZE])
@@ -105,13 +105,13 @@ size_t s3_date_format_amz(int64_t ms, char out[S3_DATE_AMZ_SIZE])
         char *p = out;
 
         split(ms, &m);
-        p = put_number(p, m.year, 4);
-        p = put_number(p, m.month, 2);
-        p = put_number(p, m.day, 2);
+        p = date_put_number(p, m.year, 4);
+        p = date_put_number(p, m.month, 2);
+        p = date_put_number(p, m.day, 2);
         *p++ = 'T';
-        p = put_number(p, m.hour, 2);
-        p = put_number(p, m.minute, 2);
-        p = put_number(p, m.second, 2);
+        p = date_put_number(p, m.hour, 2);
+        p = date_put_number(p, m.minute, 2);
+        p = date_put_number(p, m.second, 2);
         *p++ = 'Z';
         *p = '\0';
         return (size_t)(p - out);
@@ -123,15 +123,15 @@ size_t s3_date_format_iso(int64_t ms, char out[S3_DATE_ISO_SIZE])
         char *p = out;
 
         split(ms, &m);
-        p = put_number(p, m.year, 4);
+        p = date_put_number(p, m.year, 4);
         *p++ = '-';
-        p = put_number(p, m.month, 2);
+        p = date_put_number(p, m.month, 2);
         *p++ = '-';
-        p = put_number(p, m.day, 2);
+        p = date_put_number(p, m.day, 2);
         *p++ = 'T';
         p = put_clock(p, &m);
         *p++ = '.';
-        p = put_number(p, m.ms, 3);
+        p = date_put_number(p, m.ms, 3);
         *p++ = 'Z';
         *p = '\0';
         return (size_t)(p - out);
@@ -143,16 +143,16 @@ size_t s3_date_format_http(int64_t ms, char out[S3_DATE_HTTP_SIZE])
         char *p = out;
 
         split(ms, &m);
-        p = put_text(p, day_names[m.weekday], 3);
-        p = put_text(p, ", ", 2);
-        p = put_number(p, m.day, 2);
+        p = date_put_text(p, day_names[m.weekday], 3);
+        p = date_put_text(p, ", ", 2);
+        p = date_put_number(p, m.day, 2);
         *p++ = ' ';
-        p = put_text(p, month_names[m.month - 1], 3);
+        p = date_put_text(p, month_names[m.month - 1], 3);
         *p++ = ' ';
-        p = put_number(p, m.year, 4);
+        p = date_put_number(p, m.year, 4);
         *p++ = ' ';
         p = put_clock(p, &m);
-        p = put_text(p, " GMT", 4);
+        p = date_put_text(p, " GMT", 4);
         *p = '\0';
         return (size_t)(p - out);
 }
@@ -161,7 +161,7 @@ size_t s3_date_format_http(int64_t ms, char out[S3_DATE_HTTP_SIZE])
 
 /* Each take_...() advances *s past what it recognised and returns false if that is not there. */
 
-static bool take_number(struct s3_str *s, size_t digits, int *out)
+static bool date_take_number(struct s3_str *s, size_t digits, int *out)
 {
         int value = 0;
 
@@ -178,7 +178,7 @@ static bool take_number(struct s3_str *s, size_t digits, int *out)
         return true;
 }
 
-static bool take(struct s3_str *s, const char *text)
+static bool date_take(struct s3_str *s, const char *text)
 {
         struct s3_str wanted = s3_str_of(text);
 
@@ -192,7 +192,7 @@ static bool take(struct s3_str *s, const char *text)
 static bool take_month(struct s3_str *s, int *month)
 {
         for (int i = 0; i < 12; i++) {
-                if (take(s, month_names[i])) {
+                if (date_take(s, month_names[i])) {
                         *month = i + 1;
                         return true;
                 }
@@ -205,7 +205,7 @@ static bool take_weekday(struct s3_str *s)
         for (int i = 0; i < 7; i++) {
                 struct s3_str shortened = {day_names[i], 3};
 
-                if (take(s, day_names[i]))
+                if (date_take(s, day_names[i]))
                         return true;
                 if (s3_str_starts_nocase(*s, shortened)) {
                         s->data += 3;
@@ -218,13 +218,14 @@ static bool take_weekday(struct s3_str *s)
 
 static bool take_clock(struct s3_str *s, struct moment *m)
 {
-        return take_number(s, 2, &m->hour) && take(s, ":") && take_number(s, 2, &m->minute) && take(s, ":") &&
-               take_number(s, 2, &m->second);
+        return date_take_number(s, 2, &m->hour) && date_take(s, ":") && date_take_number(s, 2, &m->minute) &&
+               date_take(s, ":") && date_take_number(s, 2, &m->second);
 }
 
 static bool take_gmt(struct s3_str *s)
 {
-        return take(s, "GMT") || take(s, "UTC") || take(s, "+0000") || take(s, "-0000") || take(s, "Z");
+        return date_take(s, "GMT") || date_take(s, "UTC") || date_take(s, "+0000") || date_take(s, "-0000") ||
+               date_take(s, "Z");
 }
 
 int s3_date_parse_amz(struct s3_str s, int64_t *ms)
@@ -233,11 +234,11 @@ int s3_date_parse_amz(struct s3_str s, int64_t *ms)
 
         if (s.len != S3_DATE_AMZ_SIZE - 1 || s.data[8] != 'T' || s.data[15] != 'Z')
                 return -EINVAL;
-        if (!take_number(&s, 4, &m.year) || !take_number(&s, 2, &m.month) || !take_number(&s, 2, &m.day) ||
-            !take(&s, "T") || !take_number(&s, 2, &m.hour) || !take_number(&s, 2, &m.minute) ||
-            !take_number(&s, 2, &m.second))
+        if (!date_take_number(&s, 4, &m.year) || !date_take_number(&s, 2, &m.month) ||
+            !date_take_number(&s, 2, &m.day) || !date_take(&s, "T") || !date_take_number(&s, 2, &m.hour) ||
+            !date_take_number(&s, 2, &m.minute) || !date_take_number(&s, 2, &m.second))
                 return -EINVAL;
-        return join(&m, ms);
+        return date_join(&m, ms);
 }
 
 /* ".123456": the first three digits count. At most nine. */
@@ -246,7 +247,7 @@ static bool take_fraction(struct s3_str *s, int *ms)
         int digits = 0, digit;
 
         *ms = 0;
-        while (digits < 9 && take_number(s, 1, &digit)) {
+        while (digits < 9 && date_take_number(s, 1, &digit)) {
                 if (digits < 3)
                         *ms = *ms * 10 + digit;
                 digits++;
@@ -261,13 +262,13 @@ static bool take_offset(struct s3_str *s, int64_t *offset_ms)
         int hours, minutes, sign;
 
         *offset_ms = 0;
-        if (s->len == 0 || take(s, "Z"))
+        if (s->len == 0 || date_take(s, "Z"))
                 return true;
-        sign = take(s, "+") ? 1 : take(s, "-") ? -1 : 0;
-        if (sign == 0 || !take_number(s, 2, &hours))
+        sign = date_take(s, "+") ? 1 : date_take(s, "-") ? -1 : 0;
+        if (sign == 0 || !date_take_number(s, 2, &hours))
                 return false;
-        take(s, ":");
-        if (!take_number(s, 2, &minutes) || hours > 23 || minutes > 59)
+        date_take(s, ":");
+        if (!date_take_number(s, 2, &minutes) || hours > 23 || minutes > 59)
                 return false;
         *offset_ms = sign * (hours * 3600000ll + minutes * 60000ll);
         return true;
@@ -279,14 +280,14 @@ int s3_date_parse_iso(struct s3_str s, int64_t *ms)
         int64_t offset;
         int rv;
 
-        if (!take_number(&s, 4, &m.year) || !take(&s, "-") || !take_number(&s, 2, &m.month) || !take(&s, "-") ||
-            !take_number(&s, 2, &m.day) || !take(&s, "T") || !take_clock(&s, &m))
+        if (!date_take_number(&s, 4, &m.year) || !date_take(&s, "-") || !date_take_number(&s, 2, &m.month) ||
+            !date_take(&s, "-") || !date_take_number(&s, 2, &m.day) || !date_take(&s, "T") || !take_clock(&s, &m))
                 return -EINVAL;
-        if (take(&s, ".") && !take_fraction(&s, &m.ms))
+        if (date_take(&s, ".") && !take_fraction(&s, &m.ms))
                 return -EINVAL;
         if (!take_offset(&s, &offset) || s.len != 0)
                 return -EINVAL;
-        rv = join(&m, ms);
+        rv = date_join(&m, ms);
         if (rv == 0)
                 *ms -= offset;
         return rv;
@@ -295,37 +296,38 @@ int s3_date_parse_iso(struct s3_str s, int64_t *ms)
 /* " 6" or "06" or "6": RFC 1123 allows one digit, asctime pads with a space. */
 static bool take_day(struct s3_str *s, int *day)
 {
-        take(s, " ");
-        return take_number(s, 2, day) || take_number(s, 1, day);
+        date_take(s, " ");
+        return date_take_number(s, 2, day) || date_take_number(s, 1, day);
 }
 
 /* "06 Nov 1994 08:49:37 GMT", after the weekday. */
 static bool parse_rfc1123(struct s3_str s, struct moment *m)
 {
-        return take_day(&s, &m->day) && take(&s, " ") && take_month(&s, &m->month) && take(&s, " ") &&
-               take_number(&s, 4, &m->year) && take(&s, " ") && take_clock(&s, m) && take(&s, " ") && take_gmt(&s) &&
-               s.len == 0;
+        return take_day(&s, &m->day) && date_take(&s, " ") && take_month(&s, &m->month) && date_take(&s, " ") &&
+               date_take_number(&s, 4, &m->year) && date_take(&s, " ") && take_clock(&s, m) && date_take(&s, " ") &&
+               take_gmt(&s) && s.len == 0;
 }
 
 /* "06-Nov-94 08:49:37 GMT": two digits mean 1970 to 2069. */
 static bool parse_rfc850(struct s3_str s, struct moment *m)
 {
-        if (!take(&s, " ") || !take_number(&s, 2, &m->day) || !take(&s, "-") || !take_month(&s, &m->month) ||
-            !take(&s, "-"))
+        if (!date_take(&s, " ") || !date_take_number(&s, 2, &m->day) || !date_take(&s, "-") ||
+            !take_month(&s, &m->month) || !date_take(&s, "-"))
                 return false;
-        if (!take_number(&s, 4, &m->year)) {
-                if (!take_number(&s, 2, &m->year))
+        if (!date_take_number(&s, 4, &m->year)) {
+                if (!date_take_number(&s, 2, &m->year))
                         return false;
                 m->year += m->year < 70 ? 2000 : 1900;
         }
-        return take(&s, " ") && take_clock(&s, m) && take(&s, " ") && take_gmt(&s) && s.len == 0;
+        return date_take(&s, " ") && take_clock(&s, m) && date_take(&s, " ") && take_gmt(&s) && s.len == 0;
 }
 
 /* "Nov  6 08:49:37 1994", after the weekday. */
 static bool parse_asctime(struct s3_str s, struct moment *m)
 {
-        return take(&s, " ") && take_month(&s, &m->month) && take(&s, " ") && take_day(&s, &m->day) && take(&s, " ") &&
-               take_clock(&s, m) && take(&s, " ") && take_number(&s, 4, &m->year) && s.len == 0;
+        return date_take(&s, " ") && take_month(&s, &m->month) && date_take(&s, " ") && take_day(&s, &m->day) &&
+               date_take(&s, " ") && take_clock(&s, m) && date_take(&s, " ") && date_take_number(&s, 4, &m->year) &&
+               s.len == 0;
 }
 
 int s3_date_parse_http(struct s3_str s, int64_t *ms)
@@ -335,11 +337,11 @@ int s3_date_parse_http(struct s3_str s, int64_t *ms)
         s = s3_str_trim(s);
         if (!take_weekday(&s))
                 return -EINVAL;
-        if (take(&s, ",")) {
+        if (date_take(&s, ",")) {
                 if (!parse_rfc1123(s, &m) && !parse_rfc850(s, &m))
                         return -EINVAL;
         } else if (!parse_asctime(s, &m)) {
                 return -EINVAL;
         }
-        return join(&m, ms);
+        return date_join(&m, ms);
 }

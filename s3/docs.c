@@ -42,7 +42,7 @@ enum field {
 
 /* ---- memory -------------------------------------------------------------------------------------- */
 
-static void *keep(struct s3_doc *doc, const void *bytes, size_t len)
+static void *docs_keep(struct s3_doc *doc, const void *bytes, size_t len)
 {
         struct block *block = doc->priv->blocks;
         char *at;
@@ -65,13 +65,13 @@ static void *keep(struct s3_doc *doc, const void *bytes, size_t len)
 
 static enum s3_error keep_str(struct s3_doc *doc, struct s3_str text, struct s3_str *out)
 {
-        out->data = keep(doc, text.data, text.len);
+        out->data = docs_keep(doc, text.data, text.len);
         out->len = text.len;
         return out->data != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
 }
 
 /* Makes room for one more item in a table of at most max. */
-static enum s3_error grow(struct s3_doc *doc, void **table, unsigned count, size_t item_size, unsigned max)
+static enum s3_error docs_grow(struct s3_doc *doc, void **table, unsigned count, size_t item_size, unsigned max)
 {
         unsigned capacity = doc->priv->capacity;
         void *grown;
@@ -110,18 +110,18 @@ static enum s3_error refuse_element(struct s3_doc *doc, struct s3_str name)
         int n = snprintf(text, sizeof(text), "The element %.*s implies functionality that is not implemented.",
                          name.len < 64 ? (int)name.len : 64, name.data);
 
-        doc->message = keep(doc, text, (size_t)n);
+        doc->message = docs_keep(doc, text, (size_t)n);
         return S3_ERR_NOT_IMPLEMENTED;
 }
 
-static enum s3_error refuse(struct s3_doc *doc, enum s3_error error, const char *message)
+static enum s3_error docs_refuse(struct s3_doc *doc, enum s3_error error, const char *message)
 {
         doc->message = message;
         return error;
 }
 
 /* Marks a field of the present item as seen; a second one of the same is no valid document. */
-static bool first_of(struct s3_doc *doc, enum field field)
+static bool docs_first_of(struct s3_doc *doc, enum field field)
 {
         if (doc->priv->item_fields & field)
                 return false;
@@ -138,18 +138,18 @@ static enum s3_error part_number(struct s3_doc *doc, struct s3_str text)
         text = trim_xml(text);
         if (text.len > 1 && text.data[0] == '-' &&
             s3_parse_uint((struct s3_str){text.data + 1, text.len - 1}, UINT64_MAX, &number) != -EINVAL)
-                return refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
+                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
         switch (s3_parse_uint(text, S3_PARTS_MAX, &number)) {
         case 0:
                 break;
         case -ERANGE:
-                return refuse(doc, S3_ERR_INVALID_ARGUMENT,
-                              "Part number must be an integer between 1 and 10000, inclusive");
+                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                                   "Part number must be an integer between 1 and 10000, inclusive");
         default:
                 return S3_ERR_MALFORMED_XML;
         }
         if (number == 0)
-                return refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
+                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
         doc->priv->part.number = (uint16_t)number;
         return S3_OK;
 }
@@ -159,9 +159,10 @@ static enum s3_error part_checksum(struct s3_doc *doc, enum s3_checksum kind, st
         struct s3_complete_part *part = &doc->priv->part;
         uint8_t value[S3_CHECKSUM_MAX];
 
-        if (!first_of(doc, FIELD_CHECKSUM) || s3_checksum_parse(kind, trim_xml(text), value) != 0)
-                return refuse(doc, S3_ERR_INVALID_ARGUMENT, "Invalid Base64 or multiple checksums present in request");
-        part->checksum[kind] = keep(doc, value, s3_checksum_info(kind)->len);
+        if (!docs_first_of(doc, FIELD_CHECKSUM) || s3_checksum_parse(kind, trim_xml(text), value) != 0)
+                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                                   "Invalid Base64 or multiple checksums present in request");
+        part->checksum[kind] = docs_keep(doc, value, s3_checksum_info(kind)->len);
         part->checksum_mask |= (uint8_t)S3_CHECKSUM_BIT(kind);
         return part->checksum[kind] != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
 }
@@ -173,11 +174,11 @@ static enum s3_error part_field(struct s3_doc *doc, struct s3_str name, struct s
         unsigned parts;
 
         if (s3_str_eq(name, S3_STR("PartNumber")))
-                return first_of(doc, FIELD_NUMBER) ? part_number(doc, text) : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_NUMBER) ? part_number(doc, text) : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("ETag"))) {
                 /* A part is never multipart itself, so "md5-n" names none. */
                 part->etag_known = s3_etag_parse(trim_xml(text), part->md5, &parts) == 0 && parts == 0;
-                return first_of(doc, FIELD_ETAG) ? S3_OK : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_ETAG) ? S3_OK : S3_ERR_MALFORMED_XML;
         }
         if (s3_checksum_by_element(name, &kind) == 0)
                 return part_checksum(doc, kind, text);
@@ -195,7 +196,7 @@ static enum s3_error part_end(struct s3_doc *doc)
                 return S3_ERR_MALFORMED_XML;
         if (doc->part_count > 0 && doc->parts[doc->part_count - 1].number >= doc->priv->part.number)
                 return S3_ERR_INVALID_PART_ORDER;
-        error = grow(doc, (void **)&doc->parts, doc->part_count, sizeof(doc->parts[0]), S3_PARTS_MAX);
+        error = docs_grow(doc, (void **)&doc->parts, doc->part_count, sizeof(doc->parts[0]), S3_PARTS_MAX);
         if (error == S3_OK)
                 doc->parts[doc->part_count++] = doc->priv->part;
         return error;
@@ -234,16 +235,17 @@ static enum s3_error object_field(struct s3_doc *doc, struct s3_str name, struct
         struct s3_delete_object *object = &doc->priv->object;
 
         if (s3_str_eq(name, S3_STR("Key")))
-                return first_of(doc, FIELD_KEY) ? object_key(doc, text) : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_KEY) ? object_key(doc, text) : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("VersionId")))
-                return first_of(doc, FIELD_VERSION) ? keep_str(doc, trim_xml(text), &object->version_id)
-                                                    : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_VERSION) ? keep_str(doc, trim_xml(text), &object->version_id)
+                                                         : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("ETag")))
-                return first_of(doc, FIELD_ETAG) ? keep_str(doc, trim_xml(text), &object->etag) : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_ETAG) ? keep_str(doc, trim_xml(text), &object->etag)
+                                                      : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("LastModifiedTime")))
-                return first_of(doc, FIELD_TIME) ? object_time(doc, text) : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_TIME) ? object_time(doc, text) : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("Size")))
-                return first_of(doc, FIELD_SIZE) ? object_size(doc, text) : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_SIZE) ? object_size(doc, text) : S3_ERR_MALFORMED_XML;
         return S3_ERR_MALFORMED_XML;
 }
 
@@ -253,7 +255,7 @@ static enum s3_error object_end(struct s3_doc *doc)
 
         if ((doc->priv->item_fields & FIELD_KEY) == 0)
                 return S3_ERR_MALFORMED_XML;
-        error = grow(doc, (void **)&doc->objects, doc->object_count, sizeof(doc->objects[0]), S3_DELETE_MAX);
+        error = docs_grow(doc, (void **)&doc->objects, doc->object_count, sizeof(doc->objects[0]), S3_DELETE_MAX);
         if (error == S3_OK)
                 doc->objects[doc->object_count++] = doc->priv->object;
         return error;
@@ -280,7 +282,7 @@ static enum s3_error bucket_open(struct s3_doc *doc, struct s3_str name)
 
 static enum s3_error bucket_location(struct s3_doc *doc, struct s3_str text)
 {
-        if (!first_of(doc, FIELD_LOCATION))
+        if (!docs_first_of(doc, FIELD_LOCATION))
                 return S3_ERR_MALFORMED_XML;
         return keep_str(doc, trim_xml(text), &doc->location);
 }
@@ -320,7 +322,7 @@ static bool is_item(const struct s3_doc *doc, struct s3_str name)
         return item != NULL && s3_str_eq(name, s3_str_of(item));
 }
 
-static enum s3_error on_open(void *arg, unsigned depth, struct s3_str name)
+static enum s3_error docs_on_open(void *arg, unsigned depth, struct s3_str name)
 {
         struct s3_doc *doc = arg;
         struct s3_doc_private *priv = doc->priv;
@@ -336,14 +338,14 @@ static enum s3_error on_open(void *arg, unsigned depth, struct s3_str name)
                 return S3_OK;
         }
         if (depth == 1 && doc->kind == S3_DOC_DELETE && s3_str_eq(name, S3_STR("Quiet")))
-                return first_of(doc, FIELD_QUIET) ? S3_OK : S3_ERR_MALFORMED_XML;
+                return docs_first_of(doc, FIELD_QUIET) ? S3_OK : S3_ERR_MALFORMED_XML;
         if (depth == 1 && doc->kind == S3_DOC_CREATE_BUCKET)
                 return bucket_open(doc, name);
         /* Fields of items are checked when they end; nothing goes deeper. */
         return depth == 2 && doc->kind != S3_DOC_CREATE_BUCKET ? S3_OK : S3_ERR_MALFORMED_XML;
 }
 
-static enum s3_error on_close(void *arg, unsigned depth, struct s3_str name, struct s3_str text)
+static enum s3_error docs_on_close(void *arg, unsigned depth, struct s3_str name, struct s3_str text)
 {
         struct s3_doc *doc = arg;
 
@@ -366,7 +368,7 @@ static enum s3_error on_close(void *arg, unsigned depth, struct s3_str name, str
         return S3_ERR_INTERNAL_ERROR;
 }
 
-static const struct s3_xml_events doc_events = {.open = on_open, .close = on_close};
+static const struct s3_xml_events doc_events = {.open = docs_on_open, .close = docs_on_close};
 
 /* ---- outside ------------------------------------------------------------------------------------- */
 

@@ -104,7 +104,7 @@ struct words {
         char text[ROOM];
 };
 
-static void put(struct words *w, const char *text, size_t len)
+static void words_put(struct words *w, const char *text, size_t len)
 {
         if (w->full || w->cap - w->used < len) {
                 w->full = true;
@@ -122,20 +122,20 @@ static void end_word(struct words *w)
         if (w->held == 0)
                 return;
         if (w->used > 0)
-                put(w, " ", 1);
+                words_put(w, " ", 1);
         if (w->q) {
-                put(w, HEAD, sizeof(HEAD) - 1);
-                put(w, w->text, w->held);
+                words_put(w, HEAD, sizeof(HEAD) - 1);
+                words_put(w, w->text, w->held);
         } else {
                 len = s3_base64_encode(w->text, w->held, base64);
-                put(w, "=?UTF-8?B?", sizeof(HEAD) - 1);
-                put(w, base64, len);
+                words_put(w, "=?UTF-8?B?", sizeof(HEAD) - 1);
+                words_put(w, base64, len);
         }
-        put(w, TAIL, sizeof(TAIL) - 1);
+        words_put(w, TAIL, sizeof(TAIL) - 1);
         w->held = 0;
 }
 
-static void add(struct words *w, const char *character, size_t n)
+static void words_append(struct words *w, const char *character, size_t n)
 {
         char q[3 * CHARACTER];
 
@@ -157,7 +157,7 @@ ssize_t s3_words_encode(struct s3_str value, char *out, size_t cap)
         size_t n;
 
         while ((n = next_character(&source, character)) > 0)
-                add(&w, character, n);
+                words_append(&w, character, n);
         end_word(&w);
         return w.full ? -ENOBUFS : (ssize_t)w.used;
 }

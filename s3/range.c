@@ -7,7 +7,7 @@
 #include "s3_internal.h"
 
 /* "first-last" with either side possibly empty. Numbers too large for 64 bits count as the largest. */
-static bool take_number(struct s3_str s, uint64_t *out)
+static bool range_take_number(struct s3_str s, uint64_t *out)
 {
         int rv = s3_parse_uint(s, UINT64_MAX, out);
 
@@ -26,16 +26,16 @@ static struct s3_range parse_spec(struct s3_str spec)
                 return none;
         if (first.len == 0) {
                 range.form = S3_RANGE_LAST;
-                return take_number(last, &range.last) ? range : none;
+                return range_take_number(last, &range.last) ? range : none;
         }
-        if (!take_number(first, &range.first))
+        if (!range_take_number(first, &range.first))
                 return none;
         if (last.len == 0) {
                 range.form = S3_RANGE_FROM;
                 return range;
         }
         range.form = S3_RANGE_FROM_TO;
-        return take_number(last, &range.last) && range.first <= range.last ? range : none;
+        return range_take_number(last, &range.last) && range.first <= range.last ? range : none;
 }
 
 struct s3_range s3_range_parse(struct s3_str value)

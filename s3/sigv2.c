@@ -124,7 +124,7 @@ static bool is_one_of(struct s3_str name, const char *const *names, size_t count
         return false;
 }
 
-static bool has_header(const struct s3_request *request, struct s3_str name)
+static bool sigv2_has_header(const struct s3_request *request, struct s3_str name)
 {
         for (size_t i = 0; i < request->header_count; i++)
                 if (s3_str_eq_nocase(request->headers[i].name, name))
@@ -150,7 +150,7 @@ struct text {
         bool full;
 };
 
-static void add(struct text *text, struct s3_str s)
+static void sigv2_append(struct text *text, struct s3_str s)
 {
         if (text->full || TEXT_MAX - text->len < s.len) {
                 text->full = true;
@@ -221,11 +221,11 @@ static bool add_params(struct text *text, struct s3_str query)
         if (count > 1)
                 qsort(params, count, sizeof(params[0]), compare_params);
         for (size_t i = 0; i < count; i++) {
-                add(text, i == 0 ? S3_STR("?") : S3_STR("&"));
-                add(text, params[i].name);
+                sigv2_append(text, i == 0 ? S3_STR("?") : S3_STR("&"));
+                sigv2_append(text, params[i].name);
                 if (params[i].value.data == NULL)
                         continue;
-                add(text, S3_STR("="));
+                sigv2_append(text, S3_STR("="));
                 if (!add_decoded(text, params[i].value, false))
                         return false;
         }
@@ -238,7 +238,7 @@ struct amz {
         bool encoded;
 };
 
-static int compare_names(const void *a, const void *b)
+static int sigv2_compare_names(const void *a, const void *b)
 {
         const struct amz *x = a, *y = b;
         size_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
@@ -267,7 +267,7 @@ static int collect_amz(const struct s3_request *request, struct amz all[AMZ_HEAD
         while (query.len > 0) {
                 struct s3_str value, name = s3_str_cut(s3_str_cut(query, '&', &query), '=', &value);
 
-                if (!s3_str_starts(name, S3_STR("x-amz-")) || !was_header(name) || has_header(request, name))
+                if (!s3_str_starts(name, S3_STR("x-amz-")) || !was_header(name) || sigv2_has_header(request, name))
                         continue;
                 if (count == AMZ_HEADERS_MAX)
                         return -1;
@@ -285,24 +285,24 @@ static enum s3_auth_reason add_amz_headers(struct text *text, const struct s3_re
         if (count < 0)
                 return S3_AUTH_TOO_LARGE;
         if (count > 1)
-                qsort(all, (size_t)count, sizeof(all[0]), compare_names);
+                qsort(all, (size_t)count, sizeof(all[0]), sigv2_compare_names);
         for (int i = 0; i < count; i++) {
                 if (i > 0 && s3_str_eq_nocase(all[i].name, all[i - 1].name)) {
                         text->len--; /* continue the line before */
-                        add(text, S3_STR(","));
+                        sigv2_append(text, S3_STR(","));
                 } else {
                         for (size_t j = 0; j < all[i].name.len; j++) {
                                 char c = s3_lower(all[i].name.data[j]);
 
-                                add(text, (struct s3_str){&c, 1});
+                                sigv2_append(text, (struct s3_str){&c, 1});
                         }
-                        add(text, S3_STR(":"));
+                        sigv2_append(text, S3_STR(":"));
                 }
                 if (!all[i].encoded)
-                        add(text, all[i].value);
+                        sigv2_append(text, all[i].value);
                 else if (!add_moved(text, all[i].value))
                         return S3_AUTH_UNSUPPORTED_VERSION;
-                add(text, S3_STR("\n"));
+                sigv2_append(text, S3_STR("\n"));
         }
         return S3_AUTH_OK;
 }
@@ -320,15 +320,15 @@ static struct s3_str raw_param(struct s3_str query, struct s3_str wanted)
 }
 
 /* One of the two headers that have a line of their own. */
-static bool add_header(struct text *text, const struct s3_request *request, const char *name)
+static bool sigv2_add_header(struct text *text, const struct s3_request *request, const char *name)
 {
         bool fine = true;
 
-        if (has_header(request, s3_str_of(name)))
-                add(text, s3_str_trim(s3_request_header(request, name)));
+        if (sigv2_has_header(request, s3_str_of(name)))
+                sigv2_append(text, s3_str_trim(s3_request_header(request, name)));
         else
                 fine = add_moved(text, raw_param(request->query, s3_str_of(name)));
-        add(text, S3_STR("\n"));
+        sigv2_append(text, S3_STR("\n"));
         return fine;
 }
 
@@ -336,20 +336,21 @@ static enum s3_auth_reason write_text(struct text *text, const struct s3_request
 {
         enum s3_auth_reason reason;
 
-        add(text, request->method);
-        add(text, S3_STR("\n"));
-        if (!add_header(text, request, "content-md5") || !add_header(text, request, "content-type"))
+        sigv2_append(text, request->method);
+        sigv2_append(text, S3_STR("\n"));
+        if (!sigv2_add_header(text, request, "content-md5") || !sigv2_add_header(text, request, "content-type"))
                 return S3_AUTH_UNSUPPORTED_VERSION;
-        add(text, raw_param(request->query, s3_str_of(v2_names[V2_EXPIRES]))); /* digits, which need no decoding */
-        add(text, S3_STR("\n"));
+        sigv2_append(text,
+                     raw_param(request->query, s3_str_of(v2_names[V2_EXPIRES]))); /* digits, which need no decoding */
+        sigv2_append(text, S3_STR("\n"));
         reason = add_amz_headers(text, request);
         if (reason != S3_AUTH_OK)
                 return reason;
         if (bucket.len > 0) {
-                add(text, S3_STR("/"));
-                add(text, bucket);
+                sigv2_append(text, S3_STR("/"));
+                sigv2_append(text, bucket);
         }
-        add(text, request->path);
+        sigv2_append(text, request->path);
         if (!add_params(text, request->query))
                 return S3_AUTH_UNSUPPORTED_VERSION;
         return text->full ? S3_AUTH_TOO_LARGE : S3_AUTH_OK;

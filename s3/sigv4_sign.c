@@ -22,7 +22,7 @@ void s3_signer_init(struct s3_signer *signer, struct s3_str access_key, struct s
         s3_signing_key_derive(secret, date, region, signer->service, &signer->key);
 }
 
-static int compare_names(const void *a, const void *b)
+static int sigv4_sign_compare_names(const void *a, const void *b)
 {
         const struct s3_str *x = a, *y = b;
         size_t n = x->len < y->len ? x->len : y->len;
@@ -43,7 +43,7 @@ static int list_headers(const struct s3_request *request, struct s3_auth *auth)
                 return -EINVAL;
         for (size_t i = 0; i < request->header_count; i++)
                 names[i] = request->headers[i].name;
-        qsort(names, request->header_count, sizeof(names[0]), compare_names);
+        qsort(names, request->header_count, sizeof(names[0]), sigv4_sign_compare_names);
         for (size_t i = 0; i < request->header_count; i++) {
                 if (i > 0 && s3_str_eq_nocase(names[i], names[i - 1]))
                         continue;
@@ -59,8 +59,8 @@ static int list_headers(const struct s3_request *request, struct s3_auth *auth)
 }
 
 /* Fills what a server would read from the request. */
-static int describe(const struct s3_request *request, const struct s3_signer *signer, int64_t time_ms,
-                    struct s3_auth *auth)
+static int sigv4_sign_describe(const struct s3_request *request, const struct s3_signer *signer, int64_t time_ms,
+                               struct s3_auth *auth)
 {
         size_t region_len = strlen(signer->region), service_len = strlen(signer->service);
 
@@ -86,7 +86,7 @@ int s3_sign_headers(const struct s3_request *request, const struct s3_signer *si
         if (s3_date_parse_amz(s3_str_trim(s3_request_header(request, "x-amz-date")), &time_ms) != 0 ||
             s3_request_header(request, "x-amz-content-sha256").data == NULL)
                 return -EINVAL;
-        rv = describe(request, signer, time_ms, &auth);
+        rv = sigv4_sign_describe(request, signer, time_ms, &auth);
         if (rv != 0)
                 return rv;
         auth.kind = S3_AUTH_HEADER;
@@ -112,7 +112,7 @@ struct target_text {
         bool full;
 };
 
-static void add(struct target_text *text, struct s3_str s)
+static void sigv4_sign_append(struct target_text *text, struct s3_str s)
 {
         if (text->full || text->cap - text->len <= s.len) {
                 text->full = true;
@@ -127,8 +127,8 @@ static void add_param(struct target_text *text, const char *name, struct s3_str 
 {
         int n;
 
-        add(text, s3_str_of(name));
-        add(text, S3_STR("="));
+        sigv4_sign_append(text, s3_str_of(name));
+        sigv4_sign_append(text, S3_STR("="));
         if (text->full)
                 return;
         n = s3_percent_encode(value, S3_ENCODE_QUERY, text->out + text->len, text->cap - text->len - 1);
@@ -147,7 +147,7 @@ static void add_auth_params(struct target_text *text, const struct s3_signer *si
         snprintf(credential, sizeof(credential), "%.*s/%s", (int)signer->access_key.len, signer->access_key.data,
                  scope);
         snprintf(expires, sizeof(expires), "%u", (unsigned)auth->expires_s);
-        add(text, S3_STR("X-Amz-Algorithm=AWS4-HMAC-SHA256"));
+        sigv4_sign_append(text, S3_STR("X-Amz-Algorithm=AWS4-HMAC-SHA256"));
         add_param(text, "&X-Amz-Credential", s3_str_of(credential));
         add_param(text, "&X-Amz-Date", s3_str_of(auth->amz_date));
         add_param(text, "&X-Amz-Expires", s3_str_of(expires));
@@ -167,16 +167,16 @@ int s3_presign(const struct s3_request *request, const struct s3_signer *signer,
 
         if (cap == 0 || expires_s == 0 || expires_s > S3_EXPIRES_MAX || signer->access_key.len > S3_ACCESS_KEY_MAX)
                 return -EINVAL;
-        rv = describe(request, signer, time_ms, &auth);
+        rv = sigv4_sign_describe(request, signer, time_ms, &auth);
         if (rv != 0)
                 return rv;
         auth.kind = S3_AUTH_QUERY;
         auth.expires_s = expires_s;
-        add(&text, request->path);
-        add(&text, S3_STR("?"));
-        add(&text, request->query);
+        sigv4_sign_append(&text, request->path);
+        sigv4_sign_append(&text, S3_STR("?"));
+        sigv4_sign_append(&text, request->query);
         if (request->query.len > 0)
-                add(&text, S3_STR("&"));
+                sigv4_sign_append(&text, S3_STR("&"));
         add_auth_params(&text, signer, &auth, token);
         if (text.full)
                 return -ENOBUFS;

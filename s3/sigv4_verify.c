@@ -4,7 +4,7 @@
  */
 #include "sigv4_internal.h"
 
-static bool is_signed(const struct s3_auth *auth, struct s3_str name)
+static bool sigv4_header_is_signed(const struct s3_auth *auth, struct s3_str name)
 {
         struct s3_str rest = s3_str_of(auth->signed_headers);
 
@@ -22,12 +22,12 @@ static bool must_be_signed(struct s3_str name)
 
 static bool all_needed_headers_signed(const struct s3_request *request, const struct s3_auth *auth)
 {
-        if (!is_signed(auth, S3_STR("host")))
+        if (!sigv4_header_is_signed(auth, S3_STR("host")))
                 return false;
         for (size_t i = 0; i < request->header_count; i++) {
                 struct s3_str name = request->headers[i].name;
 
-                if (must_be_signed(name) && !is_signed(auth, name))
+                if (must_be_signed(name) && !sigv4_header_is_signed(auth, name))
                         return false;
         }
         return true;
@@ -42,7 +42,7 @@ void s3_auth_unsigned(const struct s3_request *request, const struct s3_auth *au
                 struct s3_str name = request->headers[i].name;
                 size_t comma = used > 0 ? 2 : 0;
 
-                if (!must_be_signed(name) || is_signed(auth, name))
+                if (!must_be_signed(name) || sigv4_header_is_signed(auth, name))
                         continue;
                 if (used + comma + name.len >= cap)
                         return;

@@ -35,7 +35,7 @@ struct s3_xml_reader {
         char gathered[GATHER]; /* input not yet given to the parser */
 };
 
-static void stop(struct s3_xml_reader *reader, enum s3_error error)
+static void xml_read_stop(struct s3_xml_reader *reader, enum s3_error error)
 {
         if (reader->error == S3_OK)
                 reader->error = error;
@@ -44,8 +44,9 @@ static void stop(struct s3_xml_reader *reader, enum s3_error error)
 
 /* ---- events of libxml2 ---------------------------------------------------------------------------- */
 
-static void on_open(void *ctx, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri, int namespaces,
-                    const xmlChar **namespace_list, int attributes, int defaulted, const xmlChar **attribute_list)
+static void xml_read_on_open(void *ctx, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri, int namespaces,
+                             const xmlChar **namespace_list, int attributes, int defaulted,
+                             const xmlChar **attribute_list)
 {
         struct s3_xml_reader *reader = ctx;
         enum s3_error error;
@@ -53,17 +54,17 @@ static void on_open(void *ctx, const xmlChar *name, const xmlChar *prefix, const
         if (reader->error != S3_OK)
                 return;
         if (reader->depth == S3_XML_DEPTH_MAX || attributes > (int)S3_XML_ATTRIBUTES_MAX - namespaces) {
-                stop(reader, S3_ERR_MALFORMED_XML);
+                xml_read_stop(reader, S3_ERR_MALFORMED_XML);
                 return;
         }
         error = reader->events->open(reader->arg, reader->depth++, s3_str_of((const char *)name));
         reader->leaf = true;
         reader->text_len = 0;
         if (error != S3_OK)
-                stop(reader, error);
+                xml_read_stop(reader, error);
 }
 
-static void on_close(void *ctx, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri)
+static void xml_read_on_close(void *ctx, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri)
 {
         struct s3_xml_reader *reader = ctx;
         struct s3_str text = {reader->text, reader->leaf ? reader->text_len : 0};
@@ -76,7 +77,7 @@ static void on_close(void *ctx, const xmlChar *name, const xmlChar *prefix, cons
         reader->whole = reader->depth == 0;
         reader->text_len = 0;
         if (error != S3_OK)
-                stop(reader, error);
+                xml_read_stop(reader, error);
 }
 
 /* Text between the children of an element is not kept, so white space there costs nothing against the bound. */
@@ -87,7 +88,7 @@ static void on_text(void *ctx, const xmlChar *text, int len)
         if (reader->error != S3_OK || !reader->leaf)
                 return;
         if ((size_t)len > sizeof(reader->text) - reader->text_len) {
-                stop(reader, S3_ERR_MALFORMED_XML);
+                xml_read_stop(reader, S3_ERR_MALFORMED_XML);
                 return;
         }
         memcpy(reader->text + reader->text_len, text, (size_t)len);
@@ -96,7 +97,7 @@ static void on_text(void *ctx, const xmlChar *text, int len)
 
 static void on_document_type(void *ctx, const xmlChar *name, const xmlChar *external_id, const xmlChar *system_id)
 {
-        stop(ctx, S3_ERR_MALFORMED_XML);
+        xml_read_stop(ctx, S3_ERR_MALFORMED_XML);
 }
 
 /* Without a document type, a reference to anything else is an error to libxml2 as well. */
@@ -112,8 +113,8 @@ static void on_error(void *ctx, xmlErrorPtr error)
 
 static xmlSAXHandler handlers = {
         .initialized = XML_SAX2_MAGIC,
-        .startElementNs = on_open,
-        .endElementNs = on_close,
+        .startElementNs = xml_read_on_open,
+        .endElementNs = xml_read_on_close,
         .characters = on_text,
         .ignorableWhitespace = on_text,
         .cdataBlock = on_text,
@@ -153,7 +154,7 @@ void s3_xml_reader_free(struct s3_xml_reader *reader)
         free(reader);
 }
 
-static enum s3_error parse(struct s3_xml_reader *reader, bool last)
+static enum s3_error xml_read_parse(struct s3_xml_reader *reader, bool last)
 {
         int rv = xmlParseChunk(reader->parser, reader->gathered, (int)reader->gathered_len, last);
         const xmlParserInput *input = reader->parser->input;
@@ -166,7 +167,7 @@ static enum s3_error parse(struct s3_xml_reader *reader, bool last)
         else if (!reader->parser->wellFormed || (last && !reader->whole))
                 reader->error = S3_ERR_MALFORMED_XML;
         else if (!last && input != NULL && input->end - input->cur > (ptrdiff_t)TOKEN_MAX)
-                stop(reader, S3_ERR_MALFORMED_XML);
+                xml_read_stop(reader, S3_ERR_MALFORMED_XML);
         return reader->error;
 }
 
@@ -189,7 +190,7 @@ enum s3_error s3_xml_reader_feed(struct s3_xml_reader *reader, const void *data,
                 p += n;
                 len -= n;
                 if (reader->gathered_len == GATHER)
-                        parse(reader, false);
+                        xml_read_parse(reader, false);
         }
         return reader->error;
 }
@@ -197,6 +198,6 @@ enum s3_error s3_xml_reader_feed(struct s3_xml_reader *reader, const void *data,
 enum s3_error s3_xml_reader_finish(struct s3_xml_reader *reader)
 {
         if (reader->error == S3_OK)
-                parse(reader, true);
+                xml_read_parse(reader, true);
         return reader->error;
 }

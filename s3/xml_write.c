@@ -22,7 +22,7 @@ void s3_xml_free(struct s3_xml *xml)
 }
 
 /* Room for len more bytes, or an error that sticks. */
-static char *reserve(struct s3_xml *xml, size_t len)
+static char *xml_reserve(struct s3_xml *xml, size_t len)
 {
         size_t cap = xml->cap > 0 ? xml->cap : FIRST_CAP;
         char *grown;
@@ -51,7 +51,7 @@ static char *reserve(struct s3_xml *xml, size_t len)
 
 void s3_xml_raw(struct s3_xml *xml, struct s3_str markup)
 {
-        char *at = reserve(xml, markup.len);
+        char *at = xml_reserve(xml, markup.len);
 
         if (at == NULL || markup.len == 0)
                 return;
@@ -59,7 +59,7 @@ void s3_xml_raw(struct s3_xml *xml, struct s3_str markup)
         xml->len += markup.len;
 }
 
-static void put(struct s3_xml *xml, const char *text)
+static void xml_put(struct s3_xml *xml, const char *text)
 {
         s3_xml_raw(xml, s3_str_of(text));
 }
@@ -119,7 +119,7 @@ void s3_xml_escaped(struct s3_xml *xml, struct s3_str text)
                 }
                 s3_xml_raw(xml, (struct s3_str){text.data, n});
                 if (instead != NULL) {
-                        put(xml, instead);
+                        xml_put(xml, instead);
                         n += len;
                 }
                 text.data += n;
@@ -131,17 +131,17 @@ void s3_xml_escaped(struct s3_xml *xml, struct s3_str text)
 
 void s3_xml_declaration(struct s3_xml *xml)
 {
-        put(xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        xml_put(xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
 }
 
 void s3_xml_root(struct s3_xml *xml, const char *name)
 {
-        put(xml, "<");
-        put(xml, name);
-        put(xml, " xmlns=\"" S3_XML_NAMESPACE "\">");
+        xml_put(xml, "<");
+        xml_put(xml, name);
+        xml_put(xml, " xmlns=\"" S3_XML_NAMESPACE "\">");
 }
 
-static char *add(char *at, const char *bytes, size_t len)
+static char *xml_append(char *at, const char *bytes, size_t len)
 {
         memcpy(at, bytes, len);
         return at + len;
@@ -150,12 +150,12 @@ static char *add(char *at, const char *bytes, size_t len)
 void s3_xml_open(struct s3_xml *xml, const char *name)
 {
         size_t len = strlen(name);
-        char *at = reserve(xml, len + 2);
+        char *at = xml_reserve(xml, len + 2);
 
         if (at == NULL)
                 return;
         *at++ = '<';
-        at = add(at, name, len);
+        at = xml_append(at, name, len);
         *at = '>';
         xml->len += len + 2;
 }
@@ -163,13 +163,13 @@ void s3_xml_open(struct s3_xml *xml, const char *name)
 void s3_xml_close(struct s3_xml *xml, const char *name)
 {
         size_t len = strlen(name);
-        char *at = reserve(xml, len + 3);
+        char *at = xml_reserve(xml, len + 3);
 
         if (at == NULL)
                 return;
         *at++ = '<';
         *at++ = '/';
-        at = add(at, name, len);
+        at = xml_append(at, name, len);
         *at = '>';
         xml->len += len + 3;
 }
@@ -178,18 +178,18 @@ void s3_xml_close(struct s3_xml *xml, const char *name)
 static void plain_element(struct s3_xml *xml, const char *name, struct s3_str text)
 {
         size_t len = strlen(name), all = 2 * len + 5 + text.len;
-        char *at = reserve(xml, all);
+        char *at = xml_reserve(xml, all);
 
         if (at == NULL)
                 return;
         *at++ = '<';
-        at = add(at, name, len);
+        at = xml_append(at, name, len);
         *at++ = '>';
         if (text.len > 0)
-                at = add(at, text.data, text.len);
+                at = xml_append(at, text.data, text.len);
         *at++ = '<';
         *at++ = '/';
-        at = add(at, name, len);
+        at = xml_append(at, name, len);
         *at = '>';
         xml->len += all;
 }
@@ -248,10 +248,10 @@ void s3_xml_key(struct s3_xml *xml, const char *name, struct s3_str key, bool ur
         }
         s3_xml_open(xml, name);
         /* What the encoding leaves as it is needs no escaping. Most keys hardly grow: only if they do is more reserved. */
-        at = reserve(xml, key.len);
+        at = xml_reserve(xml, key.len);
         n = at != NULL ? s3_percent_encode(key, S3_ENCODE_LIST, at, key.len) : 0;
         if (n == -ENOBUFS) {
-                at = reserve(xml, 3 * key.len);
+                at = xml_reserve(xml, 3 * key.len);
                 n = at != NULL ? s3_percent_encode(key, S3_ENCODE_LIST, at, 3 * key.len) : 0;
         }
         if (n > 0)

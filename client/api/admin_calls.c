@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t date_of(const struct mr_response *response)
+static int64_t admin_read_date(const struct mr_response *response)
 {
         const char *date = mr_response_header(response, "date");
         int64_t ms;
@@ -22,7 +22,7 @@ static int64_t date_of(const struct mr_response *response)
 static int take_reply(struct mr_response *response, struct mr_reply *out, struct mr_error *err)
 {
         out->status = response->status;
-        out->date_s = date_of(response);
+        out->date_s = admin_read_date(response);
         out->body = response->body != NULL ? response->body : calloc(1, 1);
         out->body_len = response->body_len;
         response->body = NULL;

@@ -88,8 +88,8 @@ static int delete_document(const char *const keys[], size_t count, char **text, 
         return s3_xml_take(&xml, text, len);
 }
 
-static int delete_batch(struct mr_client *client, const char *bucket, const char *const keys[], size_t count,
-                        struct delete_failures *failures, struct mr_error *err)
+static int buckets_delete_batch(struct mr_client *client, const char *bucket, const char *const keys[], size_t count,
+                                struct delete_failures *failures, struct mr_error *err)
 {
         struct mr_request request = {
                 .method = "POST",
@@ -126,8 +126,8 @@ int mr_delete_many(struct mr_client *client, const char *bucket, const char *con
         int rv = 0;
 
         for (size_t at = 0; at < count && rv == 0; at += DELETE_BATCH)
-                rv = delete_batch(client, bucket, keys + at, count - at < DELETE_BATCH ? count - at : DELETE_BATCH,
-                                  &failures, err);
+                rv = buckets_delete_batch(client, bucket, keys + at,
+                                          count - at < DELETE_BATCH ? count - at : DELETE_BATCH, &failures, err);
         return rv;
 }
 

@@ -158,7 +158,7 @@ int mr_url_check(const char *url)
         return strcspn(host, "@?#\\\"<> \t\r\n") < len ? -EINVAL : 0;
 }
 
-static int find_name(const char *const names[], size_t count, const char *value)
+static int setting_find_name(const char *const names[], size_t count, const char *value)
 {
         for (size_t i = 0; i < count; i++)
                 if (strcmp(names[i], value) == 0)
@@ -188,7 +188,7 @@ static int set_url(char *field, size_t size, const char *value)
         return 0;
 }
 
-static int set_number(const struct row *row, void *field, const char *value)
+static int setting_set_number(const struct row *row, void *field, const char *value)
 {
         uint64_t number;
 
@@ -215,19 +215,19 @@ static int set_row(const struct row *row, struct mr_settings *settings, const ch
                 return set_text(field, row->size, value);
         case NUMBER:
         case BYTES:
-                return set_number(row, field, value);
+                return setting_set_number(row, field, value);
         case SIGN:
-                found = find_name(sign_names, sizeof(sign_names) / sizeof(sign_names[0]), value);
+                found = setting_find_name(sign_names, sizeof(sign_names) / sizeof(sign_names[0]), value);
                 if (found >= 0)
                         settings->sign_body = (enum mr_sign_body)found;
                 return found >= 0 ? 0 : -EINVAL;
         case CHECKSUM:
-                found = find_name(checksum_names, sizeof(checksum_names) / sizeof(checksum_names[0]), value);
+                found = setting_find_name(checksum_names, sizeof(checksum_names) / sizeof(checksum_names[0]), value);
                 if (found >= 0)
                         settings->checksum = (enum mr_checksum)found;
                 return found >= 0 ? 0 : -EINVAL;
         case TRANSPORT:
-                found = find_name(transport_names, sizeof(transport_names) / sizeof(transport_names[0]), value);
+                found = setting_find_name(transport_names, sizeof(transport_names) / sizeof(transport_names[0]), value);
                 if (found >= 0)
                         settings->transport = (enum mr_transport)found;
                 return found >= 0 ? 0 : -EINVAL;
@@ -236,7 +236,7 @@ static int set_row(const struct row *row, struct mr_settings *settings, const ch
 }
 
 /* The value is not repeated: it may be a secret. */
-static void explain(const struct row *row, char *why, size_t why_size)
+static void setting_explain(const struct row *row, char *why, size_t why_size)
 {
         char range[64] = "";
 
@@ -259,7 +259,7 @@ int mr_settings_set(struct mr_settings *settings, const char *name, const char *
                 if (set_row(&rows[i], settings, value) == 0)
                         return 0;
                 if (why != NULL)
-                        explain(&rows[i], why, why_size);
+                        setting_explain(&rows[i], why, why_size);
                 return -EINVAL;
         }
         if (why != NULL)
@@ -362,7 +362,7 @@ static int load_environment(struct mr_settings *settings, char *why, size_t why_
                 if (value == NULL)
                         continue;
                 if (set_row(&rows[i], settings, value) != 0) {
-                        explain(&rows[i], reason, sizeof(reason));
+                        setting_explain(&rows[i], reason, sizeof(reason));
                         snprintf(why, why_size, "%s: %s", variable, reason);
                         return -EINVAL;
                 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_known(const struct mr_get_fd *get)
+static bool get_fd_is_known(const struct mr_get_fd *get)
 {
         return get->size >= 0 && get->etag != NULL;
 }
@@ -60,7 +60,7 @@ int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, s
         download->transport = client->settings.transport;
         download->key = get->key;
         download->size = -1;
-        if (is_known(get) && (uint64_t)get->size <= part) { /* a larger one is asked about anyway */
+        if (get_fd_is_known(get) && (uint64_t)get->size <= part) { /* a larger one is asked about anyway */
                 download->size = get->size;
                 download->etag = get->etag;
         }
@@ -223,7 +223,7 @@ static int check_sum(struct stream *stream, struct mr_error *err)
                           s3_checksum_info(stream->sum_kind)->algorithm);
 }
 
-static int run(struct stream *stream, struct mr_error *err)
+static int get_fd_run(struct stream *stream, struct mr_error *err)
 {
         int rv = 0;
 
@@ -248,14 +248,15 @@ static int run(struct stream *stream, struct mr_error *err)
 }
 
 /* How it is cut, and what it is compared with. */
-static int plan(struct stream *stream, struct mr_error *err)
+static int get_fd_plan(struct stream *stream, struct mr_error *err)
 {
         const struct mr_get_fd *get = stream->get;
         struct mr_object_info head = {0};
         int rv = 0;
 
-        mr_plan_download(is_known(get) ? (uint64_t)get->size : 0, stream->client->settings.part_size, &stream->plan);
-        if (is_known(get) && stream->plan.parts <= 1) {
+        mr_plan_download(get_fd_is_known(get) ? (uint64_t)get->size : 0, stream->client->settings.part_size,
+                         &stream->plan);
+        if (get_fd_is_known(get) && stream->plan.parts <= 1) {
                 stream->info.size = (uint64_t)get->size;
                 mr_etag_quote(stream->if_match, get->etag);
         } else {
@@ -295,7 +296,7 @@ int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd,
         if (err == NULL)
                 err = &ignored;
         memset(out, 0, sizeof(*out));
-        rv = plan(&stream, err);
+        rv = get_fd_plan(&stream, err);
         if (rv == 0) {
                 most = MR_GET_STREAM_MEMORY / (stream.plan.part_size > 0 ? stream.plan.part_size : 1);
                 stream.slots = most < client->settings.parallel ? (unsigned)most : client->settings.parallel;
@@ -303,7 +304,7 @@ int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd,
                                : stream.slots == 0              ? 1
                                                                 : stream.slots;
                 stream.slot = calloc(stream.slots, sizeof(*stream.slot));
-                rv = stream.slot != NULL ? run(&stream, err) : mr_failure_errno(err, -ENOMEM);
+                rv = stream.slot != NULL ? get_fd_run(&stream, err) : mr_failure_errno(err, -ENOMEM);
         }
         if (rv == 0) {
                 out->size = stream.info.size;

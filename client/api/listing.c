@@ -118,7 +118,7 @@ static int page_decode(struct page *page)
         return rv == 0 && page->encoded ? mr_name_decode(page->token) : rv;
 }
 
-static int page_add(struct page *page, struct listed **out)
+static int listing_page_add(struct page *page, struct listed **out)
 {
         struct listed *grown;
         size_t cap;
@@ -136,7 +136,7 @@ static int page_add(struct page *page, struct listed **out)
         return 0;
 }
 
-static int take_upload(void *arg, const struct mr_record *record)
+static int listing_take_upload(void *arg, const struct mr_record *record)
 {
         struct page *page = arg;
         struct listed *entry;
@@ -150,7 +150,7 @@ static int take_upload(void *arg, const struct mr_record *record)
         }
         if (strcmp(record->name, "Upload") != 0)
                 return 0;
-        rv = page_add(page, &entry);
+        rv = listing_page_add(page, &entry);
         if (rv != 0)
                 return rv;
         entry->initiated_s = mr_seconds_of(mr_record_get(record, "Initiated"));
@@ -178,7 +178,7 @@ static int uploads_page(struct mr_client *client, const char *bucket, const char
         rv = mr_request_run(client, &request, &response, err);
         if (rv == 0) {
                 rv = mr_answer_read(response.body != NULL ? response.body : "", response.body_len,
-                                    "ListMultipartUploadsResult", 1, take_upload, page);
+                                    "ListMultipartUploadsResult", 1, listing_take_upload, page);
                 if (rv == 0)
                         rv = page_decode(page);
                 if (rv != 0)

@@ -72,7 +72,7 @@ int mr_client_new(const struct mr_settings *settings, struct mr_client **out)
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-static const char *variable(const char *name)
+static const char *open_client_environment(const char *name)
 {
         const char *value = getenv(name);
 
@@ -97,12 +97,12 @@ static int take_text(struct mr_settings *settings, const char *what, const char 
 static int take_places(const struct mr_options *options, const struct mr_profile *profile, struct mr_settings *settings,
                        struct mr_error *err)
 {
-        const char *regions[4] = {options->region, variable("AWS_REGION"), variable("AWS_DEFAULT_REGION"),
-                                  profile->region};
-        const char *endpoints[4] = {options->endpoint, variable("AWS_ENDPOINT_URL_S3"), variable("AWS_ENDPOINT_URL"),
-                                    profile->endpoint};
+        const char *regions[4] = {options->region, open_client_environment("AWS_REGION"),
+                                  open_client_environment("AWS_DEFAULT_REGION"), profile->region};
+        const char *endpoints[4] = {options->endpoint, open_client_environment("AWS_ENDPOINT_URL_S3"),
+                                    open_client_environment("AWS_ENDPOINT_URL"), profile->endpoint};
         const char *drivers[4] = {options->test_rdma_driver, NULL, NULL, NULL};
-        const char *bundles[4] = {options->ca_file, variable("AWS_CA_BUNDLE"), profile->ca_file, NULL};
+        const char *bundles[4] = {options->ca_file, open_client_environment("AWS_CA_BUNDLE"), profile->ca_file, NULL};
         int rv = take_text(settings, "region", regions, err);
 
         if (rv == 0) {
@@ -115,8 +115,8 @@ static int take_places(const struct mr_options *options, const struct mr_profile
         return rv == 0 ? take_text(settings, "test_rdma_driver", drivers, err) : rv;
 }
 
-static int take_number(unsigned value, unsigned min, unsigned max, const char *what, unsigned *out,
-                       struct mr_error *err)
+static int open_client_take_number(unsigned value, unsigned min, unsigned max, const char *what, unsigned *out,
+                                   struct mr_error *err)
 {
         if (value == 0)
                 return 0;
@@ -132,16 +132,17 @@ static int take_numbers(const struct mr_options *options, struct mr_settings *se
         int rv;
 
         settings->parallel = 16;
-        rv = take_number(options->parallel, 1, MR_PARALLEL_MAX, "parallel", &settings->parallel, err);
+        rv = open_client_take_number(options->parallel, 1, MR_PARALLEL_MAX, "parallel", &settings->parallel, err);
         if (rv == 0)
-                rv = take_number(options->threads, 1, MR_THREADS_MAX, "threads", &core->threads, err);
+                rv = open_client_take_number(options->threads, 1, MR_THREADS_MAX, "threads", &core->threads, err);
         if (rv == 0)
-                rv = take_number(options->attempts, 1, 20, "attempts", &settings->attempts, err);
+                rv = open_client_take_number(options->attempts, 1, 20, "attempts", &settings->attempts, err);
         if (rv == 0)
-                rv = take_number(options->connect_timeout_s, 1, 300, "connect_timeout_s", &settings->connect_timeout_s,
-                                 err);
+                rv = open_client_take_number(options->connect_timeout_s, 1, 300, "connect_timeout_s",
+                                             &settings->connect_timeout_s, err);
         if (rv == 0)
-                rv = take_number(options->stall_timeout_s, 1, 3600, "stall_timeout_s", &settings->stall_timeout_s, err);
+                rv = open_client_take_number(options->stall_timeout_s, 1, 3600, "stall_timeout_s",
+                                             &settings->stall_timeout_s, err);
         if (rv != 0)
                 return rv;
         if (options->part_size != 0 && (options->part_size < 5u << 20 || options->part_size > 5ull << 30))
@@ -161,7 +162,8 @@ static int take_numbers(const struct mr_options *options, struct mr_settings *se
         return 0;
 }
 
-static int take_credentials(const struct mr_options *options, struct mr_creds_config *config, struct mr_error *err)
+static int open_client_take_credentials(const struct mr_options *options, struct mr_creds_config *config,
+                                        struct mr_error *err)
 {
         config->source = options->credentials;
         if (config->source == MR_CREDENTIALS_AUTO && options->credentials_fn != NULL)
@@ -190,7 +192,7 @@ static int take_profile(const struct mr_options *options, struct mr_profile *pro
                         struct mr_error *err)
 {
         const char *name = options->profile != NULL ? options->profile : mr_profile_name();
-        bool named = options->profile != NULL || variable("AWS_PROFILE") != NULL;
+        bool named = options->profile != NULL || open_client_environment("AWS_PROFILE") != NULL;
         int rv = mr_profile_load(name, profile, err);
 
         if (rv == 0 && named && !profile->found)
@@ -226,7 +228,7 @@ int mr_client_open(const struct mr_options *options, struct mr_client **out, str
         if (rv == 0)
                 rv = take_numbers(options, &opening->settings, &opening->core, err);
         if (rv == 0)
-                rv = take_credentials(options, &opening->config, err);
+                rv = open_client_take_credentials(options, &opening->config, err);
         if (rv == 0) {
                 creds_common(&opening->settings, &opening->config);
                 rv = open_with(&opening->settings, &opening->core, &opening->config, out);

@@ -20,7 +20,7 @@ struct probe {
         struct mr_wait wait;
 };
 
-static void granted(void *arg, struct mr_lease *lease, int rv)
+static void probe_granted(void *arg, struct mr_lease *lease, int rv)
 {
         struct probe *probe = arg;
 
@@ -32,7 +32,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         mr_lease_over(lease, MR_LEASE_QUIET);
 }
 
-static void ended(void *arg, struct mr_lease *lease, int rv)
+static void probe_ended(void *arg, struct mr_lease *lease, int rv)
 {
         struct probe *probe = arg;
 
@@ -45,8 +45,12 @@ int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct m
         int rv;
 
         memset(out, 0, sizeof(*out));
-        probe.lease = (struct mr_lease){
-                .len = PROBE_LEN, .read = true, .insist = true, .granted = granted, .ended = ended, .arg = &probe};
+        probe.lease = (struct mr_lease){.len = PROBE_LEN,
+                                        .read = true,
+                                        .insist = true,
+                                        .granted = probe_granted,
+                                        .ended = probe_ended,
+                                        .arg = &probe};
         rv = mr_buffer_new(client, PROBE_LEN, 0, &probe.lease.buffer);
         if (rv != 0)
                 return mr_failure_errno(err, rv);

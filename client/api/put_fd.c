@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct mr_put_head head_of(const struct mr_put_fd *put)
+static struct mr_put_head put_fd_head_of(const struct mr_put_fd *put)
 {
         return (struct mr_put_head){
                 .bucket = put->bucket,
@@ -26,16 +26,16 @@ static struct mr_put_head head_of(const struct mr_put_fd *put)
         };
 }
 
-static void put_ended(void *arg, struct mr_putting *putting, int rv)
+static void put_fd_operation_ended(void *arg, struct mr_putting *putting, int rv)
 {
         mr_wait_tell(arg, rv);
 }
 
 /* From memory or, where data is NULL, from the descriptor's file at base. */
-static int put_bytes(struct mr_client *client, const struct mr_put_fd *put, const char *data, uint64_t base,
-                     uint64_t size, struct mr_put_done *out, struct mr_error *err)
+static int put_fd_send_bytes(struct mr_client *client, const struct mr_put_fd *put, const char *data, uint64_t base,
+                             uint64_t size, struct mr_put_done *out, struct mr_error *err)
 {
-        struct mr_put_head head = head_of(put);
+        struct mr_put_head head = put_fd_head_of(put);
         struct mr_wait wait = MR_WAIT_INIT;
         struct mr_putting *putting = calloc(1, sizeof(*putting));
         int rv;
@@ -51,7 +51,7 @@ static int put_bytes(struct mr_client *client, const struct mr_put_fd *put, cons
         putting->size = size;
         putting->progress = put->progress;
         putting->progress_arg = put->progress_arg;
-        putting->done = put_ended;
+        putting->done = put_fd_operation_ended;
         putting->done_arg = &wait;
         rv = mr_putting_start(putting);
         if (rv == 0)
@@ -90,7 +90,7 @@ struct piece {
         struct mr_part_upload part;
 };
 
-static void fail(struct stream *stream, int rv, const struct mr_error *err)
+static void put_fd_fail(struct stream *stream, int rv, const struct mr_error *err)
 {
         pthread_mutex_lock(&stream->lock);
         if (stream->rv == 0) { /* later ones are mostly the stop of the first */
@@ -170,7 +170,7 @@ static void piece_free(struct piece *piece)
 }
 
 /* Waits for room for a part, which is always granted to one alone. -ECANCELED: a part has failed. */
-static int book(struct stream *stream, uint64_t bytes)
+static int put_fd_book_memory(struct stream *stream, uint64_t bytes)
 {
         pthread_mutex_lock(&stream->lock);
         while (stream->flying > 0 && stream->rv == 0 &&
@@ -191,14 +191,14 @@ static void give_back(struct stream *stream, uint64_t bytes)
         pthread_mutex_unlock(&stream->lock);
 }
 
-static void piece_done(void *arg, struct mr_part_upload *part, int rv)
+static void put_fd_piece_done(void *arg, struct mr_part_upload *part, int rv)
 {
         struct piece *piece = arg;
         struct stream *stream = piece->stream;
         uint64_t booked = piece->cap;
 
         if (rv != 0)
-                fail(stream, rv, &part->error);
+                put_fd_fail(stream, rv, &part->error);
         piece_free(piece);
         give_back(stream, booked);
 }
@@ -216,11 +216,11 @@ static int piece_send(struct stream *stream, struct piece *piece)
         piece->part.send.transport = stream->client->settings.transport;
         piece->part.request.progress = stream->put->progress;
         piece->part.request.progress_arg = stream->put->progress_arg;
-        piece->part.done = piece_done;
+        piece->part.done = put_fd_piece_done;
         piece->part.done_arg = piece;
         rv = mr_part_start(&piece->part);
         if (rv != 0)
-                piece_done(piece, &piece->part, rv);
+                put_fd_piece_done(piece, &piece->part, rv);
         return rv;
 }
 
@@ -230,7 +230,7 @@ static int next_piece(struct stream *stream)
         uint64_t size = mr_plan_stream_part(stream->last_number + 1, stream->client->settings.part_size);
         struct mr_error err;
         struct piece *piece;
-        int rv = book(stream, size);
+        int rv = put_fd_book_memory(stream, size);
 
         piece = piece_new(stream);
         if (rv == 0 && piece == NULL)
@@ -243,7 +243,7 @@ static int next_piece(struct stream *stream)
                 if (rv != 0) {
                         mr_failure(&err, rv, "%s",
                                    rv == -EFBIG ? "the stream is longer than 10,000 parts" : strerror(-rv));
-                        fail(stream, rv, &err);
+                        put_fd_fail(stream, rv, &err);
                 }
                 give_back(stream, size);
                 piece_free(piece);
@@ -285,7 +285,7 @@ static int close_upload(struct stream *stream, struct mr_put_done *out, struct m
 
 static int upload_stream(struct stream *stream, struct piece *first, struct mr_put_done *out, struct mr_error *err)
 {
-        struct mr_put_head head = head_of(stream->put);
+        struct mr_put_head head = put_fd_head_of(stream->put);
         struct mr_wait wait = MR_WAIT_INIT;
         int rv;
 
@@ -297,7 +297,7 @@ static int upload_stream(struct stream *stream, struct piece *first, struct mr_p
                 *err = stream->steps.error;
                 piece_free(first);
         } else {
-                (void)book(stream, first->cap);
+                (void)put_fd_book_memory(stream, first->cap);
                 if (piece_send(stream, first) == 0)
                         while (next_piece(stream) > 0)
                                 ;
@@ -328,7 +328,7 @@ static int put_stream(struct mr_client *client, const struct mr_put_fd *put, str
                 mr_failure_errno(err, rv);
                 piece_free(first);
         } else if (first->len < size) {
-                rv = put_bytes(client, put, first->data != NULL ? first->data : "", 0, first->len, out, err);
+                rv = put_fd_send_bytes(client, put, first->data != NULL ? first->data : "", 0, first->len, out, err);
                 piece_free(first);
         } else {
                 rv = upload_stream(stream, first, out, err);
@@ -358,8 +358,8 @@ int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_p
         if (base < 0)
                 rv = put_stream(client, put, &done, err);
         else
-                rv = put_bytes(client, put, NULL, (uint64_t)base, st.st_size > base ? (uint64_t)(st.st_size - base) : 0,
-                               &done, err);
+                rv = put_fd_send_bytes(client, put, NULL, (uint64_t)base,
+                                       st.st_size > base ? (uint64_t)(st.st_size - base) : 0, &done, err);
         out->size = done.size;
         out->parts = done.parts;
         snprintf(out->etag, sizeof(out->etag), "%s", done.etag);

@@ -59,7 +59,7 @@ static const struct {
         {507, -ENOSPC, "the store is full"},
 };
 
-static int code_of(int status, const char *s3_code)
+static int failure_code(int status, const char *s3_code)
 {
         for (size_t i = 0; i < sizeof(by_code) / sizeof(by_code[0]); i++)
                 if (strcmp(by_code[i].s3_code, s3_code) == 0)
@@ -104,7 +104,7 @@ int mr_failure_of_document(int status, const char *body, size_t len, const char 
 
         if (len > 0)
                 (void)mr_answer_read(body, len, "Error", 1, take_error, &found);
-        found.code = code_of(status, found.s3_code);
+        found.code = failure_code(status, found.s3_code);
         if (found.message[0] == '\0')
                 snprintf(found.message, sizeof(found.message), "%s (HTTP %d)", text_of(status), status);
         if (found.request_id[0] == '\0' && request_id != NULL)
@@ -117,7 +117,7 @@ int mr_failure_of_code(int status, const char *s3_code, struct mr_error *err)
 {
         memset(err, 0, sizeof(*err));
         err->http_status = status;
-        err->code = code_of(status, s3_code);
+        err->code = failure_code(status, s3_code);
         copy_line(err->s3_code, sizeof(err->s3_code), s3_code);
         snprintf(err->message, sizeof(err->message), "%s (HTTP %d)", text_of(status), status);
         return err->code;

@@ -16,7 +16,7 @@ static struct mr_job *job_take(struct mr_client *client)
         return job;
 }
 
-static void *worker_main(void *arg)
+static void *client_worker_main(void *arg)
 {
         struct mr_client *client = arg;
         struct mr_job *job;
@@ -43,7 +43,7 @@ static void *worker_main(void *arg)
 /* With lock. */
 static void worker_start(struct mr_client *client)
 {
-        if (mr_core_thread(&client->worker[client->workers], worker_main, client) == 0)
+        if (mr_core_thread(&client->worker[client->workers], client_worker_main, client) == 0)
                 client->workers++;
 }
 

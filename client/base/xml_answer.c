@@ -32,7 +32,7 @@ const char *mr_record_get(const struct mr_record *record, const char *name)
         return "";
 }
 
-static enum s3_error stop(struct reading *reading, int rv)
+static enum s3_error xml_answer_stop(struct reading *reading, int rv)
 {
         if (reading->rv == 0)
                 reading->rv = rv;
@@ -76,7 +76,7 @@ static enum s3_error element_open(void *arg, unsigned depth, struct s3_str name)
         struct reading *reading = arg;
 
         if (depth == 0 && !s3_str_eq(name, s3_str_of(reading->root)))
-                return stop(reading, -EPROTO);
+                return xml_answer_stop(reading, -EPROTO);
         if (depth == reading->depth) {
                 snprintf(reading->record.name, sizeof(reading->record.name), "%.*s", (int)name.len, name.data);
                 reading->record.count = 0;
@@ -98,7 +98,7 @@ static enum s3_error element_close(void *arg, unsigned depth, struct s3_str name
                 rv = reading->fn(reading->arg, &reading->record);
         else if (depth == 1)
                 rv = record_add(&reading->top, name, text);
-        return rv == 0 ? S3_OK : stop(reading, rv);
+        return rv == 0 ? S3_OK : xml_answer_stop(reading, rv);
 }
 
 int mr_answer_read(const char *body, size_t len, const char *root, unsigned depth, mr_record_fn fn, void *arg)

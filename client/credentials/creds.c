@@ -94,7 +94,7 @@ bool mr_creds_waits(struct mr_creds *creds)
 }
 
 /* With lock: the answer of the source becomes the key. */
-static void adopt(struct mr_creds *creds, struct mr_key *key, bool renewable)
+static void creds_adopt(struct mr_creds *creds, struct mr_key *key, bool renewable)
 {
         int64_t now_ms = mr_core_now_ms(), life_ms;
 
@@ -114,7 +114,7 @@ static void adopt(struct mr_creds *creds, struct mr_key *key, bool renewable)
 }
 
 /* With lock, which is let go of meanwhile. */
-static int ask(struct mr_creds *creds, struct mr_error *err)
+static int creds_ask(struct mr_creds *creds, struct mr_error *err)
 {
         struct mr_key *key = calloc(1, sizeof(*key));
         bool renewable = false;
@@ -132,7 +132,7 @@ static int ask(struct mr_creds *creds, struct mr_error *err)
         pthread_cond_broadcast(&creds->asked);
         if (rv == 0) {
                 atomic_init(&key->holders, 1);
-                adopt(creds, key, renewable);
+                creds_adopt(creds, key, renewable);
                 return 0;
         }
         explicit_bzero(key, sizeof(*key));
@@ -163,7 +163,7 @@ int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, st
         while (!good(creds, now_ms) && creds->asking)
                 pthread_cond_wait(&creds->asked, &creds->lock);
         if (must_ask(creds, now_ms) || (!good(creds, now_ms) && !creds->asking))
-                rv = ask(creds, err);
+                rv = creds_ask(creds, err);
         if (good(creds, now_ms)) {
                 derive(creds, region, now_ms);
                 *signing = creds->signing;

@@ -31,7 +31,7 @@ struct text {
         char data[ANSWER_MAX + 1];
 };
 
-static int add(struct text *text, const void *data, size_t len)
+static int creds_remote_add(struct text *text, const void *data, size_t len)
 {
         if (len > ANSWER_MAX - text->len)
                 return -E2BIG;
@@ -41,7 +41,7 @@ static int add(struct text *text, const void *data, size_t len)
         return 0;
 }
 
-static int set(char *out, size_t size, const char *value)
+static int creds_remote_set(char *out, size_t size, const char *value)
 {
         if (value == NULL || strlen(value) >= size || strpbrk(value, "\r\n") != NULL)
                 return -EPROTO;
@@ -53,12 +53,12 @@ static int set_all(struct mr_credentials *out, const char *key, const char *secr
                    const char *expires)
 {
         int64_t ms = 0;
-        int rv = set(out->access_key, sizeof(out->access_key), key);
+        int rv = creds_remote_set(out->access_key, sizeof(out->access_key), key);
 
         if (rv == 0)
-                rv = set(out->secret_key, sizeof(out->secret_key), secret);
+                rv = creds_remote_set(out->secret_key, sizeof(out->secret_key), secret);
         if (rv == 0)
-                rv = set(out->session_token, sizeof(out->session_token), token != NULL ? token : "");
+                rv = creds_remote_set(out->session_token, sizeof(out->session_token), token != NULL ? token : "");
         if (rv == 0 && expires != NULL && expires[0] != '\0' && s3_date_parse_iso(s3_str_of(expires), &ms) != 0)
                 rv = -EPROTO;
         out->expires_s = ms / 1000;
@@ -95,7 +95,7 @@ static int read_text(const char *path, struct text *out, struct mr_error *err)
                 if (n < 0)
                         rv = -errno;
                 else
-                        rv = add(out, block, (size_t)n);
+                        rv = creds_remote_add(out, block, (size_t)n);
         }
         close(fd);
         while (out->len > 0 && strchr(" \t\r\n", out->data[out->len - 1]) != NULL)
@@ -107,9 +107,9 @@ static int read_text(const char *path, struct text *out, struct mr_error *err)
 
 /* ---- HTTP ---------------------------------------------------------------------------------------- */
 
-static size_t on_body(char *data, size_t size, size_t count, void *arg)
+static size_t creds_remote_on_body(char *data, size_t size, size_t count, void *arg)
 {
-        return add(arg, data, size * count) == 0 ? size * count : 0;
+        return creds_remote_add(arg, data, size * count) == 0 ? size * count : 0;
 }
 
 static CURLcode perform(const struct mr_creds_config *config, const char *url, const char *form,
@@ -127,7 +127,7 @@ static CURLcode perform(const struct mr_creds_config *config, const char *url, c
         curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
         curl_easy_setopt(curl, CURLOPT_USERAGENT, "millrace/" MILLRACE_VERSION);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lines);
-        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, creds_remote_on_body);
         curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
         if (form != NULL)
                 curl_easy_setopt(curl, CURLOPT_POSTFIELDS, form);
@@ -139,8 +139,8 @@ static CURLcode perform(const struct mr_creds_config *config, const char *url, c
         return code;
 }
 
-static int fetch(const struct mr_creds_config *config, const char *url, const char *form,
-                 const struct curl_slist *lines, struct text *answer, struct mr_error *err)
+static int creds_remote_fetch(const struct mr_creds_config *config, const char *url, const char *form,
+                              const struct curl_slist *lines, struct text *answer, struct mr_error *err)
 {
         CURLcode code = CURLE_OK;
         long status = 0;
@@ -163,7 +163,7 @@ static int fetch(const struct mr_creds_config *config, const char *url, const ch
 
 /* ---- web identity -------------------------------------------------------------------------------- */
 
-static int take_credentials(void *arg, const struct mr_record *record)
+static int creds_remote_take_credentials(void *arg, const struct mr_record *record)
 {
         if (strcmp(record->name, "Credentials") != 0)
                 return 0;
@@ -228,9 +228,9 @@ int mr_creds_web_identity(const struct mr_creds_config *config, const char *toke
                 goto out;
         }
         service_url(config, url, sizeof(url));
-        rv = fetch(config, url, form, NULL, text, err);
-        if (rv == 0 && (mr_answer_read(text->data, text->len, "AssumeRoleWithWebIdentityResponse", 2, take_credentials,
-                                       out) != 0 ||
+        rv = creds_remote_fetch(config, url, form, NULL, text, err);
+        if (rv == 0 && (mr_answer_read(text->data, text->len, "AssumeRoleWithWebIdentityResponse", 2,
+                                       creds_remote_take_credentials, out) != 0 ||
                         out->access_key[0] == '\0'))
                 rv = mr_failure(err, -EACCES, "the answer of %s has no credentials", url);
 out:
@@ -318,7 +318,7 @@ int mr_creds_container(const struct mr_creds_config *config, struct mr_credentia
         if (rv == 0)
                 rv = container_token(text, &lines, err);
         if (rv == 0)
-                rv = fetch(config, url, NULL, lines, text, err);
+                rv = creds_remote_fetch(config, url, NULL, lines, text, err);
         if (rv == 0 && read_json(text, "Token", out) != 0)
                 rv = mr_failure(err, -EACCES, "the answer of %s has no credentials", url);
         curl_slist_free_all(lines);
@@ -378,7 +378,7 @@ static int read_output(int fd, int64_t until_ms, struct text *out)
                         return 0;
                 if (n < 0 && errno != EINTR)
                         return -errno;
-                rv = n > 0 ? add(out, block, (size_t)n) : 0;
+                rv = n > 0 ? creds_remote_add(out, block, (size_t)n) : 0;
                 if (rv != 0)
                         return rv;
         }

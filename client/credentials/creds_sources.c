@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *variable(const char *name)
+static const char *creds_source_environment(const char *name)
 {
         const char *value = getenv(name);
 
         return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static int set(char *out, size_t size, const char *value, const char *what, struct mr_error *err)
+static int creds_source_copy(char *out, size_t size, const char *value, const char *what, struct mr_error *err)
 {
         if (value == NULL)
                 value = "";
@@ -30,29 +30,31 @@ static int set(char *out, size_t size, const char *value, const char *what, stru
 static int from_environment(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
                             struct mr_error *err)
 {
-        const char *key = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
+        const char *key = creds_source_environment("AWS_ACCESS_KEY_ID"),
+                   *secret = creds_source_environment("AWS_SECRET_ACCESS_KEY");
         int rv;
 
         if (key == NULL || secret == NULL)
                 return mr_failure(err, -ENOENT, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set");
-        rv = set(out->access_key, sizeof(out->access_key), key, "AWS_ACCESS_KEY_ID", err);
+        rv = creds_source_copy(out->access_key, sizeof(out->access_key), key, "AWS_ACCESS_KEY_ID", err);
         if (rv == 0)
-                rv = set(out->secret_key, sizeof(out->secret_key), secret, "AWS_SECRET_ACCESS_KEY", err);
+                rv = creds_source_copy(out->secret_key, sizeof(out->secret_key), secret, "AWS_SECRET_ACCESS_KEY", err);
         if (rv == 0)
-                rv = set(out->session_token, sizeof(out->session_token), variable("AWS_SESSION_TOKEN"),
-                         "AWS_SESSION_TOKEN", err);
+                rv = creds_source_copy(out->session_token, sizeof(out->session_token),
+                                       creds_source_environment("AWS_SESSION_TOKEN"), "AWS_SESSION_TOKEN", err);
         return rv;
 }
 
 static int from_web_identity(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
                              struct mr_error *err)
 {
-        const char *file = variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = variable("AWS_ROLE_ARN");
+        const char *file = creds_source_environment("AWS_WEB_IDENTITY_TOKEN_FILE"),
+                   *role = creds_source_environment("AWS_ROLE_ARN");
 
         if (file == NULL || role == NULL)
                 return mr_failure(err, -ENOENT, "AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN are not set");
         *renewable = true;
-        return mr_creds_web_identity(config, file, role, variable("AWS_ROLE_SESSION_NAME"), out, err);
+        return mr_creds_web_identity(config, file, role, creds_source_environment("AWS_ROLE_SESSION_NAME"), out, err);
 }
 
 static int from_profile(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
@@ -90,8 +92,8 @@ out:
 static int from_container(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
                           struct mr_error *err)
 {
-        if (variable("AWS_CONTAINER_CREDENTIALS_FULL_URI") == NULL &&
-            variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") == NULL)
+        if (creds_source_environment("AWS_CONTAINER_CREDENTIALS_FULL_URI") == NULL &&
+            creds_source_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") == NULL)
                 return mr_failure(err, -ENOENT, "AWS_CONTAINER_CREDENTIALS_FULL_URI is not set");
         *renewable = true;
         return mr_creds_container(config, out, err);
@@ -109,8 +111,8 @@ static int from_caller(const struct mr_creds_config *config, struct mr_credentia
         return rv == 0 ? 0 : mr_failure(err, rv < 0 ? rv : -EACCES, "the program's source of credentials failed");
 }
 
-static int given(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
-                 struct mr_error *err)
+static int creds_source_options(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,
+                                struct mr_error *err)
 {
         *out = config->given;
         return 0;
@@ -142,7 +144,7 @@ int mr_creds_fetch(const struct mr_creds_config *config, struct mr_credentials *
                    struct mr_error *err)
 {
         static const source_fn sources[] = {
-                [MR_CREDENTIALS_AUTO] = first_of_all,        [MR_CREDENTIALS_EXPLICIT] = given,
+                [MR_CREDENTIALS_AUTO] = first_of_all,        [MR_CREDENTIALS_EXPLICIT] = creds_source_options,
                 [MR_CREDENTIALS_CALLBACK] = from_caller,     [MR_CREDENTIALS_ENVIRONMENT] = from_environment,
                 [MR_CREDENTIALS_PROFILE] = from_profile,     [MR_CREDENTIALS_WEB_IDENTITY] = from_web_identity,
                 [MR_CREDENTIALS_CONTAINER] = from_container,

@@ -81,7 +81,7 @@ static int take_value(void *arg, const char *section, const char *name, const ch
         return 1;
 }
 
-static int read_file(const char *path, struct reading *reading, struct mr_error *err)
+static int profile_read_file(const char *path, struct reading *reading, struct mr_error *err)
 {
         FILE *file = fopen(path, "re");
         int line;
@@ -97,7 +97,7 @@ static int read_file(const char *path, struct reading *reading, struct mr_error 
 }
 
 /* The file that the variable names, else the one of that name in ~/.aws. false: there is no home. */
-static bool path_of(const char *variable, const char *name, char out[4096])
+static bool profile_path_of(const char *variable, const char *name, char out[4096])
 {
         const char *value = getenv(variable), *home = getenv("HOME");
 
@@ -117,10 +117,10 @@ int mr_profile_load(const char *name, struct mr_profile *out, struct mr_error *e
         if (strlen(name) >= 256)
                 return mr_failure(err, -EINVAL, "the name of the profile is too long");
         snprintf(reading.section, sizeof(reading.section), is_default ? "%s" : "profile %s", name);
-        if (path_of("AWS_CONFIG_FILE", "config", path))
-                rv = read_file(path, &reading, err);
+        if (profile_path_of("AWS_CONFIG_FILE", "config", path))
+                rv = profile_read_file(path, &reading, err);
         snprintf(reading.section, sizeof(reading.section), "%s", name);
-        if (rv == 0 && path_of("AWS_SHARED_CREDENTIALS_FILE", "credentials", path))
-                rv = read_file(path, &reading, err);
+        if (rv == 0 && profile_path_of("AWS_SHARED_CREDENTIALS_FILE", "credentials", path))
+                rv = profile_read_file(path, &reading, err);
         return rv;
 }

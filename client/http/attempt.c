@@ -18,7 +18,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
         return request->attempt->rv == 0 ? size * count : 0;
 }
 
-static size_t on_body(char *data, size_t size, size_t count, void *arg)
+static size_t attempt_on_body(char *data, size_t size, size_t count, void *arg)
 {
         struct mr_request *request = arg;
         struct mr_attempt *attempt = request->attempt;
@@ -81,7 +81,7 @@ static void set_method(const struct mr_request *request, CURL *curl)
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
-static void set_limits(const struct mr_settings *settings, CURL *curl)
+static void attempt_set_limits(const struct mr_settings *settings, CURL *curl)
 {
         curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
         curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)settings->connect_timeout_s);
@@ -100,7 +100,7 @@ void mr_request_set(struct mr_request *request, CURL *curl)
         struct mr_attempt *attempt = request->attempt;
 
         request->went_out = true;
-        set_limits(&request->client->settings, curl);
+        attempt_set_limits(&request->client->settings, curl);
         curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, request->piece != 0 ? (long)request->piece : 256L << 10);
         curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, request->len <= 64 << 10 ? 64L << 10 : 256L << 10);
         if (request->limit_ms != 0)
@@ -111,7 +111,7 @@ void mr_request_set(struct mr_request *request, CURL *curl)
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, attempt->curl_text);
         curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
         curl_easy_setopt(curl, CURLOPT_HEADERDATA, request);
-        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, attempt_on_body);
         curl_easy_setopt(curl, CURLOPT_WRITEDATA, request);
         curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
         curl_easy_setopt(curl, CURLOPT_READDATA, request);

@@ -20,7 +20,7 @@
 
 static const struct mr_request_events request_events;
 
-static void end(struct mr_request *request, int rv)
+static void request_end(struct mr_request *request, int rv)
 {
         struct mr_client *client = request->client;
 
@@ -33,12 +33,12 @@ static void end(struct mr_request *request, int rv)
 
 static void request_canceled(struct mr_request *request)
 {
-        end(request, mr_failure(&request->error, -ECANCELED, "canceled"));
+        request_end(request, mr_failure(&request->error, -ECANCELED, "canceled"));
 }
 
 /* ---- before an attempt --------------------------------------------------------------------------- */
 
-static int prepare(struct mr_request *request)
+static int request_prepare(struct mr_request *request)
 {
         int rv;
 
@@ -53,10 +53,11 @@ static int prepare(struct mr_request *request)
 static void prepare_job(void *arg)
 {
         struct mr_request *request = arg;
-        int rv = mr_request_stopped(request) ? mr_failure(&request->error, -ECANCELED, "canceled") : prepare(request);
+        int rv = mr_request_stopped(request) ? mr_failure(&request->error, -ECANCELED, "canceled")
+                                             : request_prepare(request);
 
         if (rv != 0)
-                end(request, rv);
+                request_end(request, rv);
         else
                 mr_request_queue_add(request->client, request);
 }
@@ -90,7 +91,7 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
                 prepare_elsewhere(request);
                 return 0;
         }
-        rv = prepare(request);
+        rv = request_prepare(request);
         if (rv != 0)
                 goto err_free;
         mr_request_queue_add(client, request);
@@ -111,7 +112,7 @@ static void request_ready_again(struct mr_request *request)
         int rv = request->again != NULL ? request->again(request->sink_arg, request) : 0;
 
         if (rv != 0) {
-                end(request, mr_failure_errno(&request->error, rv));
+                request_end(request, mr_failure_errno(&request->error, rv));
         } else if (mr_compose_waits(request->client, request)) {
                 prepare_elsewhere(request);
         } else {
@@ -130,7 +131,7 @@ static uint32_t retry_after(const struct mr_response *response)
 }
 
 /* 0: a 2xx answer, and what it brought is right. Otherwise error says what went wrong and class whether to try again. */
-static int judge(struct mr_request *request, CURLcode code, enum mr_retry *class)
+static int request_classify(struct mr_request *request, CURLcode code, enum mr_retry *class)
 {
         struct mr_attempt *attempt = request->attempt;
         struct mr_error *err = &request->error;
@@ -163,18 +164,18 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
 {
         unsigned most = request->once || request->single ? 1 : request->client->settings.attempts;
         enum mr_retry class;
-        int rv = judge(request, code, &class);
+        int rv = request_classify(request, code, &class);
         uint32_t pause_ms;
 
         if (rv == 0 || (request->once && request->error.http_status != 0)) {
-                end(request, 0);
+                request_end(request, 0);
                 return;
         }
         if (request->progress != NULL)
                 request->progress(request->progress_arg, -(int64_t)request->attempt->sent);
         request->may_pass = class != MR_RETRY_NO;
         if (class == MR_RETRY_NO || request->number >= most) {
-                end(request, rv);
+                request_end(request, rv);
                 return;
         }
         request->number++;
@@ -193,7 +194,7 @@ static const struct mr_request_events request_events = {
 
 /* ---- waiting for one ----------------------------------------------------------------------------- */
 
-static void waited(void *arg, struct mr_request *request, int rv)
+static void request_pause_over(void *arg, struct mr_request *request, int rv)
 {
         mr_wait_tell(arg, rv);
 }
@@ -204,7 +205,7 @@ int mr_request_run(struct mr_client *client, struct mr_request *request, struct 
         struct mr_wait wait = MR_WAIT_INIT;
         int rv;
 
-        request->done = waited;
+        request->done = request_pause_over;
         request->done_arg = &wait;
         rv = mr_request_start(client, request);
         if (rv == 0)

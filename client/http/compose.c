@@ -151,7 +151,7 @@ struct text {
         bool full;
 };
 
-static void put_text(struct text *text, const char *value)
+static void compose_put_text(struct text *text, const char *value)
 {
         size_t len = strlen(value);
 
@@ -180,29 +180,29 @@ static int build_url(const struct mr_client *client, const struct mr_request *re
         const struct mr_settings *settings = &client->settings;
         struct text text = {out->url, out->url + sizeof(out->url), false};
 
-        put_text(&text, request->admin_path != NULL ? settings->admin : settings->endpoint);
+        compose_put_text(&text, request->admin_path != NULL ? settings->admin : settings->endpoint);
         out->path = text.at;
-        put_text(&text, request->admin_path != NULL ? request->admin_path : "/");
+        compose_put_text(&text, request->admin_path != NULL ? request->admin_path : "/");
         if (request->bucket != NULL)
                 put_escaped(&text, request->bucket, S3_ENCODE_PATH);
         if (request->key != NULL) {
-                put_text(&text, "/");
+                compose_put_text(&text, "/");
                 put_escaped(&text, request->key, S3_ENCODE_PATH);
         }
         out->query = NULL;
         for (unsigned i = 0; i < request->query_count; i++) {
-                put_text(&text, i == 0 ? "?" : "&");
+                compose_put_text(&text, i == 0 ? "?" : "&");
                 if (i == 0)
                         out->query = text.at;
                 put_escaped(&text, request->query[i].name, S3_ENCODE_QUERY);
-                put_text(&text, "=");
+                compose_put_text(&text, "=");
                 if (request->query[i].value != NULL)
                         put_escaped(&text, request->query[i].value, S3_ENCODE_QUERY);
         }
         return text.full ? -ENAMETOOLONG : 0;
 }
 
-static int add_line(struct mr_composed *out, const char *name, const char *value)
+static int compose_add_line(struct mr_composed *out, const char *name, const char *value)
 {
         size_t size = strlen(name) + strlen(value) + 3;
         char *line = malloc(size);
@@ -248,7 +248,7 @@ static int sign(const struct mr_client *client, const struct signing *signing, c
         int rv = s3_sign_headers(&signed_part, &signer, authorization, sizeof(authorization), NULL);
 
         explicit_bzero(&signer, sizeof(signer));
-        return rv < 0 ? rv : add_line(out, "Authorization", authorization);
+        return rv < 0 ? rv : compose_add_line(out, "Authorization", authorization);
 }
 
 /* Makes each admin call one of its own, which the daemon takes once. */
@@ -292,9 +292,9 @@ static int build_headers(const struct mr_client *client, const struct mr_request
                 ADD(request->header[i].name, request->header[i].value);
 #undef ADD
         for (size_t i = 0; i < count && rv == 0; i++)
-                rv = add_line(out, headers[i].name.data, headers[i].value.data);
+                rv = compose_add_line(out, headers[i].name.data, headers[i].value.data);
         if (rv == 0 && (request->len <= SMALL_BODY || request->by_window))
-                rv = add_line(out, "Expect", "");
+                rv = compose_add_line(out, "Expect", "");
         if (rv == 0 && signing->access_key != NULL)
                 rv = sign(client, signing, request->method, headers, count, out);
         return rv;

@@ -86,7 +86,7 @@ static void over(struct mr_loop *loop, struct mr_request *request, CURLcode code
         request->events->over(request, loop, code);
 }
 
-static void begin(struct mr_loop *loop, struct mr_request *request)
+static void curl_begin(struct mr_loop *loop, struct mr_request *request)
 {
         CURL *curl;
 
@@ -111,7 +111,7 @@ static void begin(struct mr_loop *loop, struct mr_request *request)
         }
 }
 
-static void finish(struct mr_loop *loop, struct mr_request *request, CURLcode code)
+static void curl_finish(struct mr_loop *loop, struct mr_request *request, CURLcode code)
 {
         CURL *curl = request->curl;
 
@@ -122,7 +122,7 @@ static void finish(struct mr_loop *loop, struct mr_request *request, CURLcode co
         over(loop, request, code);
 }
 
-static void take_results(struct mr_loop *loop)
+static void curl_take_results(struct mr_loop *loop)
 {
         CURLMsg *message;
         int left;
@@ -134,7 +134,7 @@ static void take_results(struct mr_loop *loop)
                 if (message->msg != CURLMSG_DONE)
                         continue;
                 curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&request);
-                finish(loop, request, code);
+                curl_finish(loop, request, code);
         }
 }
 
@@ -200,7 +200,7 @@ static void sweep_paused(struct mr_loop *loop)
         }
 }
 
-static void sweep(struct mr_loop *loop)
+static void curl_fail_all(struct mr_loop *loop)
 {
         struct mr_request_list waiting = {0};
         struct mr_request *request = loop->running;
@@ -208,9 +208,9 @@ static void sweep(struct mr_loop *loop)
         while (request != NULL) {
                 struct mr_request *next = request->next;
 
-                /* what finish() calls may begin requests, never end others: next stays */
+                /* what curl_finish() calls may begin requests, never end others: next stays */
                 if (mr_request_stopped(request))
-                        finish(loop, request, CURLE_ABORTED_BY_CALLBACK);
+                        curl_finish(loop, request, CURLE_ABORTED_BY_CALLBACK);
                 request = next;
         }
         sweep_paused(loop);
@@ -233,7 +233,7 @@ static bool take_inbox(struct mr_loop *loop)
         ending = loop->ending;
         pthread_mutex_unlock(&loop->lock);
         while ((request = mr_list_pop(&list)) != NULL)
-                begin(loop, request);
+                curl_begin(loop, request);
         return !ending;
 }
 
@@ -249,13 +249,13 @@ static void *loop_main(void *arg)
                 bool woken;
 
                 curl_multi_perform(loop->multi, &running);
-                take_results(loop);
+                curl_take_results(loop);
                 wake_due(loop);
                 extra.revents = 0;
                 curl_multi_poll(loop->multi, &extra, 1, wait_ms(loop), NULL);
                 woken = read(loop->wake_fd, &count, sizeof(count)) == (ssize_t)sizeof(count);
                 if (woken || mr_core_clock_ms() - looked_ms >= LOOK_EVERY_MS) {
-                        sweep(loop);
+                        curl_fail_all(loop);
                         looked_ms = mr_core_clock_ms();
                 }
         }

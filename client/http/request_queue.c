@@ -13,7 +13,7 @@
 static const struct mr_loop_events loop_events;
 
 /* With lock. There is one: mr_request_queue_prepare() was asked. */
-static struct mr_loop *choose(struct mr_client *client)
+static struct mr_loop *queue_choose(struct mr_client *client)
 {
         struct mr_loop *best = NULL, *loop;
 
@@ -59,7 +59,7 @@ void mr_request_queue_add(struct mr_client *client, struct mr_request *request)
 
         pthread_mutex_lock(&client->lock);
         if (client->active < client->settings.parallel) {
-                loop = choose(client);
+                loop = queue_choose(client);
                 client->active++;
         } else if (request->urgent) {
                 wait_first(&client->waiting, request);
@@ -80,7 +80,7 @@ static void queue_next(struct mr_client *client)
         pthread_mutex_lock(&client->lock);
         next = mr_list_pop(&client->waiting);
         if (next != NULL)
-                loop = choose(client);
+                loop = queue_choose(client);
         else
                 client->active--;
         pthread_mutex_unlock(&client->lock);

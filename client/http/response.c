@@ -49,7 +49,7 @@ static void decode_metadata(const struct mr_header *header)
                 header->value[n] = '\0';
 }
 
-static int add_header(struct mr_response *response, struct s3_str name, struct s3_str value)
+static int response_add_header(struct mr_response *response, struct s3_str name, struct s3_str value)
 {
         struct mr_header *header = &response->header[response->header_count];
 
@@ -86,8 +86,8 @@ int mr_response_add_line(struct mr_response *response, const char *data, size_t 
         colon = memchr(line.data, ':', line.len);
         if (colon == NULL)
                 return 0;
-        return add_header(response, (struct s3_str){line.data, (size_t)(colon - line.data)},
-                          s3_str_trim((struct s3_str){colon + 1, line.len - (size_t)(colon - line.data) - 1}));
+        return response_add_header(response, (struct s3_str){line.data, (size_t)(colon - line.data)},
+                                   s3_str_trim((struct s3_str){colon + 1, line.len - (size_t)(colon - line.data) - 1}));
 }
 
 int mr_response_add_body(struct mr_response *response, const void *data, size_t len)

@@ -26,7 +26,7 @@ static void op_free(struct mr_op *op)
         free(op);
 }
 
-static void take_result(struct mr_node *node, struct mr_result *out)
+static void operation_take_result(struct mr_node *node, struct mr_result *out)
 {
         struct mr_op *op = (struct mr_op *)((char *)node - offsetof(struct mr_op, node));
 
@@ -81,7 +81,7 @@ int mr_op_new(struct mr_client *client, size_t size, unsigned results, const str
         op->queue = target->queue;
         op->wait = target->wait;
         op->out = target->out;
-        op->node.take = take_result;
+        op->node.take = operation_take_result;
         op->result.tag = target->tag;
         op->result.entry = MR_ENTRY_NONE;
         table_add(op);

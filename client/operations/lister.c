@@ -27,7 +27,7 @@ struct mr_lister {
         struct mr_error error;
 };
 
-static void ask(struct mr_lister *lister, const char *token)
+static void lister_ask(struct mr_lister *lister, const char *token)
 {
         struct mr_list list = {
                 .bucket = lister->bucket,
@@ -75,7 +75,7 @@ int mr_lister_open(struct mr_client *client, const struct mr_list *list, struct 
                 mr_lister_free(lister);
                 return mr_failure_errno(err, -ENOMEM);
         }
-        ask(lister, lister->token);
+        lister_ask(lister, lister->token);
         *out = lister;
         return 0;
 }
@@ -107,7 +107,7 @@ static int turn(struct mr_lister *lister)
         lister->token = strdup(token);
         if (lister->token == NULL)
                 return mr_failure_errno(&lister->error, -ENOMEM);
-        ask(lister, lister->token);
+        lister_ask(lister, lister->token);
         return 1;
 }
 

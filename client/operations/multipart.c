@@ -78,7 +78,7 @@ static void part_send(struct part_op *part)
                 part_ended(part, &part->sending, rv);
 }
 
-static void created(void *arg, int rv)
+static void multipart_created(void *arg, int rv)
 {
         struct mr_multipart *upload = arg;
         struct mr_error why = upload->steps.error;
@@ -119,10 +119,10 @@ static void part_wait(struct mr_multipart *upload, struct part_op *part)
         if (ready) {
                 part_send(part);
         } else if (create) {
-                int rv = mr_upload_create(&upload->steps, created, upload);
+                int rv = mr_upload_create(&upload->steps, multipart_created, upload);
 
                 if (rv != 0)
-                        created(upload, rv);
+                        multipart_created(upload, rv);
         }
 }
 
@@ -201,7 +201,7 @@ struct close_op {
         struct mr_putting putting; /* of no bytes, where there was no part */
 };
 
-static void completed(void *arg, int rv)
+static void multipart_completed(void *arg, int rv)
 {
         struct close_op *closing = arg;
 
@@ -266,7 +266,7 @@ static int complete_begin(struct mr_client *client, const void *what, const stru
                 rv = put_empty(closing);
         } else {
                 upload->steps.canceled = &op->canceled;
-                rv = mr_upload_complete(&upload->steps, completed, closing);
+                rv = mr_upload_complete(&upload->steps, multipart_completed, closing);
                 if (rv != 0) {
                         op->result.error = upload->steps.error;
                         if (mr_upload_drop(&upload->steps, given_up, closing) == 0)
@@ -288,7 +288,7 @@ int mr_multipart_complete(struct mr_multipart *upload, struct mr_result *out)
         return mr_op_await(upload->client, complete_begin, &upload, out);
 }
 
-static void dropped(void *arg, int rv)
+static void multipart_dropped(void *arg, int rv)
 {
         mr_wait_tell(arg, rv);
 }
@@ -299,7 +299,7 @@ int mr_multipart_abort(struct mr_multipart *upload, struct mr_error *err)
         int rv;
 
         upload->state = CLOSED; /* no operation is under way: nobody else looks */
-        rv = mr_upload_drop(&upload->steps, dropped, &wait);
+        rv = mr_upload_drop(&upload->steps, multipart_dropped, &wait);
         if (rv == -EALREADY)
                 return 0;
         if (rv == 0)

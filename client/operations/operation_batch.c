@@ -53,7 +53,7 @@ static void note(struct mr_batch_op *batch, size_t index, int rv, const struct m
 static void entry_ended(void *arg, struct mr_download *download, int rv);
 
 /* With lock: begins the next entry in slot, or notes why it cannot be, and goes on to the one after it. */
-static void fill(struct mr_batch_op *batch, struct mr_batch_slot *slot)
+static void batch_fill(struct mr_batch_op *batch, struct mr_batch_slot *slot)
 {
         while (batch->next < batch->todo_count) {
                 size_t index = batch->todo[batch->next++];
@@ -107,7 +107,7 @@ static void entry_ended(void *arg, struct mr_download *download, int rv)
         note(batch, slot->index, rv, download);
         batch->flying--;
         slot->busy = false;
-        fill(batch, slot);
+        batch_fill(batch, slot);
         last = batch->flying == 0;
         pthread_mutex_unlock(&batch->lock);
         if (last)
@@ -119,5 +119,5 @@ void mr_batch_fill(struct mr_batch_op *batch)
 {
         for (unsigned i = 0; i < batch->slots; i++)
                 if (!batch->slot[i].busy)
-                        fill(batch, &batch->slot[i]);
+                        batch_fill(batch, &batch->slot[i]);
 }

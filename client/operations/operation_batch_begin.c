@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void batch_free(struct mr_op *op)
+static void batch_begin_free(struct mr_op *op)
 {
         struct mr_batch_op *batch = (struct mr_batch_op *)op;
 
@@ -18,7 +18,7 @@ static void batch_free(struct mr_op *op)
         pthread_mutex_destroy(&batch->lock);
 }
 
-static void take_entry(struct mr_node *node, struct mr_result *out)
+static void batch_begin_entry(struct mr_node *node, struct mr_result *out)
 {
         struct mr_batch_item *entry = (struct mr_batch_item *)((char *)node - offsetof(struct mr_batch_item, node));
         struct mr_batch_op *batch = entry->batch;
@@ -56,7 +56,7 @@ static int batch_copy(struct mr_batch_op *batch, const struct mr_batch *from)
 
                 *get = from->gets[i];
                 batch->entry[i].batch = batch;
-                batch->entry[i].node.take = take_entry;
+                batch->entry[i].node.take = batch_begin_entry;
                 get->bucket = i > 0 && bucket == from->gets[i - 1].bucket ? batch->entry[i - 1].get.bucket
                                                                           : mr_op_text(&batch->op, bucket);
                 get->key = mr_op_text(&batch->op, get->key);
@@ -84,7 +84,7 @@ static int batch_begin(struct mr_client *client, const void *what, const struct 
                 return rv;
         batch = (struct mr_batch_op *)op;
         pthread_mutex_init(&batch->lock, NULL);
-        op->free = batch_free;
+        op->free = batch_begin_free;
         batch->got = from->got;
         batch->count = from->count;
         batch->each = results > 1;

@@ -158,7 +158,7 @@ static struct group *group_new(struct mr_batch_op *batch, struct mr_batch_item *
 /*
  * With lock: sorts entries into groups, and those to be got by themselves. As many groups as have turns, unless they were too small to be worth it.
  */
-static void divide(struct mr_batch_op *batch, struct mr_batch_item *const *list, size_t count)
+static void batch_send_divide(struct mr_batch_op *batch, struct mr_batch_item *const *list, size_t count)
 {
         const struct mr_settings *settings = &batch->op.client->settings;
         size_t share = (count + settings->parallel - 1) / settings->parallel, at = 0;
@@ -216,7 +216,7 @@ static void message_leave(struct message *message, bool last)
                 for (size_t i = 0; i < count; i++)
                         batch->todo[batch->todo_count++] = (size_t)(left[i] - batch->entry);
         else
-                divide(batch, left, count);
+                batch_send_divide(batch, left, count);
 }
 
 static void message_free(struct message *message)
@@ -266,7 +266,8 @@ static struct message *message_new(struct mr_batch_op *batch, unsigned most)
         message->rdma.insist = transport_of(batch, get) == MR_TRANSPORT_RDMA;
         message->rdma.settled = message_settled;
         message->rdma.arg = message;
-        (void)mr_place_take(batch->op.client, &get->place, &message->rdma.buffer, &memory); /* suits() has looked */
+        (void)mr_place_take(batch->op.client, &get->place, &message->rdma.buffer,
+                            &memory); /* batch_send_suits_rdma() has looked */
         for (; batch->begun < batch->planned && message->rdma.count < most; batch->begun++) {
                 struct mr_batch_item *entry = batch->order[batch->begun];
                 size_t index = (size_t)(entry - batch->entry);
@@ -297,7 +298,7 @@ static void begin_messages(struct mr_batch_op *batch)
                 bool refused;
 
                 if (message == NULL) {
-                        divide(batch, batch->order + batch->begun, batch->planned - batch->begun);
+                        batch_send_divide(batch, batch->order + batch->begun, batch->planned - batch->begun);
                         batch->begun = batch->planned;
                         return;
                 }
@@ -314,7 +315,7 @@ static void begin_messages(struct mr_batch_op *batch)
 }
 
 /* Whether its memory is such that a message may bring it, and RDMA is wanted; refused: the connection gave up for a time. */
-static bool suits(const struct mr_batch_op *batch, const struct mr_get *get, bool refused)
+static bool batch_send_suits_rdma(const struct mr_batch_op *batch, const struct mr_get *get, bool refused)
 {
         const struct mr_buffer *buffer = get->place.buffer;
         enum mr_transport transport = transport_of(batch, get);
@@ -345,12 +346,12 @@ void mr_batch_plan(struct mr_batch_op *batch)
         size_t rest = batch->count;
 
         for (size_t i = batch->count; i-- > 0;)
-                if (!suits(batch, &batch->entry[i].get, refused))
+                if (!batch_send_suits_rdma(batch, &batch->entry[i].get, refused))
                         batch->order[--rest] = &batch->entry[i];
         for (size_t i = 0; i < batch->count && batch->planned < rest; i++) {
                 struct mr_batch_item **next = &batch->order[batch->planned];
 
-                if (!suits(batch, &batch->entry[i].get, refused))
+                if (!batch_send_suits_rdma(batch, &batch->entry[i].get, refused))
                         continue;
                 *next = &batch->entry[i];
                 sorted = sorted && (batch->planned == 0 || by_place(next - 1, next) <= 0);
@@ -359,5 +360,5 @@ void mr_batch_plan(struct mr_batch_op *batch)
         if (!sorted)
                 qsort(batch->order, batch->planned, sizeof(*batch->order), by_place);
         begin_messages(batch);
-        divide(batch, batch->order + batch->planned, batch->count - batch->planned);
+        batch_send_divide(batch, batch->order + batch->planned, batch->count - batch->planned);
 }

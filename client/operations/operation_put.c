@@ -67,7 +67,7 @@ struct put_op {
         struct mr_putting putting;
 };
 
-static void put_ended(void *arg, struct mr_putting *putting, int rv)
+static void operation_put_ended(void *arg, struct mr_putting *putting, int rv)
 {
         struct put_op *put = arg;
 
@@ -106,7 +106,7 @@ static int put_begin(struct mr_client *client, const void *what, const struct mr
                 put->putting.buffer = mr_buffer_of(client, op->buffer);
                 put->putting.buffer_at = from->place.offset;
                 put->putting.canceled = &op->canceled;
-                put->putting.done = put_ended;
+                put->putting.done = operation_put_ended;
                 put->putting.done_arg = put;
                 rv = mr_putting_start(&put->putting);
                 if (rv != 0)

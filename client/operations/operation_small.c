@@ -30,7 +30,7 @@ static void small_free(struct mr_op *op)
         free(small->source);
 }
 
-static void finish(void *arg)
+static void small_finish(void *arg)
 {
         struct small_op *small = arg;
         int rv = small->rv;
@@ -41,16 +41,16 @@ static void finish(void *arg)
         mr_op_end(&small->op, rv);
 }
 
-static void answered(void *arg, struct mr_request *request, int rv)
+static void small_answered(void *arg, struct mr_request *request, int rv)
 {
         struct small_op *small = arg;
 
         small->rv = rv;
         if (request->response.body_len > 4096) {
-                small->job = (struct mr_job){.run = finish, .arg = small};
+                small->job = (struct mr_job){.run = small_finish, .arg = small};
                 mr_work(small->op.client, &small->job);
         } else {
-                finish(small);
+                small_finish(small);
         }
 }
 
@@ -72,7 +72,7 @@ static int small_new(struct mr_client *client, const struct mr_target *target, c
         (*out)->request.bucket = mr_op_text(op, bucket);
         (*out)->request.key = mr_op_text(op, key);
         (*out)->request.canceled = &op->canceled;
-        (*out)->request.done = answered;
+        (*out)->request.done = small_answered;
         (*out)->request.done_arg = *out;
         return 0;
 }
@@ -166,7 +166,7 @@ static int list_finish(struct small_op *small)
                        : mr_failure(&small->op.result.error, rv, "the answer to a listing is not a ListBucketResult");
 }
 
-static void add(struct small_op *small, const char *name, const char *value)
+static void small_add(struct small_op *small, const char *name, const char *value)
 {
         if (value != NULL && value[0] != '\0')
                 mr_request_query(&small->request, name, mr_op_text(&small->op, value));
@@ -182,15 +182,15 @@ int mr_list_begin(struct mr_client *client, const void *what, const struct mr_ta
                 return rv;
         mr_request_query(&small->request, "list-type", "2");
         mr_request_query(&small->request, "encoding-type", "url");
-        add(small, "prefix", list->prefix);
-        add(small, "delimiter", list->delimiter);
+        small_add(small, "prefix", list->prefix);
+        small_add(small, "delimiter", list->delimiter);
         snprintf(small->max_keys, sizeof(small->max_keys), "%u", list->page);
         if (list->page != 0)
                 mr_request_query(&small->request, "max-keys", small->max_keys);
         if (list->token != NULL)
-                add(small, "continuation-token", list->token);
+                small_add(small, "continuation-token", list->token);
         else
-                add(small, "start-after", list->start_after);
+                small_add(small, "start-after", list->start_after);
         return small_send(small);
 }
 

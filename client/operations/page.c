@@ -72,7 +72,7 @@ int64_t mr_seconds_of(const char *iso)
         return s3_date_parse_iso(s3_str_of(iso), &ms) == 0 ? ms / 1000 : 0;
 }
 
-static int page_add(struct mr_page *page, const char *key, const char *etag, struct mr_entry **out)
+static int page_append(struct mr_page *page, const char *key, const char *etag, struct mr_entry **out)
 {
         struct mr_entry *grown;
         char quoteless[96];
@@ -110,14 +110,14 @@ static int take_object(void *arg, const struct mr_record *record)
         if (strcmp(record->name, "ListBucketResult") == 0)
                 return take_root(page, record);
         if (strcmp(record->name, "CommonPrefixes") == 0) {
-                rv = page_add(page, mr_record_get(record, "Prefix"), "", &entry);
+                rv = page_append(page, mr_record_get(record, "Prefix"), "", &entry);
                 if (rv == 0)
                         entry->is_prefix = true;
                 return rv;
         }
         if (strcmp(record->name, "Contents") != 0)
                 return 0;
-        rv = page_add(page, mr_record_get(record, "Key"), mr_record_get(record, "ETag"), &entry);
+        rv = page_append(page, mr_record_get(record, "Key"), mr_record_get(record, "ETag"), &entry);
         if (rv != 0)
                 return rv;
         if (s3_parse_uint(s3_str_of(mr_record_get(record, "Size")), INT64_MAX, &entry->size) != 0)

@@ -102,7 +102,7 @@ void mr_queue_push(struct mr_queue *queue, struct mr_node *node)
 }
 
 /* With lock. */
-static void take_one(struct mr_queue *queue, struct mr_result *out)
+static void result_queue_take_one(struct mr_queue *queue, struct mr_result *out)
 {
         struct mr_node *node = queue->first;
         uint64_t count;
@@ -137,7 +137,7 @@ int mr_queue_take(struct mr_queue *queue, struct mr_result *out, unsigned max, i
                 rv = timeout_ms < 0 ? pthread_cond_wait(&queue->more, &queue->lock)
                                     : pthread_cond_timedwait(&queue->more, &queue->lock, &until);
         while (queue->there > 0 && (unsigned)taken < max)
-                take_one(queue, &out[taken++]);
+                result_queue_take_one(queue, &out[taken++]);
         pthread_mutex_unlock(&queue->lock);
         return taken;
 }

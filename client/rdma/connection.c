@@ -91,7 +91,7 @@ static void wake_opening(void *arg)
         mr_connection_wake(arg);
 }
 
-static void step(struct mr_connection *connection)
+static void connection_step(struct mr_connection *connection)
 {
         struct mr_connection_session *session = &connection->session;
 
@@ -123,7 +123,7 @@ static void *connection_main(void *arg)
                 struct mr_connection_session *session = &connection->session;
                 int fd[2];
 
-                step(connection);
+                connection_step(connection);
                 if (session->rdx != NULL) {
                         fd[0] = rdx_client_fd(session->rdx);
                         fd[1] = rdx_client_event_fd(session->rdx);

@@ -70,7 +70,7 @@ static void refuse_for(struct mr_connection_session *session, const struct mr_er
         pthread_mutex_unlock(&session->lock);
 }
 
-static void failed(struct mr_connection_session *session, const struct mr_error *err)
+static void connection_failed(struct mr_connection_session *session, const struct mr_error *err)
 {
         int64_t ms = FAILED_MS << (session->failures < 6 ? session->failures : 6);
 
@@ -156,7 +156,7 @@ static int open_link(struct mr_connection_session *session, struct mr_error *err
         return 0;
 }
 
-static int ask(struct mr_connection_session *session, unsigned rights, struct mr_error *err)
+static int connection_open_session(struct mr_connection_session *session, unsigned rights, struct mr_error *err)
 {
         struct mr_session_wait wait = waiting(session);
         int rv = mr_session_open(session->client, rights, &wait, &session->opened, err);
@@ -174,16 +174,17 @@ static int ask(struct mr_connection_session *session, unsigned rights, struct mr
 static int ask_twice(struct mr_connection_session *session, struct mr_error *err)
 {
         unsigned rights = session->link != NULL ? rdx_link_rights(session->link) : rights_wanted(session);
-        int rv = ask(session, rights != 0 ? rights : RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_WINDOW1 | RDX_RIGHTS_REGION, err);
+        int rv = connection_open_session(
+                session, rights != 0 ? rights : RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_WINDOW1 | RDX_RIGHTS_REGION, err);
 
         if (rv == 0)
                 rv = open_link(session, err);
         if (rv == 0 && (session->opened.grant.rights & rdx_link_rights(session->link)) == 0)
-                rv = ask(session, rdx_link_rights(session->link), err);
+                rv = connection_open_session(session, rdx_link_rights(session->link), err);
         return rv;
 }
 
-static int join(struct mr_connection_session *session, struct mr_error *err)
+static int connection_join_session(struct mr_connection_session *session, struct mr_error *err)
 {
         struct rdx_client_events events = {.noticed = session->hooks.noticed,
                                            .result = session->hooks.result,
@@ -226,13 +227,13 @@ int mr_connection_session_open(struct mr_connection_session *session, struct mr_
         if (rv == 0 && session->opened.expires_ms - mr_core_clock_ms() < LIFE_LEAST_MS)
                 rv = mr_failure(err, -EPROTO, "the RDMA session that was opened expires at once");
         if (rv == 0)
-                rv = join(session, err);
+                rv = connection_join_session(session, err);
         if (rv != 0) {
                 explicit_bzero(&session->opened, sizeof(session->opened));
                 if (err->code == 0)
                         mr_failure_errno(err, rv);
                 if (rv != -ECANCELED)
-                        failed(session, err);
+                        connection_failed(session, err);
                 return rv;
         }
         session->failures = 0;

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-static void seen(void *arg, const struct rdx_device_info *info)
+static void driver_seen(void *arg, const struct rdx_device_info *info)
 {
 }
 
@@ -21,7 +21,7 @@ int mr_rdma_driver(struct mr_client *client, const struct rdx_transport **out, s
                 rv = rdx_transport_load(driver, out);
         if (rv != 0)
                 return mr_failure(err, -EOPNOTSUPP, "test_rdma_driver: cannot load %.300s", driver);
-        rv = (*out)->devices(seen, NULL);
+        rv = (*out)->devices(driver_seen, NULL);
         if (rv == -ENOSYS)
                 return mr_failure(err, -EOPNOTSUPP, "libibverbs and librdmacm are not installed");
         if (rv <= 0)

@@ -94,7 +94,7 @@ void mr_lease_over(struct mr_lease *lease, enum mr_lease_end how)
 /* ---- ends ---------------------------------------------------------------------------------------- */
 
 /* The last that is done with a lease: it may be gone when the callback returns. */
-static void refuse(struct mr_connection *connection, struct mr_lease *lease, int rv)
+static void grant_refuse(struct mr_connection *connection, struct mr_lease *lease, int rv)
 {
         struct mr_client *client = connection->client;
 
@@ -105,7 +105,7 @@ static void refuse(struct mr_connection *connection, struct mr_lease *lease, int
         mr_core_leave(client);
 }
 
-static void end(struct mr_connection *connection, struct mr_lease *lease, int rv)
+static void grant_end(struct mr_connection *connection, struct mr_lease *lease, int rv)
 {
         struct mr_client *client = connection->client;
 
@@ -140,29 +140,29 @@ static void settle_lost(struct mr_connection *connection, struct mr_lease *lease
 {
         bool good = lease->how == MR_LEASE_QUIET || (lease->how == MR_LEASE_NOTICED && lease->noticed);
 
-        end(connection, lease, good ? 0 : lease->how == MR_LEASE_UNWANTED ? -ECANCELED : -ENOTCONN);
+        grant_end(connection, lease, good ? 0 : lease->how == MR_LEASE_UNWANTED ? -ECANCELED : -ENOTCONN);
 }
 
 /* Closing a right may end the session by itself: then all others end with it. */
-static void settle(struct mr_connection *connection, struct mr_lease *lease, bool no_notice)
+static void grant_close_window(struct mr_connection *connection, struct mr_lease *lease, bool no_notice)
 {
         int rv = rdx_grip_close(&lease->binding, no_notice);
 
         lease->bound = false;
         if (rv != 0)
                 mr_leases_lose(connection, false);
-        end(connection, lease, rv);
+        grant_end(connection, lease, rv);
 }
 
 static void look_over(struct mr_connection *connection, struct mr_lease *lease, int64_t now)
 {
         if (lease->bound && lease->how == MR_LEASE_QUIET) {
-                settle(connection, lease, true);
+                grant_close_window(connection, lease, true);
                 return;
         }
         if (lease->bound && lease->how == MR_LEASE_NOTICED) {
                 if (rdx_grip_noticed(&lease->binding)) {
-                        settle(connection, lease, false);
+                        grant_close_window(connection, lease, false);
                         return;
                 }
                 if (lease->due_ms == INT64_MAX)
@@ -180,7 +180,7 @@ static void look_batch(struct mr_connection *connection, struct mr_lease *lease,
         int rv = -ENOTCONN;
 
         if (lease->bound && rdx_grip_noticed(&lease->binding)) {
-                settle(connection, lease, false);
+                grant_close_window(connection, lease, false);
                 return;
         }
         if (lease->bound) {
@@ -191,10 +191,10 @@ static void look_batch(struct mr_connection *connection, struct mr_lease *lease,
                 rv = unwanted ? -ECANCELED : -ETIMEDOUT;
                 mr_leases_lose(connection, unwanted);
         }
-        end(connection, lease, lease->noticed ? 0 : rv);
+        grant_end(connection, lease, lease->noticed ? 0 : rv);
 }
 
-static bool is_over(struct mr_connection *connection, const struct mr_lease *lease)
+static bool grant_is_over(struct mr_connection *connection, const struct mr_lease *lease)
 {
         bool over;
 
@@ -213,7 +213,7 @@ void mr_leases_look(struct mr_connection *connection)
                 struct mr_lease *next = lease->next;
 
                 /* callbacks add to other lists only, so next stays */
-                if (is_over(connection, lease))
+                if (grant_is_over(connection, lease))
                         look_over(connection, lease, now);
                 else if (lease->replies > 0)
                         look_batch(connection, lease, now);
@@ -260,13 +260,14 @@ static int grant(struct mr_connection *connection, struct mr_lease *lease)
         int rv;
 
         if (lease->len > session->opened.window_bytes) {
-                refuse(connection, lease, mr_failure(&lease->error, -EOPNOTSUPP, "longer than the endpoint's windows"));
+                grant_refuse(connection, lease,
+                             mr_failure(&lease->error, -EOPNOTSUPP, "longer than the endpoint's windows"));
                 return 0;
         }
         rv = mr_memory_of(&connection->memory, session->link, lease->buffer, &memory);
         if (rv != 0) {
                 mr_failure(&lease->error, rv, "the memory cannot be registered: %s", strerror(-rv));
-                refuse(connection, lease, rv);
+                grant_refuse(connection, lease, rv);
                 return 0;
         }
         rv = rdx_grip_open(session->rdx, memory, lease->offset, lease->len, lease->read, lease->replies,
@@ -274,8 +275,8 @@ static int grant(struct mr_connection *connection, struct mr_lease *lease)
         if (rv == -EAGAIN && connection->granted_count > 0)
                 return rv;
         if (rv == -EAGAIN) { /* nobody's end would make room */
-                refuse(connection, lease,
-                       mr_failure(&lease->error, -EOPNOTSUPP, "the session takes no request like this"));
+                grant_refuse(connection, lease,
+                             mr_failure(&lease->error, -EOPNOTSUPP, "the session takes no request like this"));
                 return 0;
         }
         if (rv != 0) {
@@ -296,7 +297,7 @@ static int grant(struct mr_connection *connection, struct mr_lease *lease)
 }
 
 /* Those that need not, or may not, wait any longer. */
-static void sweep(struct mr_connection *connection, struct mr_error *refusal, int rv, bool all)
+static void grant_end_waiting(struct mr_connection *connection, struct mr_error *refusal, int rv, bool all)
 {
         struct mr_lease *lease = connection->waiting.first;
 
@@ -304,10 +305,10 @@ static void sweep(struct mr_connection *connection, struct mr_error *refusal, in
                 struct mr_lease *next = lease->next;
 
                 if (stopped(connection, lease)) {
-                        refuse(connection, lease, mr_failure(&lease->error, -ECANCELED, "canceled"));
+                        grant_refuse(connection, lease, mr_failure(&lease->error, -ECANCELED, "canceled"));
                 } else if (rv != 0 && (all || !lease->insist)) {
                         lease->error = *refusal;
-                        refuse(connection, lease, rv);
+                        grant_refuse(connection, lease, rv);
                 }
                 lease = next;
         }
@@ -326,7 +327,7 @@ static struct mr_lease *due(struct mr_connection *connection)
 
 void mr_leases_sweep(struct mr_connection *connection)
 {
-        sweep(connection, NULL, 0, false);
+        grant_end_waiting(connection, NULL, 0, false);
 }
 
 void mr_leases_take(struct mr_connection *connection)
@@ -353,7 +354,7 @@ void mr_leases_grant(struct mr_connection *connection)
                 rv = mr_connection_session_refused(session, &err);
                 if (rv != 0 && (!lease->insist || mr_connection_session_lasting(session))) {
                         lease->error = err;
-                        refuse(connection, lease, rv);
+                        grant_refuse(connection, lease, rv);
                         continue;
                 }
                 if (session->rdx != NULL && mr_connection_session_old(session))
@@ -361,7 +362,7 @@ void mr_leases_grant(struct mr_connection *connection)
                 if (session->rdx == NULL) {
                         rv = mr_connection_session_open(session, &err);
                         if (rv != 0)
-                                sweep(connection, &err, rv, true);
+                                grant_end_waiting(connection, &err, rv, true);
                         continue;
                 }
                 if (grant(connection, lease) == -EAGAIN)

@@ -14,7 +14,7 @@ enum mr_connection_kind mr_buffer_connection(const struct mr_buffer *buffer)
 }
 
 /* With memory_lock. */
-static void take_out(struct mr_registration *registration)
+static void memory_unlink(struct mr_registration *registration)
 {
 
         if (registration->prev != NULL)
@@ -27,7 +27,7 @@ static void take_out(struct mr_registration *registration)
 }
 
 /* Where work requests and windows place it: behind a dma-buf there is no address of ours, only one of the device, within a page as the bytes are. */
-static void *address_of(const struct mr_buffer *buffer)
+static void *memory_address_of(const struct mr_buffer *buffer)
 {
         return buffer->fd >= 0 ? (void *)(uintptr_t)(buffer->fd_offset % (uint64_t)sysconf(_SC_PAGESIZE))
                                : buffer->memory;
@@ -47,7 +47,7 @@ int mr_memory_of(struct mr_registrations *list, struct rdx_link *link, struct mr
         registration = calloc(1, sizeof(*registration));
         if (registration == NULL)
                 return -ENOMEM;
-        rv = rdx_link_memory(link, address_of(buffer), buffer->len, buffer->fd, buffer->fd_offset,
+        rv = rdx_link_memory(link, memory_address_of(buffer), buffer->len, buffer->fd, buffer->fd_offset,
                              &registration->memory);
         if (rv != 0) {
                 free(registration);
@@ -67,9 +67,9 @@ int mr_memory_of(struct mr_registrations *list, struct rdx_link *link, struct mr
 }
 
 /* With memory_lock, which is let go of meanwhile. */
-static void give_up(struct mr_rdma_context *context, struct mr_registration *registration)
+static void memory_give_up(struct mr_rdma_context *context, struct mr_registration *registration)
 {
-        take_out(registration);
+        memory_unlink(registration);
         context->closing++;
         pthread_mutex_unlock(&context->memory_lock);
         rdx_memory_close(registration->memory);
@@ -93,7 +93,7 @@ void mr_memory_forget(struct mr_buffer *buffer)
                 pthread_mutex_lock(&context->memory_lock);
                 registration = atomic_load(&buffer->registered[kind]);
                 if (registration != NULL)
-                        give_up(context, registration);
+                        memory_give_up(context, registration);
                 pthread_mutex_unlock(&context->memory_lock);
         }
 }
@@ -106,7 +106,7 @@ void mr_memory_drop(struct mr_registrations *list)
 
         pthread_mutex_lock(&context->memory_lock);
         while ((registration = list->first) != NULL)
-                give_up(context, registration);
+                memory_give_up(context, registration);
         while (context->closing > 0)
                 pthread_cond_wait(&context->memory_quiet, &context->memory_lock);
         pthread_mutex_unlock(&context->memory_lock);

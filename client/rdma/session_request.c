@@ -29,7 +29,7 @@ struct exchange {
         int rv;
 };
 
-static void answered(void *arg, struct mr_request *request, int rv)
+static void session_request_answered(void *arg, struct mr_request *request, int rv)
 {
         struct exchange *exchange = arg;
 
@@ -40,7 +40,7 @@ static void answered(void *arg, struct mr_request *request, int rv)
         pthread_mutex_unlock(&exchange->lock); /* the exchange may be gone behind this */
 }
 
-static bool is_over(struct exchange *exchange)
+static bool session_request_is_over(struct exchange *exchange)
 {
         bool over;
 
@@ -50,15 +50,15 @@ static bool is_over(struct exchange *exchange)
         return over;
 }
 
-static int run(struct mr_client *client, struct exchange *exchange)
+static int session_request_run(struct mr_client *client, struct exchange *exchange)
 {
         int rv;
 
         pthread_mutex_init(&exchange->lock, NULL);
-        exchange->request.done = answered;
+        exchange->request.done = session_request_answered;
         exchange->request.done_arg = exchange;
         rv = mr_request_start(client, &exchange->request);
-        while (rv == 0 && !is_over(exchange))
+        while (rv == 0 && !session_request_is_over(exchange))
                 exchange->wait.pause(exchange->wait.arg);
         pthread_mutex_destroy(&exchange->lock);
         return rv != 0 ? rv : exchange->rv;
@@ -73,7 +73,8 @@ static int read_hex(const json_t *object, const char *name, uint8_t *out, size_t
         return text != NULL && rdx_unhex(text, strlen(text), out, len) ? 0 : -EPROTO;
 }
 
-static int read_number(const json_t *object, const char *name, int64_t least, int64_t most, int64_t *out)
+static int session_request_read_number(const json_t *object, const char *name, int64_t least, int64_t most,
+                                       int64_t *out)
 {
         const json_t *value = json_object_get(object, name);
 
@@ -91,9 +92,9 @@ static int read_endpoint(const json_t *endpoints, struct mr_session *out)
         int64_t number, port, pairs;
 
         if (json_array_size(endpoints) == 0 || address == NULL || strlen(address) >= sizeof(out->address) ||
-            read_number(endpoint, "endpoint", 0, UINT16_MAX, &number) != 0 ||
-            read_number(endpoint, "port", 1, UINT16_MAX, &port) != 0 ||
-            read_number(endpoint, "queue_pairs", 1, INT32_MAX, &pairs) != 0 ||
+            session_request_read_number(endpoint, "endpoint", 0, UINT16_MAX, &number) != 0 ||
+            session_request_read_number(endpoint, "port", 1, UINT16_MAX, &port) != 0 ||
+            session_request_read_number(endpoint, "queue_pairs", 1, INT32_MAX, &pairs) != 0 ||
             read_hex(endpoint, "boot_id", out->grant.boot, RDX_BOOT_LEN) != 0)
                 return -EPROTO;
         if (json_array_size(endpoints) != 1 || pairs != 1)
@@ -109,9 +110,9 @@ static int read_limits(const json_t *limits, struct mr_session *out)
 {
         int64_t requests, messages, window;
 
-        if (read_number(limits, "requests", 1, INT32_MAX, &requests) != 0 ||
-            read_number(limits, "messages", 0, INT32_MAX, &messages) != 0 ||
-            read_number(limits, "window_bytes", 1, INT64_MAX, &window) != 0)
+        if (session_request_read_number(limits, "requests", 1, INT32_MAX, &requests) != 0 ||
+            session_request_read_number(limits, "messages", 0, INT32_MAX, &messages) != 0 ||
+            session_request_read_number(limits, "window_bytes", 1, INT64_MAX, &window) != 0)
                 return -EPROTO;
         out->grant.requests = (unsigned)requests;
         out->grant.messages = (unsigned)messages;
@@ -119,7 +120,7 @@ static int read_limits(const json_t *limits, struct mr_session *out)
         return 0;
 }
 
-static int read_rights(const json_t *answer, unsigned asked, struct mr_session *out)
+static int session_request_read_rights(const json_t *answer, unsigned asked, struct mr_session *out)
 {
         const char *name = json_string_value(json_object_get(answer, "rights"));
         unsigned rights = name != NULL ? rdx_rights_named(name) & asked : 0;
@@ -133,16 +134,16 @@ static int read_rights(const json_t *answer, unsigned asked, struct mr_session *
 static int read_answer(const json_t *answer, unsigned rights, struct mr_session *out, int64_t *life_ms)
 {
         int64_t version;
-        int rv = read_number(answer, "version", RDX_VERSION, RDX_VERSION, &version);
+        int rv = session_request_read_number(answer, "version", RDX_VERSION, RDX_VERSION, &version);
 
         if (rv == 0)
                 rv = read_hex(answer, "session", out->grant.session, RDX_ID_LEN);
         if (rv == 0)
                 rv = read_hex(answer, "server_nonce", out->grant.server_nonce, RDX_NONCE_LEN);
         if (rv == 0)
-                rv = read_number(answer, "expires_ms", 0, INT64_MAX / 2, life_ms);
+                rv = session_request_read_number(answer, "expires_ms", 0, INT64_MAX / 2, life_ms);
         if (rv == 0)
-                rv = read_rights(answer, rights, out);
+                rv = session_request_read_rights(answer, rights, out);
         if (rv == 0)
                 rv = read_limits(json_object_get(answer, "limits"), out);
         return rv == 0 ? read_endpoint(json_object_get(answer, "endpoints"), out) : rv;
@@ -168,7 +169,7 @@ static char *wishes(const uint8_t nonce[RDX_NONCE_LEN], unsigned rights)
 }
 
 /* What a refusal means for RDMA: an endpoint that does not know the path answers whatever it has for that. */
-static int refused(const struct mr_request *request, int rv, struct mr_error *err)
+static int session_request_refused(const struct mr_request *request, int rv, struct mr_error *err)
 {
         int status = request->error.http_status;
         bool says_nothing = status == 0 || status == 403 || status == 408 || status == 429 ||
@@ -190,8 +191,8 @@ static int refused(const struct mr_request *request, int rv, struct mr_error *er
         return rv;
 }
 
-static int take_answer(const struct mr_request *request, unsigned rights, const struct mr_signed *signed_by,
-                       struct mr_session *out, struct mr_error *err)
+static int session_request_take_answer(const struct mr_request *request, unsigned rights,
+                                       const struct mr_signed *signed_by, struct mr_session *out, struct mr_error *err)
 {
         const struct mr_response *response = &request->response;
         json_t *answer = response->body_len > 0 ? json_loadb(response->body, response->body_len, 0, NULL) : NULL;
@@ -241,11 +242,11 @@ int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_s
                                                 .data = body,
                                                 .len = strlen(body)};
         mr_request_header(&exchange->request, "content-type", "application/json");
-        rv = run(client, exchange);
+        rv = session_request_run(client, exchange);
         if (rv == 0)
-                rv = take_answer(&exchange->request, rights, &signed_by, out, err);
+                rv = session_request_take_answer(&exchange->request, rights, &signed_by, out, err);
         else
-                rv = refused(&exchange->request, rv, err);
+                rv = session_request_refused(&exchange->request, rv, err);
         explicit_bzero(&signed_by, sizeof(signed_by));
         mr_response_free(&exchange->request.response);
         free(exchange);
@@ -271,7 +272,7 @@ void mr_session_delete(struct mr_client *client, const struct mr_session_key *ke
                                                 .urgent = true,
                                                 .session = key,
                                                 .limit_ms = DELETE_MS};
-        (void)run(client, exchange);
+        (void)session_request_run(client, exchange);
         mr_response_free(&exchange->request.response);
         free(exchange);
 }

@@ -57,7 +57,7 @@ static const char *name_of(unsigned code)
 
 /* ---- what is asked for --------------------------------------------------------------------------- */
 
-static bool same(struct rdx_bytes a, struct rdx_bytes b)
+static bool message_bytes_equal(struct rdx_bytes a, struct rdx_bytes b)
 {
         return a.len == b.len && (a.data == b.data || memcmp(a.data, b.data, a.len) == 0);
 }
@@ -77,7 +77,7 @@ static size_t encoded(const struct mr_message *message)
 
         if (message->count == 0)
                 return HEAD_LEN + size + wire->bucket.len;
-        return same(wire->bucket, wire[-1].bucket) ? size : size + wire->bucket.len;
+        return message_bytes_equal(wire->bucket, wire[-1].bucket) ? size : size + wire->bucket.len;
 }
 
 int mr_message_add(struct mr_message *message, const struct mr_get *get, size_t index)
@@ -131,7 +131,7 @@ static bool is_right(const struct mr_message *message, const struct mr_message_e
                era_crc32c(0, memory, (size_t)entry->bytes) == entry->crc;
 }
 
-static void judge(struct mr_message *message, struct mr_message_entry *entry)
+static void message_judge(struct mr_message *message, struct mr_message_entry *entry)
 {
         enum mr_retry class;
 
@@ -171,7 +171,7 @@ int mr_message_error(const struct mr_message *message, const struct mr_message_e
 
 /* ---- when a message is over ---------------------------------------------------------------------- */
 
-static int ask(struct mr_message *message);
+static int message_send(struct mr_message *message);
 
 /* Nothing that came of those counts: what was said of the lease, or the session, does. */
 static void fail_open(struct mr_message *message)
@@ -226,7 +226,7 @@ static bool may_pass(const struct mr_message *message)
 }
 
 /* The memory is ours, and what came is judged. */
-static void settle(struct mr_message *message)
+static void message_retry_or_report(struct mr_message *message)
 {
         bool again;
 
@@ -241,21 +241,21 @@ static void settle(struct mr_message *message)
         keep_open(message);
         message->lease.delay_ms = mr_retry_delay_ms(message->slower ? MR_RETRY_SLOWER : MR_RETRY_SOON,
                                                     message->attempts + 1, mr_core_random(), 0);
-        if (ask(message) != 0)
+        if (message_send(message) != 0)
                 message->settled(message->arg, message, true);
 }
 
-static void verify(void *arg)
+static void message_verify(void *arg)
 {
         struct mr_message *message = arg;
 
         for (unsigned i = 0; i < message->count; i++)
                 if (message->entry[i].answered)
-                        judge(message, &message->entry[i]);
-        settle(message);
+                        message_judge(message, &message->entry[i]);
+        message_retry_or_report(message);
 }
 
-static void lease_ended(void *arg, struct mr_lease *lease, int rv)
+static void message_grant_ended(void *arg, struct mr_lease *lease, int rv)
 {
         struct mr_message *message = arg;
 
@@ -265,11 +265,11 @@ static void lease_ended(void *arg, struct mr_lease *lease, int rv)
                            rv == -ECANCELED ? "canceled" : "the RDMA session ended before all bytes were here");
         }
         if (message->rv != 0) {
-                settle(message);
+                message_retry_or_report(message);
         } else if (message->written <= VERIFY_HERE) {
-                verify(message);
+                message_verify(message);
         } else {
-                message->job = (struct mr_job){.run = verify, .arg = message};
+                message->job = (struct mr_job){.run = message_verify, .arg = message};
                 mr_work(message->client, &message->job);
         }
 }
@@ -302,7 +302,7 @@ static void result_came(void *arg, struct mr_lease *lease, const struct rdx_clie
         }
 }
 
-static void granted(void *arg, struct mr_lease *lease, int rv)
+static void message_granted(void *arg, struct mr_lease *lease, int rv)
 {
         struct mr_message *message = arg;
         struct rdx_client_batch batch = {.batch = (uint32_t)lease->number, .replies = (uint16_t)lease->replies};
@@ -311,7 +311,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         message->rv = rv;
         if (rv != 0) {
                 message->error = lease->error;
-                settle(message);
+                message_retry_or_report(message);
                 return;
         }
         rv = mr_lease_batch(lease, &batch, message->wire, message->count, &sent);
@@ -322,7 +322,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         mr_lease_over(lease, MR_LEASE_QUIET);
 }
 
-static int ask(struct mr_message *message)
+static int message_send(struct mr_message *message)
 {
         struct mr_lease *lease = &message->lease;
 
@@ -342,9 +342,9 @@ int mr_message_start(struct mr_message *message)
         message->lease = (struct mr_lease){.buffer = message->buffer,
                                            .insist = message->insist,
                                            .canceled = message->canceled,
-                                           .granted = granted,
+                                           .granted = message_granted,
                                            .result = result_came,
-                                           .ended = lease_ended,
+                                           .ended = message_grant_ended,
                                            .arg = message};
-        return ask(message);
+        return message_send(message);
 }

@@ -24,7 +24,7 @@ bool mr_batch_offered(struct mr_client *client)
 
 /* ---- what is asked for --------------------------------------------------------------------------- */
 
-static struct rdx_bytes bytes_of(const char *text)
+static struct rdx_bytes batch_request_bytes_of(const char *text)
 {
         return (struct rdx_bytes){text, text != NULL ? strlen(text) : 0};
 }
@@ -32,7 +32,7 @@ static struct rdx_bytes bytes_of(const char *text)
 /* An ETag goes without its quotes. */
 static struct rdx_bytes etag_of(const char *text)
 {
-        struct rdx_bytes etag = bytes_of(text);
+        struct rdx_bytes etag = batch_request_bytes_of(text);
 
         if (etag.len >= 2 && etag.data[0] == '"' && etag.data[etag.len - 1] == '"')
                 etag = (struct rdx_bytes){etag.data + 1, etag.len - 2};
@@ -42,10 +42,10 @@ static struct rdx_bytes etag_of(const char *text)
 void mr_batch_wire(const struct mr_get *get, struct rdx_entry *out)
 {
         *out = (struct rdx_entry){
-                .bucket = bytes_of(get->bucket),
-                .key = bytes_of(get->key),
+                .bucket = batch_request_bytes_of(get->bucket),
+                .key = batch_request_bytes_of(get->key),
                 .if_match = etag_of(get->if_match),
-                .version_id = bytes_of(get->version_id),
+                .version_id = batch_request_bytes_of(get->version_id),
                 .suffix = get->last != 0,
                 .range_first = get->offset,
                 .range_length = get->last != 0 ? get->last : get->len,
@@ -140,7 +140,7 @@ static int piece_came(struct mr_batch_fetch *batch)
         }
 }
 
-static size_t take_bytes(struct mr_batch_fetch *batch, const uint8_t *data, size_t len)
+static size_t batch_request_take_bytes(struct mr_batch_fetch *batch, const uint8_t *data, size_t len)
 {
         struct mr_batch_entry *entry = &batch->entry[batch->result.index];
 
@@ -171,7 +171,7 @@ static bool is_ours(const struct mr_response *response)
         return type != NULL && strcmp(type, RDX_BATCH_TYPE) == 0;
 }
 
-static int take(void *arg, const struct mr_response *response, const void *data, size_t len)
+static int batch_request_take(void *arg, const struct mr_response *response, const void *data, size_t len)
 {
         struct mr_batch_fetch *batch = arg;
         const uint8_t *at = data;
@@ -182,7 +182,7 @@ static int take(void *arg, const struct mr_response *response, const void *data,
                 if (batch->step == OVER)
                         return -EPROTO;
                 if (batch->step == BYTES)
-                        n = take_bytes(batch, at, len);
+                        n = batch_request_take_bytes(batch, at, len);
                 else
                         rv = take_piece(batch, at, len, &n);
         }
@@ -200,7 +200,7 @@ static bool is_refusal(const struct mr_request *request)
                (status / 100 == 4 && mr_retry_class(CURLE_OK, status, request->error.s3_code) == MR_RETRY_NO);
 }
 
-static void ended(void *arg, struct mr_request *request, int rv)
+static void batch_request_ended(void *arg, struct mr_request *request, int rv)
 {
         struct mr_batch_fetch *batch = arg;
 
@@ -227,9 +227,9 @@ int mr_batch_start(struct mr_batch_fetch *batch)
         request->data = (const char *)batch->message;
         request->len = rdx_writer_finish(&batch->writer);
         request->piece = PIECE;
-        request->sink = take;
+        request->sink = batch_request_take;
         request->sink_arg = batch;
-        request->done = ended;
+        request->done = batch_request_ended;
         request->done_arg = batch;
         expect(batch, LENGTH, 4);
         rv = mr_request_start(batch->client, request);

@@ -28,7 +28,7 @@ struct mr_span {
         uint64_t at; /* in what is wanted */
 };
 
-static int attempt(struct mr_download *download);
+static int download_attempt(struct mr_download *download);
 
 static bool may_restart(const struct mr_download *download)
 {
@@ -36,7 +36,7 @@ static bool may_restart(const struct mr_download *download)
                download->restarts < download->restarts_max;
 }
 
-static void release(struct mr_download *download)
+static void download_release(struct mr_download *download)
 {
         free(download->span);
         free(download->sum);
@@ -46,12 +46,12 @@ static void release(struct mr_download *download)
 }
 
 /* Nothing is under way any more. */
-static void end(struct mr_download *download)
+static void download_end(struct mr_download *download)
 {
-        release(download);
+        download_release(download);
         if (may_restart(download)) {
                 download->restarts++;
-                if (attempt(download) == 0)
+                if (download_attempt(download) == 0)
                         return;
         }
         pthread_mutex_destroy(&download->lock);
@@ -59,7 +59,7 @@ static void end(struct mr_download *download)
 }
 
 /* With lock. */
-static void fail(struct mr_download *download, int rv, const struct mr_error *err)
+static void download_fail(struct mr_download *download, int rv, const struct mr_error *err)
 {
         if (download->rv != 0)
                 return; /* later ones are mostly the stop of the first */
@@ -68,7 +68,7 @@ static void fail(struct mr_download *download, int rv, const struct mr_error *er
         atomic_store(&download->stop, true);
 }
 
-static int write_part(void *arg, uint64_t at, const void *data, size_t len)
+static int download_write_part(void *arg, uint64_t at, const void *data, size_t len)
 {
         struct mr_span *span = arg;
 
@@ -76,7 +76,7 @@ static int write_part(void *arg, uint64_t at, const void *data, size_t len)
 }
 
 /* Bytes that may come, as far as is known without asking. */
-static uint64_t most(const struct mr_download *download)
+static uint64_t download_part_limit(const struct mr_download *download)
 {
         if (download->last != 0)
                 return download->last;
@@ -108,9 +108,9 @@ static void fetch_of(struct mr_download *download, struct mr_span *span, uint64_
         fetch->done_arg = span;
         fetch->unseen = download->unseen;
         if (download->write != NULL) {
-                fetch->write = write_part;
+                fetch->write = download_write_part;
                 fetch->write_arg = span;
-                fetch->room = most(download); /* as a bound of what may come; UINT64_MAX: none */
+                fetch->room = download_part_limit(download); /* as a bound of what may come; UINT64_MAX: none */
                 return;
         }
         fetch->memory = download->memory != NULL ? download->memory + at : NULL;
@@ -130,11 +130,11 @@ static void single_done(void *arg, struct mr_fetch *fetch, int rv)
         if (fetch->info_known)
                 download->info = fetch->info;
         if (rv != 0)
-                fail(download, rv, &fetch->error);
+                download_fail(download, rv, &fetch->error);
         download->got = fetch->got;
         download->wire_verified = rv == 0 && fetch->wire_verified;
         download->object_verified = rv == 0 && fetch->object_verified;
-        end(download);
+        download_end(download);
 }
 
 /* len 0: to the end. */
@@ -154,7 +154,7 @@ static int get_single(struct mr_download *download, uint64_t offset, uint64_t le
         rv = mr_fetch_start(download->client, &span->fetch);
         if (rv != 0) {
                 download->error = span->fetch.error;
-                release(download);
+                download_release(download);
         }
         return rv;
 }
@@ -186,10 +186,10 @@ static void check_parts(struct mr_download *download)
                                           s3_checksum_info(download->sum_kind)->algorithm);
 }
 
-static void part_done(void *arg, struct mr_fetch *fetch, int rv);
+static void download_part_done(void *arg, struct mr_fetch *fetch, int rv);
 
 /* With lock: begins the next part in span. Those that are left where it fails are not begun. */
-static void part_start(struct mr_download *download, struct mr_span *span)
+static void download_part_start(struct mr_download *download, struct mr_span *span)
 {
         uint32_t index = download->next;
         int rv;
@@ -203,17 +203,17 @@ static void part_start(struct mr_download *download, struct mr_span *span)
         span->fetch.room = span->fetch.len;
         span->fetch.summed = download->summed;
         span->fetch.sum_kind = download->sum_kind;
-        span->fetch.done = part_done;
+        span->fetch.done = download_part_done;
         download->next++;
         download->flying++;
         rv = mr_fetch_start(download->client, &span->fetch);
         if (rv != 0) {
                 download->flying--;
-                fail(download, rv, &span->fetch.error);
+                download_fail(download, rv, &span->fetch.error);
         }
 }
 
-static void part_done(void *arg, struct mr_fetch *fetch, int rv)
+static void download_part_done(void *arg, struct mr_fetch *fetch, int rv)
 {
         struct mr_span *span = arg;
         struct mr_download *download = span->download;
@@ -224,7 +224,7 @@ static void part_done(void *arg, struct mr_fetch *fetch, int rv)
         if (rv == 0 && fetch->got != mr_plan_length(&download->plan, span->index))
                 rv = mr_failure(&fetch->error, -EPROTO, "the endpoint sent less of a range than it was asked for");
         if (rv != 0)
-                fail(download, rv, &fetch->error);
+                download_fail(download, rv, &fetch->error);
         else if (download->summed)
                 memcpy(download->sum[span->index], fetch->sum, S3_CHECKSUM_MAX);
         download->got += rv == 0 ? fetch->got : 0;
@@ -232,7 +232,7 @@ static void part_done(void *arg, struct mr_fetch *fetch, int rv)
         if (download->carried != MR_TRANSPORT_TCP) /* RDMA: all of its bytes, as of a PUT */
                 download->carried = fetch->carried;
         download->flying--;
-        part_start(download, span);
+        download_part_start(download, span);
         last = download->flying == 0;
         failed = download->rv != 0;
         pthread_mutex_unlock(&download->lock);
@@ -242,7 +242,7 @@ static void part_done(void *arg, struct mr_fetch *fetch, int rv)
                 return;
         if (!failed)
                 check_parts(download);
-        end(download);
+        download_end(download);
 }
 
 /* The plan is made. 0: done() will come. */
@@ -256,7 +256,7 @@ static int get_parts(struct mr_download *download)
         download->span = calloc(spans, sizeof(*download->span));
         download->sum = calloc(download->plan.parts, sizeof(download->sum[0]));
         if (download->span == NULL || download->sum == NULL) {
-                release(download);
+                download_release(download);
                 return mr_failure_errno(&download->error, -ENOMEM);
         }
         download->wire_verified = true;
@@ -265,7 +265,7 @@ static int get_parts(struct mr_download *download)
         download->next = 0;
         download->flying = 1; /* this function, so that none is the last before all are begun */
         for (unsigned i = 0; i < spans; i++)
-                part_start(download, &download->span[i]);
+                download_part_start(download, &download->span[i]);
         download->flying--;
         any = download->flying > 0;
         pthread_mutex_unlock(&download->lock);
@@ -273,16 +273,16 @@ static int get_parts(struct mr_download *download)
                 return 0;
         if (download->rv == 0) { /* all done by now */
                 check_parts(download);
-                end(download);
+                download_end(download);
                 return 0;
         }
-        release(download);
+        download_release(download);
         return download->rv;
 }
 
 /* ---- HEAD ---------------------------------------------------------------------------------------- */
 
-static uint64_t part_size(const struct mr_download *download)
+static uint64_t download_part_size(const struct mr_download *download)
 {
         uint64_t wanted = download->client->settings.part_size;
 
@@ -314,9 +314,9 @@ static int get_known(struct mr_download *download)
                 download->bound = want;
         if (strncmp(download->info.etag, "W/", 2) != 0) /* one like that matches nothing */
                 mr_etag_quote(download->if_match, download->info.etag);
-        if (want <= part_size(download) || (download->if_match[0] == '\0' && download->version_id == NULL))
+        if (want <= download_part_size(download) || (download->if_match[0] == '\0' && download->version_id == NULL))
                 return want == size ? get_single(download, 0, 0, 0) : get_single(download, download->base, want, 0);
-        mr_plan_download(want, part_size(download), &download->plan);
+        mr_plan_download(want, download_part_size(download), &download->plan);
         download->summed = want == size && !download->unseen &&
                            mr_info_checksum(&download->info, false, &download->sum_kind, download->wanted);
         return get_parts(download);
@@ -342,7 +342,7 @@ static void head_done(void *arg, struct mr_request *request, int rv)
                 download->error = request->error;
         }
         download->rv = rv;
-        end(download);
+        download_end(download);
 }
 
 static int ask_first(struct mr_download *download)
@@ -372,7 +372,7 @@ static int ask_first(struct mr_download *download)
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
 /* From the beginning. 0: done() will come. */
-static int attempt(struct mr_download *download)
+static int download_attempt(struct mr_download *download)
 {
         int rv;
 
@@ -385,7 +385,7 @@ static int attempt(struct mr_download *download)
         download->if_match[0] = '\0';
         if (download->etag != NULL)
                 mr_etag_quote(download->if_match, download->etag);
-        if (most(download) <= part_size(download))
+        if (download_part_limit(download) <= download_part_size(download))
                 rv = get_single(download, download->offset, download->len, download->last);
         else
                 rv = ask_first(download);
@@ -401,7 +401,7 @@ int mr_download_start(struct mr_download *download)
         if (download->etag != NULL && strlen(download->etag) >= sizeof(download->info.etag))
                 return mr_failure(&download->error, -EINVAL, "the ETag is too long");
         pthread_mutex_init(&download->lock, NULL);
-        rv = attempt(download);
+        rv = download_attempt(download);
         if (rv != 0)
                 pthread_mutex_destroy(&download->lock);
         return rv;

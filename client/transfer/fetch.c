@@ -30,7 +30,7 @@ bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_che
 
 /* ---- what is asked for --------------------------------------------------------------------------- */
 
-static void ask(struct mr_fetch *fetch)
+static void fetch_ask(struct mr_fetch *fetch)
 {
         struct mr_request *request = &fetch->request;
         unsigned long long first = fetch->offset + fetch->got;
@@ -55,7 +55,7 @@ static void ask(struct mr_fetch *fetch)
 }
 
 /* All bytes are wanted again. */
-static void forget(struct mr_fetch *fetch)
+static void fetch_forget(struct mr_fetch *fetch)
 {
         if (fetch->progress != NULL && fetch->got > 0)
                 fetch->progress(fetch->progress_arg, -(int64_t)fetch->got);
@@ -68,23 +68,23 @@ static void forget(struct mr_fetch *fetch)
                 s3_sums_reset(fetch->sums);
 }
 
-static int again(void *arg, struct mr_request *request)
+static int fetch_retry(void *arg, struct mr_request *request)
 {
         struct mr_fetch *fetch = arg;
 
         fetch->answered = false;
         if (fetch->crc_follows)
-                forget(fetch);
+                fetch_forget(fetch);
         if (fetch->got > 0 && fetch->if_match[0] == '\0' && fetch->version_id == NULL) {
-                forget(fetch); /* nothing says what version came: what follows may be of another */
+                fetch_forget(fetch); /* nothing says what version came: what follows may be of another */
                 fetch->info_known = false;
                 fetch->want = UINT64_MAX;
         }
         if (!fetch->info_known || fetch->want == 0)
                 return 0;
         if (fetch->got >= fetch->want) /* all of it came, and the answer failed at its end */
-                forget(fetch);
-        ask(fetch);
+                fetch_forget(fetch);
+        fetch_ask(fetch);
         return 0;
 }
 
@@ -143,7 +143,7 @@ static bool follows(const struct mr_response *response)
 }
 
 /* RDMA has carried the bytes: Content-Length is that of no body. */
-static bool written(const struct mr_response *response, uint64_t *bytes)
+static bool fetch_written(const struct mr_response *response, uint64_t *bytes)
 {
         const char *transport = mr_response_header(response, "x-millrace-transport");
         const char *text = mr_response_header(response, "x-millrace-rdma-bytes");
@@ -160,7 +160,7 @@ static int first_answer(struct mr_fetch *fetch, const struct mr_response *respon
 
         if (rv != 0)
                 return rv;
-        if (written(response, &len)) {
+        if (fetch_written(response, &len)) {
                 fetch->info.size = len;
         } else if (follows(response)) {
                 if (fetch->info.size < sizeof(fetch->tail))
@@ -232,7 +232,7 @@ static int begin_answer(struct mr_fetch *fetch, const struct mr_response *respon
 }
 
 /* What there is behind the object's bytes. */
-static int take_tail(struct mr_fetch *fetch, const uint8_t *data, size_t len)
+static int fetch_take_tail(struct mr_fetch *fetch, const uint8_t *data, size_t len)
 {
         if (!fetch->crc_follows || len > sizeof(fetch->tail) - fetch->tail_got)
                 return -EPROTO;
@@ -251,7 +251,7 @@ int mr_fetch_sink(void *arg, const struct mr_response *response, const void *dat
         if (rv == 0 && len > fetch->want - fetch->got) {
                 size_t own = (size_t)(fetch->want - fetch->got);
 
-                rv = take_tail(fetch, (const uint8_t *)data + own, len - own);
+                rv = fetch_take_tail(fetch, (const uint8_t *)data + own, len - own);
                 len = own;
         }
         if (rv != 0)
@@ -272,7 +272,7 @@ int mr_fetch_sink(void *arg, const struct mr_response *response, const void *dat
         return 0;
 }
 
-static int check_sums(struct mr_fetch *fetch, struct mr_error *err)
+static int fetch_check_sums(struct mr_fetch *fetch, struct mr_error *err)
 {
         if (fetch->sums == NULL)
                 return 0;
@@ -285,7 +285,7 @@ static int check_sums(struct mr_fetch *fetch, struct mr_error *err)
                            s3_checksum_info(fetch->sum_kind)->algorithm);
                 if (fetch->wire_verified)
                         return -EILSEQ; /* not the wire is wrong but the object: not to be tried again */
-                forget(fetch);
+                fetch_forget(fetch);
                 return -EBADMSG;
         }
         fetch->object_verified = true;
@@ -310,11 +310,11 @@ int mr_fetch_check(void *arg, const struct mr_response *response, struct mr_erro
                 return mr_failure(err, -EPROTO, "the endpoint sent %llu bytes of %llu", (unsigned long long)fetch->got,
                                   (unsigned long long)fetch->want);
         if (fetch->crc_known && fetch->crc != fetch->crc_wanted) {
-                forget(fetch);
+                fetch_forget(fetch);
                 return mr_failure(err, -EBADMSG, "the bytes received do not match the answer's CRC32C");
         }
         fetch->wire_verified = fetch->crc_known && fetch->crc_from == 0;
-        return check_sums(fetch, err);
+        return fetch_check_sums(fetch, err);
 }
 
 /* From where RDMA has written it to where it is wanted. */
@@ -351,7 +351,7 @@ int mr_fetch_written(struct mr_fetch *fetch, const struct mr_response *response,
                 fetch->progress(fetch->progress_arg, (int64_t)bytes);
         if (fetch->sums != NULL && from != NULL)
                 s3_sums_update(fetch->sums, from, (size_t)bytes);
-        return from != NULL ? check_sums(fetch, err) : 0;
+        return from != NULL ? fetch_check_sums(fetch, err) : 0;
 }
 
 /* The words for a GET of what is "a condition does not hold" elsewhere. */
@@ -396,12 +396,12 @@ void mr_fetch_request(struct mr_fetch *fetch)
         mr_request_header(request, "x-millrace-crc32c", "follows");
         if (fetch->version_id != NULL)
                 mr_request_query(request, "versionId", fetch->version_id);
-        ask(fetch);
+        fetch_ask(fetch);
 }
 
 void mr_fetch_begin_again(struct mr_fetch *fetch)
 {
-        forget(fetch);
+        fetch_forget(fetch);
         fetch->info_known = false;
         fetch->answered = false;
         fetch->want = UINT64_MAX;
@@ -417,7 +417,7 @@ int mr_fetch_tcp(struct mr_client *client, struct mr_fetch *fetch)
         mr_fetch_request(fetch);
         request->sink = mr_fetch_sink;
         request->check = mr_fetch_check;
-        request->again = again;
+        request->again = fetch_retry;
         request->done = fetched;
         request->done_arg = fetch;
         rv = mr_request_start(client, request);

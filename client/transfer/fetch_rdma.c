@@ -43,11 +43,11 @@ struct mr_transfer {
         char number[24], place[RDX_PLACE_TEXT + 1];
 };
 
-static void attempt(struct mr_transfer *transfer);
+static void fetch_rdma_attempt(struct mr_transfer *transfer);
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-static void release(struct mr_transfer *transfer)
+static void fetch_rdma_release(struct mr_transfer *transfer)
 {
         struct mr_fetch *fetch = transfer->fetch;
 
@@ -59,27 +59,27 @@ static void release(struct mr_transfer *transfer)
         free(transfer);
 }
 
-static void finish(struct mr_transfer *transfer, int rv)
+static void fetch_rdma_finish(struct mr_transfer *transfer, int rv)
 {
         struct mr_fetch *fetch = transfer->fetch;
 
         if (rv != 0 && fetch->error.code == 0)
                 mr_failure_errno(&fetch->error, rv);
         fetch->carried = transfer->outcome == WRITTEN ? MR_TRANSPORT_RDMA : MR_TRANSPORT_TCP;
-        release(transfer);
+        fetch_rdma_release(transfer);
         s3_sums_free(fetch->sums);
         fetch->sums = NULL;
         fetch->done(fetch->done_arg, fetch, rv);
 }
 
 /* Over TCP, from the beginning. */
-static void go_tcp(struct mr_transfer *transfer)
+static void fetch_rdma_go_tcp(struct mr_transfer *transfer)
 {
         struct mr_client *client = transfer->client;
         struct mr_fetch *fetch = transfer->fetch;
         int rv;
 
-        release(transfer);
+        fetch_rdma_release(transfer);
         mr_fetch_begin_again(fetch);
         rv = mr_fetch_tcp(client, fetch);
         if (rv == 0)
@@ -90,7 +90,7 @@ static void go_tcp(struct mr_transfer *transfer)
 }
 
 /* What TCP would answer, too. */
-static bool is_final(const struct mr_transfer *transfer, int rv)
+static bool fetch_rdma_is_final(const struct mr_transfer *transfer, int rv)
 {
         const struct mr_error *err = &transfer->fetch->error;
 
@@ -98,31 +98,31 @@ static bool is_final(const struct mr_transfer *transfer, int rv)
                err->http_status == 412 || err->http_status == 416;
 }
 
-static void again_or_not(struct mr_transfer *transfer, int rv, bool may_pass)
+static void fetch_rdma_retry_or_fail(struct mr_transfer *transfer, int rv, bool may_pass)
 {
         struct mr_fetch *fetch = transfer->fetch;
         unsigned most = transfer->insist ? transfer->client->settings.attempts : AUTO_ATTEMPTS;
 
-        if (is_final(transfer, rv)) {
-                finish(transfer, mr_fetch_explain(fetch, rv));
+        if (fetch_rdma_is_final(transfer, rv)) {
+                fetch_rdma_finish(transfer, mr_fetch_explain(fetch, rv));
         } else if (may_pass && transfer->attempts < most) {
                 transfer->lease.delay_ms =
                         mr_retry_delay_ms(fetch->error.http_status == 503 ? MR_RETRY_SLOWER : MR_RETRY_SOON,
                                           transfer->attempts + 1, mr_core_random(), 0);
                 mr_response_free(&fetch->request.response);
                 mr_fetch_begin_again(fetch);
-                attempt(transfer);
+                fetch_rdma_attempt(transfer);
         } else if (!transfer->insist) {
-                go_tcp(transfer);
+                fetch_rdma_go_tcp(transfer);
         } else {
-                finish(transfer, mr_fetch_explain(fetch, rv));
+                fetch_rdma_finish(transfer, mr_fetch_explain(fetch, rv));
         }
 }
 
 /* ---- what has come ------------------------------------------------------------------------------- */
 
 /* Where the bytes are to be seen; NULL: nowhere. */
-static const char *view(const struct mr_transfer *transfer)
+static const char *fetch_rdma_received(const struct mr_transfer *transfer)
 {
         const struct mr_buffer *buffer = transfer->lease.buffer;
         const char *from = buffer->memory != NULL ? buffer->memory : buffer->view;
@@ -131,7 +131,7 @@ static const char *view(const struct mr_transfer *transfer)
 }
 
 /* The device's caches and ours: a dma-buf is looked at between these two. Other descriptors know no such thing, and need none. */
-static void look(const struct mr_transfer *transfer, uint64_t flag)
+static void fetch_rdma_sync_dma_buf(const struct mr_transfer *transfer, uint64_t flag)
 {
         struct dma_buf_sync sync = {.flags = DMA_BUF_SYNC_READ | flag};
 
@@ -139,35 +139,35 @@ static void look(const struct mr_transfer *transfer, uint64_t flag)
                 (void)ioctl(transfer->lease.buffer->fd, DMA_BUF_IOCTL_SYNC, &sync);
 }
 
-static void verify(struct mr_transfer *transfer)
+static void fetch_rdma_verify(struct mr_transfer *transfer)
 {
         struct mr_fetch *fetch = transfer->fetch;
         int rv;
 
-        look(transfer, DMA_BUF_SYNC_START);
-        rv = mr_fetch_written(fetch, &fetch->request.response, fetch->unseen ? NULL : view(transfer), transfer->bytes,
-                              &fetch->error);
-        look(transfer, DMA_BUF_SYNC_END);
+        fetch_rdma_sync_dma_buf(transfer, DMA_BUF_SYNC_START);
+        rv = mr_fetch_written(fetch, &fetch->request.response, fetch->unseen ? NULL : fetch_rdma_received(transfer),
+                              transfer->bytes, &fetch->error);
+        fetch_rdma_sync_dma_buf(transfer, DMA_BUF_SYNC_END);
         if (rv == 0)
-                finish(transfer, 0);
+                fetch_rdma_finish(transfer, 0);
         else
-                again_or_not(transfer, rv, rv == -EBADMSG || rv == -EPROTO);
+                fetch_rdma_retry_or_fail(transfer, rv, rv == -EBADMSG || rv == -EPROTO);
 }
 
 static void verify_job(void *arg)
 {
-        verify(arg);
+        fetch_rdma_verify(arg);
 }
 
 /* The memory is ours again. */
-static void lease_ended(void *arg, struct mr_lease *lease, int rv)
+static void fetch_rdma_grant_ended(void *arg, struct mr_lease *lease, int rv)
 {
         struct mr_transfer *transfer = arg;
         struct mr_fetch *fetch = transfer->fetch;
 
         if (transfer->outcome == WRITTEN && rv == 0) {
                 if (transfer->bytes <= VERIFY_HERE) {
-                        verify(transfer);
+                        fetch_rdma_verify(transfer);
                         return;
                 }
                 transfer->job = (struct mr_job){.run = verify_job, .arg = transfer};
@@ -175,23 +175,23 @@ static void lease_ended(void *arg, struct mr_lease *lease, int rv)
         } else if (transfer->outcome == WRITTEN) {
                 mr_failure(&fetch->error, rv == -ENOTCONN ? -EIO : rv,
                            "the RDMA session ended before all bytes were here");
-                again_or_not(transfer, fetch->error.code, true);
+                fetch_rdma_retry_or_fail(transfer, fetch->error.code, true);
         } else if (transfer->outcome == IN_BODY && transfer->rv == 0) {
-                finish(transfer, 0);
+                fetch_rdma_finish(transfer, 0);
         } else if (transfer->outcome == IN_BODY && transfer->attempts > 0) {
                 if (transfer->rv == -ECANCELED || transfer->rv == -EMSGSIZE || transfer->rv == -EILSEQ)
-                        finish(transfer, mr_fetch_explain(fetch, transfer->rv));
+                        fetch_rdma_finish(transfer, mr_fetch_explain(fetch, transfer->rv));
                 else
-                        go_tcp(transfer); /* it was on its way over TCP anyway */
+                        fetch_rdma_go_tcp(transfer); /* it was on its way over TCP anyway */
         } else {
                 /* whoever lost the session by another's fault tries again, whatever the answer said of that */
-                again_or_not(transfer, transfer->rv, fetch->request.may_pass || rv != 0);
+                fetch_rdma_retry_or_fail(transfer, transfer->rv, fetch->request.may_pass || rv != 0);
         }
 }
 
 /* ---- the answer ---------------------------------------------------------------------------------- */
 
-static bool header_is(const struct mr_response *response, const char *name, const char *value)
+static bool fetch_rdma_header_is(const struct mr_response *response, const char *name, const char *value)
 {
         const char *text = mr_response_header(response, name);
 
@@ -200,7 +200,7 @@ static bool header_is(const struct mr_response *response, const char *name, cons
 
 static bool in_body(const struct mr_response *response)
 {
-        return header_is(response, "x-millrace-transport", "tcp");
+        return fetch_rdma_header_is(response, "x-millrace-transport", "tcp");
 }
 
 /* A body answers only where the answer says that nothing is written. */
@@ -215,14 +215,14 @@ static int sink(void *arg, const struct mr_response *response, const void *data,
         return mr_fetch_sink(arg, response, data, len);
 }
 
-static int check(void *arg, const struct mr_response *response, struct mr_error *err)
+static int fetch_rdma_check_answer(void *arg, const struct mr_response *response, struct mr_error *err)
 {
         struct mr_fetch *fetch = arg;
         const char *text = mr_response_header(response, "x-millrace-rdma-bytes");
 
         if (in_body(response))
                 return mr_fetch_check(arg, response, err);
-        if (!header_is(response, "x-millrace-transport", "rdma") || text == NULL ||
+        if (!fetch_rdma_header_is(response, "x-millrace-transport", "rdma") || text == NULL ||
             s3_parse_uint(s3_str_of(text), fetch->transfer->lease.len, &fetch->transfer->bytes) != 0)
                 return mr_failure(err, -EPROTO, "the endpoint's answer does not say how the bytes travelled");
         return 0;
@@ -246,7 +246,7 @@ static void note_size(struct mr_transfer *transfer)
 }
 
 /* Of a request that failed: may somebody write yet? docs/rdma-protocol.md, "Errors, timeouts, fencing". */
-static enum mr_lease_end failed_how(const struct mr_transfer *transfer)
+static enum mr_lease_end fetch_rdma_failure(const struct mr_transfer *transfer)
 {
         const struct mr_request *request = &transfer->fetch->request;
         const struct mr_response *response = &request->response;
@@ -259,10 +259,10 @@ static enum mr_lease_end failed_how(const struct mr_transfer *transfer)
         if (strcmp(request->error.s3_code, "RDMARequestRepeated") == 0 ||
             strcmp(request->error.s3_code, "InvalidAccessKeyId") == 0)
                 return MR_LEASE_DOUBT;
-        return header_is(response, "x-millrace-rdma-posted", "none") ? MR_LEASE_QUIET : MR_LEASE_DOUBT;
+        return fetch_rdma_header_is(response, "x-millrace-rdma-posted", "none") ? MR_LEASE_QUIET : MR_LEASE_DOUBT;
 }
 
-static void answered(void *arg, struct mr_request *request, int rv)
+static void fetch_rdma_answered(void *arg, struct mr_request *request, int rv)
 {
         struct mr_transfer *transfer = arg;
         const struct mr_response *response = &request->response;
@@ -281,7 +281,7 @@ static void answered(void *arg, struct mr_request *request, int rv)
                         how = MR_LEASE_DOUBT;
         } else {
                 transfer->outcome = FAILED;
-                how = failed_how(transfer);
+                how = fetch_rdma_failure(transfer);
                 note_size(transfer);
         }
         mr_lease_over(&transfer->lease, how);
@@ -289,7 +289,7 @@ static void answered(void *arg, struct mr_request *request, int rv)
 
 /* ---- the request --------------------------------------------------------------------------------- */
 
-static void granted(void *arg, struct mr_lease *lease, int rv)
+static void fetch_rdma_granted(void *arg, struct mr_lease *lease, int rv)
 {
         struct mr_transfer *transfer = arg;
         struct mr_fetch *fetch = transfer->fetch;
@@ -300,7 +300,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         if (rv != 0) {
                 fetch->error = lease->error;
                 fetch->error.http_status = 0; /* it was not this request that was answered so */
-                again_or_not(transfer, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
+                fetch_rdma_retry_or_fail(transfer, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
                 return;
         }
         snprintf(transfer->number, sizeof(transfer->number), "%llu", (unsigned long long)lease->number);
@@ -309,8 +309,8 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         request->single = true;
         request->session = &lease->key;
         request->sink = sink;
-        request->check = check;
-        request->done = answered;
+        request->check = fetch_rdma_check_answer;
+        request->done = fetch_rdma_answered;
         request->done_arg = transfer;
         mr_request_header(request, "x-millrace-rdma-session", lease->key.id);
         mr_request_header(request, "x-millrace-rdma-request", transfer->number);
@@ -324,7 +324,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         mr_lease_over(lease, MR_LEASE_QUIET);
 }
 
-static void attempt(struct mr_transfer *transfer)
+static void fetch_rdma_attempt(struct mr_transfer *transfer)
 {
         int rv;
 
@@ -333,24 +333,24 @@ static void attempt(struct mr_transfer *transfer)
         if (rv == 0)
                 return;
         mr_failure_errno(&transfer->fetch->error, rv);
-        finish(transfer, rv);
+        fetch_rdma_finish(transfer, rv);
 }
 
 /* Bytes that may come; UINT64_MAX: nobody knows. */
-static uint64_t most(const struct mr_fetch *fetch)
+static uint64_t fetch_rdma_limit(const struct mr_fetch *fetch)
 {
         uint64_t bound = fetch->last != 0 ? fetch->last : fetch->len;
 
         return bound < fetch->room || fetch->room == 0 ? bound : fetch->room;
 }
 
-static void have_slot(void *arg)
+static void fetch_rdma_have_slot(void *arg)
 {
         struct mr_transfer *transfer = arg;
 
         transfer->lease.buffer = mr_bounce_buffer(transfer->client->rdma->bounce);
         transfer->lease.offset = mr_bounce_offset(&transfer->bounce);
-        attempt(transfer);
+        fetch_rdma_attempt(transfer);
 }
 
 /* ---- the beginning ------------------------------------------------------------------------------- */
@@ -366,7 +366,8 @@ bool mr_fetch_suits_rdma(struct mr_client *client, const struct mr_fetch *fetch)
                 return false;
         if (is_dmabuf(fetch))
                 return true;
-        return most(fetch) >= MR_RDMA_LEAST && mr_rdma_context_refused(client, MR_CONNECTION_HOST, NULL) == 0;
+        return fetch_rdma_limit(fetch) >= MR_RDMA_LEAST &&
+               mr_rdma_context_refused(client, MR_CONNECTION_HOST, NULL) == 0;
 }
 
 static int begin_bounced(struct mr_transfer *transfer)
@@ -375,18 +376,18 @@ static int begin_bounced(struct mr_transfer *transfer)
         int rv;
 
         transfer->bounced = true;
-        transfer->bounce.ready = have_slot;
+        transfer->bounce.ready = fetch_rdma_have_slot;
         transfer->bounce.arg = transfer;
         rv = mr_bounce_take(context->bounce, &transfer->bounce);
         if (rv == 0)
-                have_slot(transfer);
+                fetch_rdma_have_slot(transfer);
         return rv < 0 ? rv : 0;
 }
 
 int mr_fetch_rdma(struct mr_client *client, struct mr_fetch *fetch)
 {
         struct mr_transfer *transfer;
-        uint64_t len = most(fetch);
+        uint64_t len = fetch_rdma_limit(fetch);
         int rv = 0;
 
         if (is_dmabuf(fetch) && fetch->buffer->view == NULL && !fetch->unseen)
@@ -409,14 +410,14 @@ int mr_fetch_rdma(struct mr_client *client, struct mr_fetch *fetch)
                                             .insist = transfer->insist,
                                             .stop = fetch->stop,
                                             .canceled = fetch->canceled,
-                                            .granted = granted,
-                                            .ended = lease_ended,
+                                            .granted = fetch_rdma_granted,
+                                            .ended = fetch_rdma_grant_ended,
                                             .arg = transfer};
         fetch->transfer = transfer;
         if (fetch->buffer == NULL)
                 rv = begin_bounced(transfer);
         else
-                attempt(transfer);
+                fetch_rdma_attempt(transfer);
         if (rv != 0) {
                 fetch->transfer = NULL;
                 free(transfer);

@@ -21,7 +21,7 @@ struct mr_putting_part {
         struct mr_part_upload sending;
 };
 
-static void end(struct mr_putting *putting)
+static void put_object_end(struct mr_putting *putting)
 {
         mr_upload_free(&putting->steps);
         free(putting->part);
@@ -48,7 +48,7 @@ static void whole_done(void *arg, struct mr_request *request, int rv)
                         snprintf(putting->result.version_id, sizeof(putting->result.version_id), "%.127s", version);
         }
         mr_response_free(&request->response);
-        end(putting);
+        put_object_end(putting);
 }
 
 static int put_whole(struct mr_putting *putting)
@@ -88,7 +88,7 @@ static int put_whole(struct mr_putting *putting)
 /* ---- parts --------------------------------------------------------------------------------------- */
 
 /* With lock. */
-static void fail(struct mr_putting *putting, int rv, const struct mr_error *err)
+static void put_object_fail(struct mr_putting *putting, int rv, const struct mr_error *err)
 {
         if (putting->rv != 0)
                 return; /* later ones are mostly the stop of the first */
@@ -97,7 +97,7 @@ static void fail(struct mr_putting *putting, int rv, const struct mr_error *err)
         atomic_store(&putting->steps.stop, true);
 }
 
-static void closed(void *arg, int rv)
+static void put_object_closed(void *arg, int rv)
 {
         struct mr_putting *putting = arg;
 
@@ -107,29 +107,29 @@ static void closed(void *arg, int rv)
                 putting->result = putting->steps.result;
                 putting->result.carried = putting->by_tcp ? MR_TRANSPORT_TCP : MR_TRANSPORT_RDMA;
         }
-        end(putting);
+        put_object_end(putting);
 }
 
 /* All parts have ended. */
-static void finish(struct mr_putting *putting)
+static void put_object_finish(struct mr_putting *putting)
 {
         int rv = putting->rv;
 
         if (rv == 0) {
-                rv = mr_upload_complete(&putting->steps, closed, putting);
+                rv = mr_upload_complete(&putting->steps, put_object_closed, putting);
                 if (rv == 0)
                         return;
                 putting->rv = rv;
                 putting->error = putting->steps.error;
         }
-        if (mr_upload_drop(&putting->steps, closed, putting) != 0)
-                end(putting);
+        if (mr_upload_drop(&putting->steps, put_object_closed, putting) != 0)
+                put_object_end(putting);
 }
 
-static void part_done(void *arg, struct mr_part_upload *sending, int rv);
+static void put_object_part_done(void *arg, struct mr_part_upload *sending, int rv);
 
 /* With lock. */
-static void part_start(struct mr_putting *putting, struct mr_putting_part *part)
+static void put_object_part_start(struct mr_putting *putting, struct mr_putting_part *part)
 {
         uint32_t index = putting->next;
         struct mr_request *request = &part->sending.request;
@@ -141,7 +141,7 @@ static void part_start(struct mr_putting *putting, struct mr_putting_part *part)
         part->putting = putting;
         part->sending.steps = &putting->steps;
         part->sending.number = index + 1;
-        part->sending.done = part_done;
+        part->sending.done = put_object_part_done;
         part->sending.done_arg = part;
         request->fd = putting->fd;
         request->len = mr_plan_length(&putting->plan, index);
@@ -159,11 +159,11 @@ static void part_start(struct mr_putting *putting, struct mr_putting_part *part)
         rv = mr_part_start(&part->sending);
         if (rv != 0) {
                 putting->flying--;
-                fail(putting, rv, &part->sending.error);
+                put_object_fail(putting, rv, &part->sending.error);
         }
 }
 
-static void part_done(void *arg, struct mr_part_upload *sending, int rv)
+static void put_object_part_done(void *arg, struct mr_part_upload *sending, int rv)
 {
         struct mr_putting_part *part = arg;
         struct mr_putting *putting = part->putting;
@@ -172,20 +172,20 @@ static void part_done(void *arg, struct mr_part_upload *sending, int rv)
 
         pthread_mutex_lock(&putting->lock);
         if (rv != 0)
-                fail(putting, rv, &sending->error);
+                put_object_fail(putting, rv, &sending->error);
         putting->by_tcp = putting->by_tcp || sending->send.carried != MR_TRANSPORT_RDMA;
         putting->flying--;
-        part_start(putting, part);
+        put_object_part_start(putting, part);
         failed = putting->rv != 0;
         last = putting->flying == 0;
         pthread_mutex_unlock(&putting->lock);
         if (failed)
                 mr_core_wake(client); /* whoever is last may have freed all else by now */
         if (last)
-                finish(putting);
+                put_object_finish(putting);
 }
 
-static void created(void *arg, int rv)
+static void put_object_created(void *arg, int rv)
 {
         struct mr_putting *putting = arg;
         unsigned parts = putting->client->settings.parallel;
@@ -198,7 +198,7 @@ static void created(void *arg, int rv)
         if (rv != 0) {
                 putting->rv = rv;
                 putting->error = putting->steps.error;
-                end(putting);
+                put_object_end(putting);
                 return;
         }
         pthread_mutex_lock(&putting->lock);
@@ -208,16 +208,16 @@ static void created(void *arg, int rv)
         }
         putting->flying = 1; /* this function, so that none is the last before all are begun */
         for (unsigned i = 0; i < parts; i++)
-                part_start(putting, &putting->part[i]);
+                put_object_part_start(putting, &putting->part[i]);
         putting->flying--;
         none = putting->flying == 0;
         pthread_mutex_unlock(&putting->lock);
         if (none)
-                finish(putting);
+                put_object_finish(putting);
 }
 
 /* What is not registered goes by way of slots, where RDMA is asked for. */
-static uint64_t part_size(const struct mr_putting *putting)
+static uint64_t put_object_part_size(const struct mr_putting *putting)
 {
         uint64_t wanted = putting->client->settings.part_size;
 
@@ -229,7 +229,7 @@ static uint64_t part_size(const struct mr_putting *putting)
 
 int mr_putting_start(struct mr_putting *putting)
 {
-        int rv = mr_plan_upload(putting->size, part_size(putting), &putting->plan);
+        int rv = mr_plan_upload(putting->size, put_object_part_size(putting), &putting->plan);
 
         if (rv != 0)
                 return mr_failure(&putting->error, rv, "an object of %llu bytes is larger than S3 allows",
@@ -242,7 +242,7 @@ int mr_putting_start(struct mr_putting *putting)
         if (putting->plan.parts == 0) {
                 rv = put_whole(putting);
         } else {
-                rv = mr_upload_create(&putting->steps, created, putting);
+                rv = mr_upload_create(&putting->steps, put_object_created, putting);
                 if (rv != 0)
                         putting->error = putting->steps.error;
         }

@@ -18,7 +18,7 @@
 
 #define AUTO_ATTEMPTS 2u
 
-static void attempt(struct mr_send *send);
+static void send_rdma_attempt(struct mr_send *send);
 
 /* The request is the caller's again. */
 static void restore(struct mr_send *send)
@@ -38,7 +38,7 @@ static void restore(struct mr_send *send)
         explicit_bzero(&send->lease.key, sizeof(send->lease.key));
 }
 
-static void finish(struct mr_send *send, int rv)
+static void send_rdma_finish(struct mr_send *send, int rv)
 {
         struct mr_request *request = send->request;
 
@@ -51,7 +51,7 @@ static void finish(struct mr_send *send, int rv)
         request->done(request->done_arg, request, rv);
 }
 
-static void go_tcp(struct mr_send *send)
+static void send_rdma_go_tcp(struct mr_send *send)
 {
         struct mr_request *request = send->request;
         struct mr_client *client = send->client;
@@ -66,51 +66,51 @@ static void go_tcp(struct mr_send *send)
                 request->done(request->done_arg, request, rv);
 }
 
-static bool has_body(const struct mr_send *send)
+static bool send_rdma_has_body(const struct mr_send *send)
 {
         return send->buffer == NULL || send->buffer->memory != NULL;
 }
 
 /* What TCP would answer, too. */
-static bool is_final(const struct mr_send *send, int rv)
+static bool send_rdma_is_final(const struct mr_send *send, int rv)
 {
         int status = send->request->error.http_status;
 
         return rv == -ECANCELED || (status >= 400 && status < 500 && status != 403 && status != 409 && status != 400);
 }
 
-static void again_or_not(struct mr_send *send, int rv, bool may_pass)
+static void send_rdma_retry_or_fail(struct mr_send *send, int rv, bool may_pass)
 {
         struct mr_request *request = send->request;
         unsigned most = send->insist ? send->client->settings.attempts : AUTO_ATTEMPTS;
 
-        if (is_final(send, rv)) {
-                finish(send, rv);
+        if (send_rdma_is_final(send, rv)) {
+                send_rdma_finish(send, rv);
         } else if (may_pass && !send->declined && send->attempts < most) {
                 send->lease.delay_ms =
                         mr_retry_delay_ms(request->error.http_status == 503 ? MR_RETRY_SLOWER : MR_RETRY_SOON,
                                           send->attempts + 1, mr_core_random(), 0);
-                attempt(send);
-        } else if (has_body(send) && (send->declined || !send->insist)) {
-                go_tcp(send);
+                send_rdma_attempt(send);
+        } else if (send_rdma_has_body(send) && (send->declined || !send->insist)) {
+                send_rdma_go_tcp(send);
         } else {
-                finish(send, rv);
+                send_rdma_finish(send, rv);
         }
 }
 
 /* ---- the answer ---------------------------------------------------------------------------------- */
 
-static void lease_ended(void *arg, struct mr_lease *lease, int rv)
+static void send_rdma_grant_ended(void *arg, struct mr_lease *lease, int rv)
 {
         struct mr_send *send = arg;
 
         if (send->rv == 0)
-                finish(send, 0); /* all was read and stored when the answer was given */
+                send_rdma_finish(send, 0); /* all was read and stored when the answer was given */
         else
-                again_or_not(send, send->rv, send->request->may_pass || rv != 0);
+                send_rdma_retry_or_fail(send, send->rv, send->request->may_pass || rv != 0);
 }
 
-static bool header_is(const struct mr_response *response, const char *name, const char *value)
+static bool send_rdma_header_is(const struct mr_response *response, const char *name, const char *value)
 {
         const char *text = mr_response_header(response, name);
 
@@ -118,20 +118,20 @@ static bool header_is(const struct mr_response *response, const char *name, cons
 }
 
 /* That it read them all, and no less. */
-static int check(void *arg, const struct mr_response *response, struct mr_error *err)
+static int send_rdma_check_answer(void *arg, const struct mr_response *response, struct mr_error *err)
 {
         const struct mr_send *send = arg;
         const char *text = mr_response_header(response, "x-millrace-rdma-bytes");
         uint64_t bytes;
 
-        if (header_is(response, "x-millrace-transport", "rdma") && text != NULL &&
+        if (send_rdma_header_is(response, "x-millrace-transport", "rdma") && text != NULL &&
             s3_parse_uint(s3_str_of(text), INT64_MAX, &bytes) == 0 && bytes == send->request->len)
                 return 0;
         return mr_failure(err, -EPROTO, "the endpoint's answer does not say that it read the bytes by RDMA");
 }
 
 /* As of a GET that failed: may somebody read yet? */
-static enum mr_lease_end failed_how(const struct mr_send *send)
+static enum mr_lease_end send_rdma_failure(const struct mr_send *send)
 {
         const struct mr_request *request = send->request;
 
@@ -142,21 +142,22 @@ static enum mr_lease_end failed_how(const struct mr_send *send)
         if (strcmp(request->error.s3_code, "RDMARequestRepeated") == 0 ||
             strcmp(request->error.s3_code, "InvalidAccessKeyId") == 0)
                 return MR_LEASE_DOUBT;
-        return header_is(&request->response, "x-millrace-rdma-posted", "none") ? MR_LEASE_QUIET : MR_LEASE_DOUBT;
+        return send_rdma_header_is(&request->response, "x-millrace-rdma-posted", "none") ? MR_LEASE_QUIET
+                                                                                         : MR_LEASE_DOUBT;
 }
 
-static void answered(void *arg, struct mr_request *request, int rv)
+static void send_rdma_answered(void *arg, struct mr_request *request, int rv)
 {
         struct mr_send *send = arg;
 
         send->rv = rv;
         send->declined = strcmp(request->error.s3_code, "RDMADeclined") == 0;
-        mr_lease_over(&send->lease, rv == 0 ? MR_LEASE_QUIET : failed_how(send));
+        mr_lease_over(&send->lease, rv == 0 ? MR_LEASE_QUIET : send_rdma_failure(send));
 }
 
 /* ---- the request --------------------------------------------------------------------------------- */
 
-static void granted(void *arg, struct mr_lease *lease, int rv)
+static void send_rdma_granted(void *arg, struct mr_lease *lease, int rv)
 {
         struct mr_send *send = arg;
         struct mr_request *request = send->request;
@@ -165,7 +166,7 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         if (rv != 0) {
                 request->error = lease->error;
                 request->error.http_status = 0; /* it was not this request that was answered so */
-                again_or_not(send, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
+                send_rdma_retry_or_fail(send, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
                 return;
         }
         snprintf(send->number, sizeof(send->number), "%llu", (unsigned long long)lease->number);
@@ -179,9 +180,9 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         request->single = true;
         request->by_window = true;
         request->went_out = false;
-        request->check = check;
+        request->check = send_rdma_check_answer;
         request->sink_arg = send;
-        request->done = answered;
+        request->done = send_rdma_answered;
         request->done_arg = send;
         rv = mr_request_start(send->client, request);
         if (rv == 0)
@@ -190,14 +191,14 @@ static void granted(void *arg, struct mr_lease *lease, int rv)
         mr_lease_over(lease, MR_LEASE_QUIET);
 }
 
-static void attempt(struct mr_send *send)
+static void send_rdma_attempt(struct mr_send *send)
 {
         int rv;
 
         send->attempts++;
         rv = mr_lease_ask(send->client, &send->lease);
         if (rv != 0)
-                finish(send, mr_failure_errno(&send->request->error, rv));
+                send_rdma_finish(send, mr_failure_errno(&send->request->error, rv));
 }
 
 /* On a worker: reading a file takes its time. */
@@ -217,12 +218,12 @@ static void fill_slot(void *arg)
         send->lease.buffer = buffer;
         send->lease.offset = offset;
         if (n < 0)
-                finish(send, mr_failure_errno(&send->request->error, (int)n));
+                send_rdma_finish(send, mr_failure_errno(&send->request->error, (int)n));
         else
-                attempt(send);
+                send_rdma_attempt(send);
 }
 
-static void have_slot(void *arg)
+static void send_rdma_have_slot(void *arg)
 {
         struct mr_send *send = arg;
 
@@ -230,13 +231,13 @@ static void have_slot(void *arg)
         mr_work(send->client, &send->job);
 }
 
-static bool suits(struct mr_client *client, const struct mr_send *send)
+static bool send_rdma_suits_rdma(struct mr_client *client, const struct mr_send *send)
 {
         if (send->request->len == 0)
                 return false;
         if (send->transport == MR_TRANSPORT_RDMA)
                 return send->buffer != NULL || send->request->len <= MR_BOUNCE_SLOT;
-        if (!has_body(send))
+        if (!send_rdma_has_body(send))
                 return true;
         return send->transport == MR_TRANSPORT_AUTO && send->buffer != NULL && send->request->len >= MR_RDMA_LEAST &&
                mr_rdma_context_refused(client, MR_CONNECTION_HOST, NULL) == 0;
@@ -248,13 +249,13 @@ int mr_send_start(struct mr_client *client, struct mr_send *send)
         int rv;
 
         send->carried = MR_TRANSPORT_TCP;
-        if (!suits(client, send)) {
-                if (!has_body(send) && request->len > 0)
+        if (!send_rdma_suits_rdma(client, send)) {
+                if (!send_rdma_has_body(send) && request->len > 0)
                         return mr_failure(&request->error, -EOPNOTSUPP, "only RDMA reaches this memory");
                 return mr_request_start(client, request);
         }
         send->client = client;
-        send->insist = send->transport == MR_TRANSPORT_RDMA || !has_body(send);
+        send->insist = send->transport == MR_TRANSPORT_RDMA || !send_rdma_has_body(send);
         send->done = request->done;
         send->done_arg = request->done_arg;
         send->headers = request->header_count;
@@ -265,18 +266,18 @@ int mr_send_start(struct mr_client *client, struct mr_send *send)
                                         .insist = send->insist,
                                         .stop = request->stop,
                                         .canceled = request->canceled,
-                                        .granted = granted,
-                                        .ended = lease_ended,
+                                        .granted = send_rdma_granted,
+                                        .ended = send_rdma_grant_ended,
                                         .arg = send};
         if (send->buffer != NULL) {
-                attempt(send);
+                send_rdma_attempt(send);
                 return 0;
         }
         send->bounced = true;
-        send->bounce.ready = have_slot;
+        send->bounce.ready = send_rdma_have_slot;
         send->bounce.arg = send;
         rv = mr_bounce_take(client->rdma->bounce, &send->bounce);
         if (rv == 0)
-                have_slot(send);
+                send_rdma_have_slot(send);
         return rv < 0 ? mr_failure_errno(&request->error, rv) : 0;
 }

@@ -80,8 +80,8 @@ void mr_upload_free(struct mr_upload_steps *steps)
 }
 
 /* Begins the step that steps->request is. */
-static int step(struct mr_upload_steps *steps, const char *method,
-                void (*ended)(void *arg, struct mr_request *request, int rv))
+static int upload_step(struct mr_upload_steps *steps, const char *method,
+                       void (*ended)(void *arg, struct mr_request *request, int rv))
 {
         int rv;
 
@@ -108,7 +108,7 @@ static int take_upload_id(void *arg, const struct mr_record *record)
         return 0;
 }
 
-static void created(void *arg, struct mr_request *request, int rv)
+static void upload_created(void *arg, struct mr_request *request, int rv)
 {
         struct mr_upload_steps *steps = arg;
 
@@ -145,7 +145,7 @@ int mr_upload_create(struct mr_upload_steps *steps, void (*done)(void *arg, int 
                 mr_request_header(request, "x-amz-checksum-algorithm", s3_checksum_info(steps->checksum)->algorithm);
                 mr_request_header(request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
         }
-        return step(steps, "POST", created);
+        return upload_step(steps, "POST", upload_created);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static int note_part(struct mr_upload_steps *steps, uint32_t number, const struc
         return rv;
 }
 
-static void part_done(void *arg, struct mr_request *request, int rv)
+static void upload_part_done(void *arg, struct mr_request *request, int rv)
 {
         struct mr_part_upload *part = arg;
         struct mr_part found = {.len = request->len};
@@ -213,7 +213,7 @@ int mr_part_start(struct mr_part_upload *part)
                 request->canceled = steps->canceled;
         request->has_checksum = steps->has_checksum;
         request->checksum = steps->checksum;
-        request->done = part_done;
+        request->done = upload_part_done;
         request->done_arg = part;
         mr_request_query(request, "partNumber", part->number_text);
         mr_request_query(request, "uploadId", steps->id);
@@ -292,7 +292,7 @@ static int check_completion(void *arg, const struct mr_response *response, struc
         return mr_retry_class(CURLE_OK, 200, err->s3_code) != MR_RETRY_NO ? -EAGAIN : err->code;
 }
 
-static void aborted(void *arg, struct mr_request *request, int rv)
+static void upload_aborted(void *arg, struct mr_request *request, int rv)
 {
         struct mr_upload_steps *steps = arg;
 
@@ -313,7 +313,7 @@ static int send_abort(struct mr_upload_steps *steps)
         memset(request, 0, sizeof(*request));
         request->urgent = true;
         mr_request_query(request, "uploadId", steps->id);
-        return step(steps, "DELETE", aborted);
+        return upload_step(steps, "DELETE", upload_aborted);
 }
 
 int mr_upload_drop(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg)
@@ -326,7 +326,7 @@ int mr_upload_drop(struct mr_upload_steps *steps, void (*done)(void *arg, int rv
         return send_abort(steps);
 }
 
-static void completed(void *arg, struct mr_request *request, int rv)
+static void upload_completed(void *arg, struct mr_request *request, int rv)
 {
         struct mr_upload_steps *steps = arg;
         const char *version = mr_response_header(&request->response, "x-amz-version-id");
@@ -343,7 +343,7 @@ static void completed(void *arg, struct mr_request *request, int rv)
                 return;
         }
         steps->rv = why.code;
-        steps->error = why; /* aborted() leaves both */
+        steps->error = why; /* upload_aborted() leaves both */
         if (send_abort(steps) == 0)
                 return;
         steps->error = why;
@@ -397,5 +397,5 @@ int mr_upload_complete(struct mr_upload_steps *steps, void (*done)(void *arg, in
                 mr_request_header(request, "x-amz-checksum-type", s3_checksum_type_name(S3_FULL_OBJECT));
         }
         mr_put_conditions(steps->head, request, steps->if_match);
-        return step(steps, "POST", completed);
+        return upload_step(steps, "POST", upload_completed);
 }
