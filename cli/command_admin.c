@@ -80,9 +80,25 @@ void cli_json_print(const json_t *value)
 
 /* ---- info ---------------------------------------------------------------------------------------- */
 
+/* "9 days": when it is full; "-": not as far as is known. */
+static const char *full_in(const json_t *of, char *out, size_t size)
+{
+        unsigned long long minutes = cli_json_number(of, "full_in_seconds") / 60;
+
+        if (!json_is_integer(json_object_get(of, "full_in_seconds")))
+                snprintf(out, size, "-");
+        else if (minutes >= 2 * 24 * 60)
+                snprintf(out, size, "%llu days", minutes / (24 * 60));
+        else if (minutes >= 2 * 60)
+                snprintf(out, size, "%llu h", minutes / 60);
+        else
+                snprintf(out, size, "%llu min", minutes);
+        return out;
+}
+
 static void show_drive(const json_t *drive)
 {
-        char total[24], left[24], log[24], data[24], index[24], path[1024], reason[256];
+        char total[24], full[24], left[24], log[24], data[24], index[24], path[1024], reason[256];
         const char *why = cli_json_text(drive, "reason"), *where = cli_json_text(drive, "path");
 
         if (where[0] == '\0') /* no folder holds it */
@@ -92,7 +108,8 @@ static void show_drive(const json_t *drive)
         cli_format_bytes(log, sizeof(log), cli_json_number(drive, "log_bytes"));
         cli_format_bytes(data, sizeof(data), cli_json_number(drive, "data_bytes"));
         cli_format_bytes(index, sizeof(index), cli_json_number(drive, "index_bytes"));
-        printf("  %-8s %10s %10s %10s %10s %10s  %s%s%s\n", cli_json_text(drive, "state"), total, left, log, data, index,
+        printf("  %-8s %10s %10s %10s %10s %10s %10s  %s%s%s\n", cli_json_text(drive, "state"), total, left,
+               full_in(drive, full, sizeof(full)), log, data, index,
                cli_printable(stdout, where, path, sizeof(path)), why[0] != '\0' ? ": " : "",
                cli_printable(stdout, why, reason, sizeof(reason)));
 }
@@ -116,7 +133,9 @@ static bool show_info(const json_t *info)
                ready ? "ready" : "NOT READY", writable ? "writable" : "NOT WRITABLE", mode,
                cli_json_true(info, "maintenance") ? ", in maintenance" : "", reason[0] != '\0' ? ": " : "",
                reason);
-        printf("  %-8s %10s %10s %10s %10s %10s  %s\n", "drive", "size", "free", "log", "data", "index", "folder");
+        if (json_is_integer(json_object_get(info, "full_in_seconds")))
+                printf("full in    %s, at the pace of the last hours or days\n\n", full_in(info, uptime, sizeof(uptime)));
+        printf("  %-8s %10s %10s %10s %10s %10s %10s  %s\n", "drive", "size", "free", "full in", "log", "data", "index", "folder");
         json_array_foreach(drives, i, drive)
         {
                 show_drive(drive);

@@ -10,6 +10,7 @@
 #include "server/switches.h"
 
 #include <errno.h>
+#include <math.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,13 +182,20 @@ static struct admin_answer get_metrics(struct admin_request *request)
 
 /* ---- info ----------------------------------------------------------------------------------------- */
 
-static json_t *info_drive(const struct eng_drive_info *drive)
+/* Seconds; null: never, as far as is known. */
+static json_t *admin_seconds_left(double seconds)
 {
-        return json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "path", srv_admin_text(drive->path), "id", drive->id,
+        return isinf(seconds) ? json_null() : srv_admin_number((uint64_t)seconds);
+}
+
+static json_t *info_drive(const struct eng_drive_info *drive, double full_in_s)
+{
+        return json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", srv_admin_text(drive->path), "id", drive->id,
                          "state", srv_drive_state_name(drive->state), "reason", srv_admin_text(drive->reason), "total_bytes",
                          srv_admin_number(drive->total_bytes), "free_bytes", srv_admin_number(drive->free_bytes), "log_bytes",
                          srv_admin_number(drive->log_bytes), "data_bytes", srv_admin_number(drive->data_bytes), "index_bytes",
-                         srv_admin_number(drive->index_bytes));
+                         srv_admin_number(drive->index_bytes), "reserve_bytes", srv_admin_number(drive->reserve_bytes),
+                         "full_in_seconds", admin_seconds_left(full_in_s));
 }
 
 static struct admin_answer get_info(struct admin_request *request)
@@ -195,6 +203,7 @@ static struct admin_answer get_info(struct admin_request *request)
         const struct srv_figures_source *source = &request->admin->source;
         struct eng_health *health = malloc(sizeof(*health));
         json_t *drives = json_array(), *json;
+        struct srv_forecast_figures forecast;
         unsigned i;
 
         if (health == NULL) {
@@ -202,13 +211,14 @@ static struct admin_answer get_info(struct admin_request *request)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         }
         eng_health_read(source->store, health);
+        srv_forecast_read(source->forecast, &forecast);
         for (i = 0; i < health->drive_count; i++)
-                json_array_append_new(drives, info_drive(&health->drives[i]));
-        json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
+                json_array_append_new(drives, info_drive(&health->drives[i], forecast.drive_s[i]));
+        json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
                          json_sprintf("%u+%u", health->ec_k, health->ec_m), "epoch", srv_admin_number(health->epoch), "ready",
                          health->ready, "writable", health->writable, "read_only", srv_switch_read(source->switches, SRV_READ_ONLY).on,
                          "maintenance", srv_switch_read(source->switches, SRV_MAINTENANCE).on, "reason", srv_admin_text(health->reason), "buckets",
-                         srv_admin_number(health->buckets), "drives", drives, "version", MILLRACE_VERSION, "uptime_s",
+                         srv_admin_number(health->buckets), "full_in_seconds", admin_seconds_left(forecast.store_s), "drives", drives, "version", MILLRACE_VERSION, "uptime_s",
                          srv_admin_number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000));
         free(health);
         return srv_admin_json(200, json);

@@ -197,6 +197,7 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                            .access_log = d->access_log,
                            .rdma = d->rdma,
                            .switches = d->switches,
+                           .forecast = d->forecast,
                            .started_ms = d->started_ms},
                 .region = d->settings->region,
                 .fd = d->admin_listener.fds[0],
@@ -239,6 +240,9 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_rdma_open(d->settings, &d->loops, run_batch, d, &d->rdma, error);
         if (rv == 0)
                 rv = open_gateway(d, error);
+        d->forecast = srv_forecast_new((unsigned)d->settings->test_forecast_speed);
+        if (rv == 0 && d->forecast == NULL)
+                rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0 && srv_switches_open(d->settings, d->store, d->gateway, &d->switches) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0)
@@ -279,6 +283,7 @@ static bool close_all(struct srv_daemon *d)
         srv_loops_free(&d->loops);
         srv_admin_free(d->admin);
         srv_switches_free(d->switches);
+        srv_forecast_free(d->forecast);
         srv_access_log_close(d->access_log);
         srv_listener_close(&d->listener);
         srv_listener_close(&d->plain_listener);

@@ -29,6 +29,7 @@ struct srv_daemon {
         struct gw_targets targets, plain_targets; /* that tokens may name on the two listeners */
         struct gw_gateway *gateway;
         struct srv_switches *switches;
+        struct srv_forecast *forecast;
         struct srv_admin *admin;
         int signal_fd;
         int64_t started_ms;

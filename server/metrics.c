@@ -36,6 +36,10 @@ static const struct metric metrics[] = {
         {"millrace_full", GAUGE, "",
          "1: PUTs are refused because a drive in use has less free space than its reserve, or no room for a log file.",
          srv_write_bool, IN(health.full)},
+        {"millrace_full_forecast_seconds", GAUGE, "",
+         "Seconds until PUTs are refused for want of space, at the pace at which the drives in use have grown: the least of "
+         "millrace_drive_full_forecast_seconds. +Inf: none grows, or too little is known.",
+         srv_write_forecast, WHOLE},
         {"millrace_epoch", GAUGE, "", "Number of the epoch in force. It grows each time the set of members changes.",
          srv_write_u64, IN(health.epoch)},
         {"millrace_buckets", GAUGE, "", "Number of buckets.", srv_write_u64, IN(health.buckets)},
@@ -160,6 +164,14 @@ static const struct metric metrics[] = {
          IN_DRIVE(total_bytes)},
         {"millrace_drive_free_bytes", GAUGE, OF_DRIVE, "Free space of the drive's file system.", srv_write_drive_u64,
          IN_DRIVE(free_bytes)},
+        {"millrace_drive_reserve_bytes", GAUGE, OF_DRIVE,
+         "Free space that is kept for deletes and repairs: PUTs are refused when less is free.", srv_write_drive_u64,
+         IN_DRIVE(reserve_bytes)},
+        {"millrace_drive_full_forecast_seconds", GAUGE, OF_DRIVE,
+         "Seconds until the drive has less free space than its reserve, at the pace of the last 6 hours if that is within "
+         "a day, or of the last 7 days, whichever is sooner. +Inf: it does not grow, or it has been in use for less than an "
+         "hour (half a day, for the second) since the start, or is being filled from other drives.",
+         srv_write_drive_forecast, WHOLE},
         {"millrace_drive_log_bytes", GAUGE, OF_DRIVE, "Bytes of log files, preallocated space included.",
          srv_write_drive_u64, IN_DRIVE(log_bytes)},
         {"millrace_drive_data_bytes", GAUGE, OF_DRIVE, "Bytes of data segments, preallocated space included.",

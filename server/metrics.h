@@ -11,6 +11,7 @@
 #include "loop.h"
 #include "rdma.h"
 #include "server/access_log.h"
+#include "server/forecast.h"
 
 #define SRV_LOOPS_MAX 256u
 
@@ -23,6 +24,7 @@ struct srv_figures_source {
         const struct srv_access_log *access_log; /* NULL: none */
         const struct rdx_server *rdma;           /* NULL: none */
         struct srv_switches *switches;
+        struct srv_forecast *forecast;
         int64_t started_ms; /* since 1970 */
 };
 
@@ -43,6 +45,7 @@ struct srv_figures {
         struct srv_access_stats access;
         struct rdx_stats rdma;
         struct srv_process_figures process;
+        struct srv_forecast_figures forecast;
         bool read_only, maintenance;
         int64_t started_ms, now_ms;
 };

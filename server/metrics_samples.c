@@ -9,6 +9,7 @@
 #include "s3.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define LABELS_MAX 160u
@@ -257,6 +258,32 @@ void srv_write_drive_bool(const struct metric *metric, const struct srv_figures 
                 write_drive_labels(metric, &figures->health.drives[i], out);
                 fprintf(out, "} %d\n", value);
         }
+}
+
+/* Prometheus writes infinity its own way. */
+static void write_seconds_left(double seconds, FILE *out)
+{
+        if (isinf(seconds))
+                fputs("+Inf\n", out);
+        else
+                fprintf(out, "%.0f\n", seconds);
+}
+
+void srv_write_drive_forecast(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        unsigned i;
+
+        for (i = 0; i < figures->health.drive_count; i++) {
+                write_drive_labels(metric, &figures->health.drives[i], out);
+                fputs("} ", out);
+                write_seconds_left(figures->forecast.drive_s[i], out);
+        }
+}
+
+void srv_write_forecast(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+{
+        fprintf(out, "%s ", metric->name);
+        write_seconds_left(figures->forecast.store_s, out);
 }
 
 void srv_write_drive_state(const struct metric *metric, const struct srv_figures *figures, FILE *out)

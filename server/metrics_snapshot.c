@@ -91,6 +91,7 @@ void srv_figures_read(const struct srv_figures_source *source, struct srv_figure
         if (source->rdma != NULL)
                 rdx_stats_read(source->rdma, &out->rdma);
         read_process(&out->process);
+        srv_forecast_read(source->forecast, &out->forecast);
         out->read_only = srv_switch_read(source->switches, SRV_READ_ONLY).on;
         out->maintenance = srv_switch_read(source->switches, SRV_MAINTENANCE).on;
         out->started_ms = source->started_ms;

@@ -48,6 +48,8 @@ void srv_write_loop_shares(const struct metric *metric, const struct srv_figures
 void srv_write_drive_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_drive_bool(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_drive_state(const struct metric *metric, const struct srv_figures *figures, FILE *out);
+void srv_write_drive_forecast(const struct metric *metric, const struct srv_figures *figures, FILE *out);
+void srv_write_forecast(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_drives(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_losses_left(const struct metric *metric, const struct srv_figures *figures, FILE *out);
 void srv_write_drive_steps(const struct metric *metric, const struct srv_figures *figures, FILE *out);

@@ -229,6 +229,7 @@ static void watch_health(struct srv_daemon *d, struct watch *w)
         say_lost_objects(d, w);
         say_ready_changes(w);
         tell_drives_of_switches(d, w);
+        srv_forecast_look(d->forecast, w->health);
 }
 
 /* ---- reloading ------------------------------------------------------------------------------------ */

@@ -169,12 +169,13 @@ ALWAYS = {"millrace_build_info": 1, "millrace_ready": 1, "millrace_writable": 1,
           "millrace_access_log_failed_total": 0, "millrace_drive_unknown_owners": 0, "millrace_drive_scrub_gaps": 0, "millrace_drive_scrub_late": 0,
           "millrace_read_only": 0, "millrace_maintenance": 0, "millrace_changes_active": 0,
           "millrace_verify_unread_shards": 0, "millrace_verify_unreadable_objects": 0, "millrace_rdma_sessions": 0}
-POSITIVE = ["millrace_arena_slots", "millrace_drive_total_bytes", "millrace_drive_free_bytes", "millrace_drive_log_bytes", "millrace_heal_rate",
+POSITIVE = ["millrace_arena_slots", "millrace_drive_total_bytes", "millrace_drive_free_bytes", "millrace_drive_log_bytes", "millrace_heal_rate", "millrace_drive_reserve_bytes",
             "process_resident_memory_bytes", "process_virtual_memory_bytes", "process_max_fds", "process_threads", "process_start_time_seconds"]
 
 MOMENTS = "a state of moments, that no test could meet for sure"
 FAULTS = "needs a drive that fails in a certain way: unit tests of the engine, the simulators"
 ELSEWHERE = {
+    **dict.fromkeys(["millrace_full_forecast_seconds", "millrace_drive_full_forecast_seconds"], "test_forecast.py"),
     "millrace_connections_evicted_total": "test_strangers.py", "millrace_settled_records_total": "test_daemon.py",
     **dict.fromkeys(["millrace_requests_active", "millrace_upload_memory_bytes", "millrace_answer_memory_bytes", "millrace_healing", "millrace_sweeping",
                      "millrace_heal_bytes_left", "millrace_whole_in_seconds", "millrace_drive_queue", "millrace_drive_tail_bytes",

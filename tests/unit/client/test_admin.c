@@ -96,6 +96,23 @@ static void info_tells_health_by_its_status(void **state)
         }
 }
 
+/* Forecasts and switches of any value, and of wrong types: shown or left out, never an error by themselves. */
+static void info_with_forecasts(void **state)
+{
+        static const char *const seconds[] = {"0", "3600", "90000", "99999999999", "null", "\"soon\"", "-5", "1.5"};
+
+        for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+                char text[512];
+                struct daemon daemon = {.status = 200, .info = text};
+
+                snprintf(text, sizeof(text),
+                         "{\"ready\":true,\"writable\":true,\"read_only\":true,\"maintenance\":true,\"full_in_seconds\":%s,"
+                         "\"drives\":[{\"state\":\"in\",\"full_in_seconds\":%s}]}",
+                         seconds[i], seconds[i]);
+                assert_int_equal(run(&daemon, cli_admin_info, false), CLI_OK);
+        }
+}
+
 static void info_as_it_is(void **state)
 {
         struct daemon daemon = {.status = 200, .info = INFO("false", "false", "failed")};
@@ -310,6 +327,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(info_tells_health_by_its_status),
+                cmocka_unit_test(info_with_forecasts),
                 cmocka_unit_test(info_as_it_is),
                 cmocka_unit_test(verify_waits_for_the_end),
                 cmocka_unit_test(start_does_nothing_without_yes),
