@@ -262,6 +262,34 @@ static int index_recognise(struct eng_index *index)
         return rv != 0 ? rv : index_keep_dbs(index);
 }
 
+/*
+ * A commit has failed: is the file system full? LMDB takes a short write, the first sign of that, for EIO, and full is
+ * not failed. Asks by writing behind everything, and cuts off what the failed commit has left there, since nothing
+ * refers to it. The caller is the only writer.
+ */
+static int commit_failed(struct eng_index *index, int rv)
+{
+        static const uint8_t probe[64 << 10];
+        struct stat st;
+        uint64_t used;
+        ssize_t n;
+        int fd;
+
+        if ((rv != -EIO && rv != -ENOSPC) || index_used_bytes(index, &used) != 0 || mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
+                return rv;
+        n = pwrite(fd, probe, sizeof(probe), st.st_size);
+        if (n >= 0 ? n < (ssize_t)sizeof(probe) : errno == ENOSPC || errno == EDQUOT)
+                rv = -ENOSPC;
+        if (ftruncate(fd, (off_t)used) != 0 && eng_io_unreadable(-errno) && !eng_io_full(-errno))
+                rv = -EIO; /* else it stays: the next commit writes over it */
+        return rv;
+}
+
+static int commit_failed_guarded(struct eng_index *index, int rv)
+{
+        ENG_GUARDED(&index->broken, commit_failed(index, rv));
+}
+
 /* A full file system has no room for it: everything else goes on, and the next opening tries again. */
 static int index_add_owners(struct eng_index *index)
 {
@@ -276,8 +304,7 @@ static int index_add_owners(struct eng_index *index)
         if (index->opening != NULL)
                 mdb_txn_abort(index->opening);
         index->opening = NULL;
-        if (rv == 0)
-                rv = index_length(index, true);
+        rv = rv == 0 ? index_length(index, true) : commit_failed(index, rv);
         index->no_owners = rv != 0;
         return rv == -ENOSPC || rv == -EFBIG ? 0 : rv;
 }
@@ -375,8 +402,11 @@ int eng_index_create(const struct eng_index_options *options, struct eng_index *
                 goto err;
         }
         rv = index_env_open_guarded(index, options);
-        if (rv == 0)
+        if (rv == 0) {
                 rv = index_make_guarded(index);
+                if (rv != 0)
+                        rv = commit_failed_guarded(index, rv);
+        }
         if (rv == 0)
                 rv = index_sync_folder(index->dir_fd);
         if (rv == 0)
@@ -597,34 +627,6 @@ static int write_commit(struct eng_index_txn *txn)
 static int write_commit_guarded(struct eng_index_txn *txn)
 {
         ENG_GUARDED(&txn->index->broken, write_commit(txn));
-}
-
-/*
- * A commit has failed: is the file system full? LMDB takes a short write, the first sign of that, for EIO, and full is
- * not failed. Asks by writing behind everything, and cuts off what the failed commit has left there, since nothing
- * refers to it (txn->index->writing is held).
- */
-static int commit_failed(struct eng_index *index, int rv)
-{
-        static const uint8_t probe[64 << 10];
-        struct stat st;
-        uint64_t used;
-        ssize_t n;
-        int fd;
-
-        if ((rv != -EIO && rv != -ENOSPC) || index_used_bytes(index, &used) != 0 || mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
-                return rv;
-        n = pwrite(fd, probe, sizeof(probe), st.st_size);
-        if (n >= 0 ? n < (ssize_t)sizeof(probe) : errno == ENOSPC || errno == EDQUOT)
-                rv = -ENOSPC;
-        if (ftruncate(fd, (off_t)used) != 0 && eng_io_unreadable(-errno) && !eng_io_full(-errno))
-                rv = -EIO; /* else it stays: the next commit writes over it */
-        return rv;
-}
-
-static int commit_failed_guarded(struct eng_index *index, int rv)
-{
-        ENG_GUARDED(&index->broken, commit_failed(index, rv));
 }
 
 int eng_index_write_commit(struct eng_index_txn *txn)

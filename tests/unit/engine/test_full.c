@@ -354,6 +354,120 @@ static void test_really_full(void **state)
         fx_destroy(&fx);
 }
 
+/* ---- openings without room ----------------------------------------------------------------------------- */
+
+/* What the drive's folder lacks when it is opened. */
+enum lack { NOTHING, INDEX_BYTES, INDEX, SOUND_INDEX, LACKS };
+
+static void take_away(struct fx *fx, enum lack lack)
+{
+        char path[300];
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/index/data.mdb", fx->path);
+        if (lack == INDEX_BYTES) /* its making was cut short */
+                assert_int_equal(truncate(path, 0), 0);
+        if (lack == INDEX)
+                sh_remove_index(fx);
+        if (lack == SOUND_INDEX) {
+                snprintf(path, sizeof(path), "%s/index/CONDEMNED", fx->path);
+                fd = open(path, O_WRONLY | O_CREAT, 0600);
+                assert_true(fd >= 0);
+                close(fd);
+        }
+}
+
+/* Everything is taken but so much. */
+static void leave(const char *filler, unsigned kib)
+{
+        struct stat st;
+
+        take_all(filler);
+        assert_int_equal(stat(filler, &st), 0);
+        assert_int_equal(truncate(filler, st.st_size - (off_t)kib * 1024), 0);
+}
+
+static ino_t index_inode(const struct fx *fx)
+{
+        char path[300];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "%s/index/data.mdb", fx->path);
+        return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+static bool is_condemned(const struct fx *fx)
+{
+        char path[300];
+
+        snprintf(path, sizeof(path), "%s/index/CONDEMNED", fx->path);
+        return access(path, F_OK) == 0;
+}
+
+/*
+ * A drive that was killed is opened with little room or none. It opens, or says that there is no room, which the store tries again; it never says anything else,
+ * and a sound index is neither condemned nor made anew. With room all is there.
+ */
+static void test_open_full(void **state)
+{
+        static const unsigned left[] = {0, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 4096};
+        unsigned i, opened[LACKS] = {0};
+        char filler[96], name[32];
+        static struct fx fx;
+        ino_t index;
+        int lack, rv;
+
+        if (!mount_small(64))
+                skip();
+        make(&fx, 1);
+        fx.options.log_file_bytes = 4 * MIB;
+        fx.options.segment_bytes = 8 * MIB;
+        must_open(&fx);
+        for (i = 0; i < 1000; i++) {
+                key_name(name, sizeof(name), "early", i);
+                assert_int_equal(fx_put(&fx, name, content(i, 100), 100), 0);
+        }
+        assert_true(fx_wait_indexed(&fx));
+        for (i = 0; i < 200; i++) {
+                key_name(name, sizeof(name), "late", i);
+                assert_int_equal(fx_put(&fx, name, content(i, 1000), 1000), 0);
+        }
+        fx_snapshot(&fx, "killed");
+        fx_close(&fx);
+        snprintf(filler, sizeof(filler), "%s/filler", mount_point);
+        for (lack = 0; lack < LACKS; lack++)
+                for (i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+                        fx_restore(&fx, "killed");
+                        take_away(&fx, (enum lack)lack);
+                        index = index_inode(&fx);
+                        leave(filler, left[i]);
+                        rv = fx_open(&fx);
+                        if (rv != 0 && rv != -ENOSPC)
+                                print_message("lack %d, %u KiB left: %s\n", lack, left[i], fx.error.text);
+                        assert_true(rv == 0 || rv == -ENOSPC);
+                        if (rv == 0) {
+                                opened[lack]++;
+                                must_be_sound(&fx);
+                                check_names(&fx, "early", 0, 1000, 100);
+                                check_names(&fx, "late", 0, 199, 1000); /* the last one is pending */
+                                fx_close(&fx);
+                        }
+                        if (lack == NOTHING) {
+                                assert_false(is_condemned(&fx));
+                                assert_true(index_inode(&fx) == index);
+                        }
+                        assert_int_equal(unlink(filler), 0);
+                        must_open(&fx);
+                        must_be_sound(&fx);
+                        check_names(&fx, "early", 0, 1000, 100);
+                        check_names(&fx, "late", 0, 199, 1000);
+                        fx_close(&fx);
+                }
+        assert_int_equal(opened[NOTHING], sizeof(left) / sizeof(left[0])); /* what is whole needs no room */
+        assert_true(opened[INDEX_BYTES] > 0 && opened[INDEX] > 0 && opened[SOUND_INDEX] > 0);
+        fx_destroy(&fx);
+}
+
 /* The index's map is too small again and again; nobody notices. */
 static void test_map_grows(void **state)
 {
@@ -388,6 +502,7 @@ int main(void)
                 cmocka_unit_test_teardown(test_shared_watermark, unmount_small),
                 cmocka_unit_test_teardown(test_names_until_full, unmount_small),
                 cmocka_unit_test_teardown(test_really_full, unmount_small),
+                cmocka_unit_test_teardown(test_open_full, unmount_small),
                 cmocka_unit_test(test_map_grows),
         };
 
