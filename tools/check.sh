@@ -6,14 +6,15 @@
 # Stages, in the order they run when none is named:
 #   layers        houses include only what they may; tests of the project's own scripts
 #   unit          unit tests, release build              integration   pytest against the release daemon, stores of older builds too
-#                 (those of the sanitizer builds keep their files in /dev/shm where there is room: they wait for fewer flushes)
+#                 (unit tests keep their files in /dev/shm where there is room: nothing is flushed there; the other stages' are on disk)
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
 #   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
-#   asan          unit and a fast part of integration, ASan and UBSan
+#   asan          unit and integration without what tests other programs (ASAN_WITHOUT) or takes long, ASan and UBSan
 #   tsan          unit tests and a smoke test, TSan      tidy          make tidy, beside the others from the unit tests on
 #   fuzz          each fuzz target for a few seconds
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
+# What processors can do meanwhile is done beside the release build's tests, which mostly wait: the guest of rdma, the other builds, tidy.
 # BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.
 # CHECK_SECONDS (default: no limit) bounds the whole: what has not begun by then is skipped, and named as that, so that a machine that is
 # slow today gives an answer about what matters most, in time. What is skipped of unit (release), integration (release), crash, rdma and the
@@ -29,13 +30,21 @@ SIM_SEEDS=${SIM_SEEDS:-2000}
 SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-600}
 CHECK_SECONDS=${CHECK_SECONDS:-1000000}
 JOBS=${JOBS:-$(nproc)}
+# Of integration, these files test other programs than the daemon, and are left to the release build.
+ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
+ASAN_TARGETS="unit-bin programs fake-rdma sim-bin"
+TSAN_TARGETS="unit-bin programs"
 PYTHON=build/venv/bin/python
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
 COUNTS=$WORK/counts
 STARTED=$SECONDS
-guest= tidying= # processes of the stages rdma and tidy: empty before they were begun
+guest= beside= # processes of the stage rdma, and of what is built and looked at beside the others: empty before they were begun
 in_memory= # folder of tests in memory
-trap 'for pid in $guest $tidying; do case $pid in [0-9]*) kill "$pid" ;; esac; done; rm -rf "$WORK" $in_memory' EXIT
+trap 'stop_all; rm -rf "$WORK" $in_memory' EXIT
+stop_all() {
+        case "$guest" in [0-9]*) kill "$guest" 2>/dev/null ;; esac
+        case "$beside" in [0-9]*) kill -- "-$beside" 2>/dev/null ;; esac
+}
 : >"$COUNTS"
 
 # With the room that is left: a disk that fills up fails tests in ways that look like anything else.
@@ -71,6 +80,7 @@ time_for() {
 build() {
         local kind=$1
         shift
+        await_build "$kind"
         if make -s -j"$JOBS" BUILD="$kind" O="$BUILD_ROOT/$kind" "$@" >"$WORK/make.log" 2>&1; then
                 return 0
         fi
@@ -86,14 +96,14 @@ wrap_for() {
         fi
 }
 
-# folder_for BUILD: sets $folder, where unit tests keep their files. Flushes to a disk are waited for in the release build's; for the others they are in memory,
-# if that has room.
-folder_for() {
+# Sets $folder, where unit tests keep their files: memory, if that has room. On a disk most of their time is waiting for flushes, which have suites
+# of their own (crash, power) and which integration's daemons wait for.
+folder_for_units() {
         local room memory
         room=$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)
         memory=$(awk '$1 == "MemAvailable:" {print $2}' /proc/meminfo)
         folder=${TMPDIR:-/tmp}
-        if [ "$1" != release ] && [ "${room:-0}" -ge 4000000 ] && [ "${memory:-0}" -ge 6000000 ]; then
+        if [ "${room:-0}" -ge 4000000 ] && [ "${memory:-0}" -ge 6000000 ]; then
                 : "${in_memory:=$(mktemp -d /dev/shm/millrace-check.XXXXXX)}"
                 # before Linux 6.6 it takes no direct I/O, and tests of that would have to be skipped
                 if dd if=/dev/zero of="$in_memory/direct" bs=4096 count=1 oflag=direct 2>/dev/null; then
@@ -106,10 +116,10 @@ unit() {
         local kind=$1 folder late=
         time_for 180 "unit ($kind)" || return
         build "$kind" unit-bin || return
-        tidy_begin
-        folder_for "$kind"
+        beside_begin
+        folder_for_units
         if required "unit ($kind)"; then late=--late-fails; fi
-        # most of them wait for flushes and for each other's threads
+        # most of them wait for each other's threads and for limits
         TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
                 --wrap "$(wrap_for "$kind")" "$BUILD_ROOT/$kind/unit"
 }
@@ -132,7 +142,7 @@ pytests() {
         shift 3
         time_for 60 "$name ($kind)" || return
         if [ "$kind" != none ]; then
-                build "$kind" programs bench-bin fake-rdma || return
+                build "$kind" programs || return
         fi
         if required "$name ($kind)"; then late=--late-fails; fi
         SEED=$seed run_pytest "$(left)" -n "$workers" --dist worksteal "$@"
@@ -166,6 +176,7 @@ stage_layers() {
 stage_unit() { unit release; }
 # The Python package is the release build's whatever the daemon is. Its tests need PyTorch.
 python_package() {
+        await_build torch
         if $deps && ! tools/deps.sh --torch; then
                 failed_one "integration: deps"
                 return 1
@@ -176,7 +187,7 @@ stage_integration() {
         python_package || return
         build release programs bench-bin fake-rdma || return
         rdma_begin
-        pytests release integration $((JOBS + 1)) tests/integration tests/formats
+        pytests release integration $((JOBS * 3)) tests/integration tests/formats # they wait for flushes, limits and connections
 }
 stage_crash() {
         CRASH_SECONDS=$CRASH_SECONDS pytests release crash 0 tests/crash
@@ -223,36 +234,60 @@ stage_rdma() {
 stage_asan() {
         unit asan
         python_package || return
-        pytests asan integration $((JOBS + 1)) tests/integration -m "not slow and not client"
+        build asan programs fake-rdma || return
+        pytests asan integration $((JOBS * 2)) tests/integration -m "not slow and not client" $(printf -- '--ignore=tests/integration/%s.py ' $ASAN_WITHOUT)
 }
 stage_tsan() {
         unit tsan
         python_package || return
         pytests tsan smoke 0 tests/integration -m "smoke"
 }
-# The analysers need nothing but processors, and unit tests mostly wait: they begin beside those, and take what everything else leaves.
-tidy_begin() {
-        if ! $with_tidy || [ -n "$tidying" ]; then
-                return
+# What needs nothing but processors begins beside the unit tests, which mostly wait, and takes what everything else leaves: PyTorch, the
+# builds in the order in which they are wanted, then the analysers.
+beside_begin() {
+        local builds="" kind commands=""
+        [ -z "$beside" ] || return
+        beside=skipped
+        if $deps && { $with_integration || $with_asan || $with_tsan; }; then
+                touch "$WORK/builds.torch"
+                commands+="tools/deps.sh --torch >/dev/null 2>&1; touch $WORK/built.torch; "
         fi
-        tidying=skipped
-        time_for 600 tidy || return
-        nice -n 19 python3 tools/tidy.py >"$WORK/tidy.log" 2>&1 &
-        tidying=$!
+        if $with_asan; then builds+="asan:$ASAN_TARGETS;"; fi
+        if $with_tsan; then builds+="tsan:$TSAN_TARGETS;"; fi
+        while IFS=: read -r -d ';' kind targets; do
+                touch "$WORK/builds.$kind"
+                commands+="make -s -j$JOBS BUILD=$kind O=$BUILD_ROOT/$kind $targets >/dev/null 2>&1; touch $WORK/built.$kind; "
+        done <<<"$builds"
+        if $with_fuzz; then
+                touch "$WORK/builds.fuzz"
+                commands+="BUILD_ROOT=$BUILD_ROOT JOBS=$JOBS tools/fuzz.sh --build >/dev/null 2>&1; touch $WORK/built.fuzz; "
+        fi
+        if $with_tidy && time_for 600 tidy; then
+                touch "$WORK/tidy.log"
+                commands+="python3 tools/tidy.py >$WORK/tidy.log 2>&1; echo \$? >$WORK/tidy.rc"
+        fi
+        if [ -n "$commands" ]; then
+                setsid nice -n 19 bash -c "$commands" &
+                beside=$!
+        fi
+}
+# await_build BUILD: waits until what is built beside is there, so that two makes are never in one folder. It may have failed: the caller makes it again.
+await_build() {
+        while [ -e "$WORK/builds.$1" ] && [ ! -e "$WORK/built.$1" ] && kill -0 "$beside" 2>/dev/null; do
+                sleep 1
+        done
 }
 stage_tidy() {
-        local rc
-        tidy_begin
-        [ "$tidying" != skipped ] || return
-        wait "$tidying"
-        rc=$?
-        tidying=skipped
+        beside_begin
+        [ -e "$WORK/tidy.log" ] || return
+        wait "$beside"
         cat "$WORK/tidy.log"
-        if [ $rc -eq 0 ]; then passed_one tidy; else failed_one tidy; fi
+        if [ "$(cat "$WORK/tidy.rc")" = 0 ]; then passed_one tidy; else failed_one tidy; fi
 }
 stage_fuzz() {
         local out=$WORK/fuzz.out
         time_for 240 fuzz || return
+        await_build fuzz
         BUILD_ROOT=$BUILD_ROOT JOBS=$JOBS tools/fuzz.sh "$FUZZ_SECONDS" | tee "$out"
         awk '/^fuzz ok /{p++} /^fuzz FAIL /{f++} END {print p+0, f+0, 0, "fuzz"}' "$out" >>"$COUNTS"
 }
@@ -296,9 +331,8 @@ if $deps; then
         say deps
         tools/deps.sh || { echo "deps failed"; exit 1; }
 fi
-with_rdma=false with_tidy=false
-case " ${stages[*]} " in *" rdma "*) with_rdma=true ;; esac
-case " ${stages[*]} " in *" tidy "*) with_tidy=true ;; esac
+with() { case " ${stages[*]} " in *" $1 "*) echo true ;; *) echo false ;; esac; }
+with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_fuzz=$(with fuzz)
 for stage in "${stages[@]}"; do
         say "$stage"
         "stage_$stage"

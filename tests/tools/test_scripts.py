@@ -215,17 +215,17 @@ def test_cov_table(tmp_path):
 # ---- check.sh -----------------------------------------------------------------------------------------------
 
 
-def check(folder, pytest_says, *stages, seconds=10000):
+def check(folder, pytest_says, *stages, seconds=10000, make="true"):
     """tools/check.sh --no-deps STAGE... (crash) in a tree where building does nothing and pytest runs these shell lines."""
     for name in ("check.sh", "junit_counts.py"):
         (folder / "tools").mkdir(exist_ok=True)
         (folder / "tools" / name).write_bytes((ROOT / "tools" / name).read_bytes())
     for name in ("build/venv/bin", "tests/crash", "bin"):
-        (folder / name).mkdir(parents=True)
+        (folder / name).mkdir(parents=True, exist_ok=True)
     report = 'for a; do case $a in --junitxml=*) xml=${a#*=};; --last-failed) again=yes;; esac; done\n' \
              'say() { echo "<testsuite tests=\'$1\' failures=\'$2\' errors=\'0\' skipped=\'$3\'/>" >$xml; exit $4; }\n'
     program(folder / "build/venv/bin", "python", f'case $1 in -m) ;; *) exec {sys.executable} "$@";; esac\n{report}{pytest_says}')
-    program(folder / "bin", "make", "true")
+    program(folder / "bin", "make", make)
     done = subprocess.run(["bash", folder / "tools/check.sh", "--no-deps", *(stages or ["crash"])], capture_output=True, text=True, timeout=60, check=False,
                           env={"PATH": f"{folder}/bin:/usr/bin:/bin", "TMPDIR": str(folder), "CHECK_SECONDS": str(seconds)})
     return done.returncode, done.stdout.splitlines()[-1], done.stdout
@@ -253,6 +253,22 @@ SLOW = "sleep 2; say 9 0 1 0"  # of 61 seconds too few are left then for another
 def test_check_fails_without_the_stages_that_matter(tmp_path, stages, status, last):
     got = check(tmp_path, SLOW, *stages, seconds=61)
     assert got[:2] == (status, last), got[2]
+
+
+@pytest.mark.parametrize("tidy_ends, status, last", [(0, 0, "20 passed, 0 failed"), (1, 1, "19 passed, 1 failed")])
+def test_check_builds_beside_the_first_unit_tests(tmp_path, tidy_ends, status, last):
+    """Each sanitizer build is made once beside the release build's tests, and waited for; so is what tidy says."""
+    for flavour in ("release", "asan", "tsan"):
+        (tmp_path / "build" / flavour / "unit").mkdir(parents=True)
+        program(tmp_path / "build" / flavour / "unit", "test_x", 'echo "1..1"; echo "ok 1 - a"')
+    tree(tmp_path, {"tools/unit.py": (ROOT / "tools/unit.py").read_text(), "tools/tidy.py": f"print('nothing found')\nraise SystemExit({tidy_ends})\n"})
+    make = 'echo "$*" >>made; case $* in *sim-bin*) sleep 1;; esac; case $* in *BUILD=asan*programs*) echo done >>made;; esac'
+    got = check(tmp_path, "say 8 0 0 0", "unit", "asan", "tsan", "tidy", make=make)
+    assert got[:2] == (status, last) and "nothing found" in got[2], got[2]
+    made = (tmp_path / "made").read_text().splitlines()
+    asan = [line for line in made if "BUILD=asan" in line]
+    assert "BUILD=release" in made[0] and "unit-bin" in asan[0] and "sim-bin" in asan[0], made
+    assert made.index("done") < min(at for at, line in enumerate(made) if line in asan[1:]), made
 
 
 def test_check_fails_when_the_simulator_had_no_time_for_all_histories(tmp_path):
