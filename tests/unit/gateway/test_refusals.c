@@ -71,14 +71,16 @@ static void endless_refused_bodies_are_answered_and_cut(void **state)
 /* Nobody asked for it, and it has no announced end. */
 static void endless_bodies_without_a_use_are_refused(void **state)
 {
-        char *piece = calloc(1, 1 << 20);
+        char head[8192], *piece = calloc(1, 1 << 20);
         int fd = dial();
 
-        send_signed(fd, "GET", "/bucket", "Transfer-Encoding: chunked\r\n");
+        /* Chunks of aws-chunked in those of HTTP, with no length of either. */
+        send_all(fd, head, signed_head(head, sizeof(head), "GET", "/bucket", unsigned_trailer, 1,
+                                       "Transfer-Encoding: chunked\r\nContent-Encoding: aws-chunked\r\n"));
         for (unsigned i = 0; i < 9; i++) {
-                send_text(fd, "100000\r\n");
+                send_text(fd, "10000a\r\n100000\r\n");
                 send_all(fd, piece, 1 << 20);
-                send_text(fd, "\r\n");
+                send_text(fd, "\r\n\r\n");
         }
         send_text(fd, "0\r\n\r\n");
         expect(fd, 400, "EntityTooLarge");
