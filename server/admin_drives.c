@@ -11,49 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- parameters ------------------------------------------------------------------------------------ */
-
-/* owner: the caller; text: what the slices of query point into */
-struct parameters {
-        struct s3_query query;
-        char text[S3_TARGET_MAX];
-};
-
-static struct parameters *parameters_parse(const struct admin_request *request)
-{
-        struct parameters *p = malloc(sizeof(*p));
-
-        if (p != NULL && s3_query_parse(request->parts.query, p->text, sizeof(p->text), &p->query) != S3_OK) {
-                free(p);
-                return NULL;
-        }
-        return p;
-}
-
-/* The value of a parameter; false if it is not there exactly once, or longer than cap - 1 bytes, or has a 0 in it. */
-static bool parameters_take(const struct parameters *p, const char *name, char *out, size_t cap)
-{
-        const struct s3_query_param *found = s3_query_find(&p->query, name);
-
-        if (found == NULL || s3_query_count(&p->query, name) != 1 || found->value.len >= cap ||
-            memchr(found->value.data, 0, found->value.len) != NULL)
-                return false;
-        memcpy(out, found->value.data, found->value.len);
-        out[found->value.len] = '\0';
-        return true;
-}
-
-static bool parameters_take_number(const struct parameters *p, const char *name, uint64_t *out)
-{
-        char text[24], *end;
-
-        if (!parameters_take(p, name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
-                return false;
-        errno = 0;
-        *out = strtoull(text, &end, 10);
-        return errno == 0 && *end == '\0';
-}
-
 /* ---- drives ---------------------------------------------------------------------------------------- */
 
 static json_t *drive_json(const struct eng_drive_info *drive, unsigned slot)
@@ -95,7 +52,7 @@ static struct admin_answer attach_report(struct admin_request *request, uint64_t
 
 struct admin_answer srv_admin_get_drives(struct admin_request *request)
 {
-        struct parameters *p = parameters_parse(request);
+        struct admin_parameters *p = srv_admin_parameters(request);
         struct admin_answer answer;
         uint64_t number;
 
@@ -103,7 +60,7 @@ struct admin_answer srv_admin_get_drives(struct admin_request *request)
                 return srv_admin_error(400, "BadRequest", "the query is malformed");
         if (p->query.count == 0)
                 answer = list_drives(request);
-        else if (!parameters_take_number(p, "number", &number))
+        else if (!srv_admin_parameter_number(p, "number", &number))
                 answer = srv_admin_error(400, "BadRequest", "number=N is all that this path takes");
         else
                 answer = attach_report(request, number);
@@ -122,12 +79,12 @@ static const struct action {
         {"return", .slot = true, .path = true},
 };
 
-static const struct action *find_action(const struct parameters *p)
+static const struct action *find_action(const struct admin_parameters *p)
 {
         char name[16];
         size_t i;
 
-        if (!parameters_take(p, "action", name, sizeof(name)))
+        if (!srv_admin_parameter(p, "action", name, sizeof(name)))
                 return NULL;
         for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
                 if (strcmp(actions[i].name, name) == 0)
@@ -144,7 +101,7 @@ static int act(struct eng_store *store, const struct action *action, unsigned sl
         return eng_drive_attach(store, slot, path[0] != '\0' ? path : NULL, action->path_must, number);
 }
 
-static struct admin_answer change_drives(struct admin_request *request, const struct parameters *p)
+static struct admin_answer change_drives(struct admin_request *request, const struct admin_parameters *p)
 {
         const struct action *action = find_action(p);
         char path[ENG_PATH_MAX] = "";
@@ -153,11 +110,11 @@ static struct admin_answer change_drives(struct admin_request *request, const st
 
         if (action == NULL)
                 return srv_admin_error(400, "BadRequest", "action=add|remove|replace|return must be given");
-        if (action->slot ? !parameters_take_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX
+        if (action->slot ? !srv_admin_parameter_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX
                          : s3_query_find(&p->query, "slot") != NULL)
                 return srv_admin_error(400, "BadRequest", action->slot ? "slot=N must be given" : "a new drive gets the next slot");
         if (s3_query_find(&p->query, "path") != NULL &&
-            (!action->path || !parameters_take(p, "path", path, sizeof(path))))
+            (!action->path || !srv_admin_parameter(p, "path", path, sizeof(path))))
                 return srv_admin_error(400, "BadRequest", action->path ? "path is too long" : "there is no path to be given");
         if ((action->path_must || path[0] != '\0') && path[0] != '/')
                 return srv_admin_error(400, "BadRequest", "path must be a whole path, from /");
@@ -169,7 +126,7 @@ static struct admin_answer change_drives(struct admin_request *request, const st
 
 struct admin_answer srv_admin_post_drives(struct admin_request *request)
 {
-        struct parameters *p = parameters_parse(request);
+        struct admin_parameters *p = srv_admin_parameters(request);
         struct admin_answer answer;
 
         if (p == NULL)
@@ -254,7 +211,7 @@ static struct admin_answer go_on_without(struct admin_request *request, const st
         return srv_admin_json(202, json_pack("{s:o}", "number", srv_admin_number(number)));
 }
 
-static struct admin_answer without(struct admin_request *request, const struct parameters *p, bool go)
+static struct admin_answer without(struct admin_request *request, const struct admin_parameters *p, bool go)
 {
         char list[ENG_DRIVES_MAX * 33 + 1], why[200] = "";
         struct eng_health *health = malloc(sizeof(*health));
@@ -267,7 +224,7 @@ static struct admin_answer without(struct admin_request *request, const struct p
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         eng_health_read(request->admin->source.store, health);
         eng_outlook_read(request->admin->source.store, &outlook);
-        if (!parameters_take(p, "without", list, sizeof(list))) {
+        if (!srv_admin_parameter(p, "without", list, sizeof(list))) {
                 answer = srv_admin_error(400, "BadRequest", "without=SLOT[,SLOT]... must be given once");
         } else if (health->drive_count != 0 && !take_slots(health, list, &slots, &wrong)) {
                 snprintf(why, sizeof(why), "no drive of this store: %.150s", wrong);
@@ -282,12 +239,12 @@ static struct admin_answer without(struct admin_request *request, const struct p
         return answer;
 }
 
-static struct admin_answer start_report(struct admin_request *request, const struct parameters *p)
+static struct admin_answer start_report(struct admin_request *request, const struct admin_parameters *p)
 {
         struct eng_force_report r;
         uint64_t number;
 
-        if (!parameters_take_number(p, "number", &number))
+        if (!srv_admin_parameter_number(p, "number", &number))
                 return srv_admin_error(400, "BadRequest", "number=N or without=SLOT[,SLOT]... must be given");
         if (eng_force_read(request->admin->source.store, number, &r) != 0)
                 return srv_admin_error(404, "NoSuchNumber", "the store was not opened without drives under this number");
@@ -297,7 +254,7 @@ static struct admin_answer start_report(struct admin_request *request, const str
 
 struct admin_answer srv_admin_get_start(struct admin_request *request)
 {
-        struct parameters *p = parameters_parse(request);
+        struct admin_parameters *p = srv_admin_parameters(request);
         struct admin_answer answer;
 
         if (p == NULL)
@@ -309,7 +266,7 @@ struct admin_answer srv_admin_get_start(struct admin_request *request)
 
 struct admin_answer srv_admin_post_start(struct admin_request *request)
 {
-        struct parameters *p = parameters_parse(request);
+        struct admin_parameters *p = srv_admin_parameters(request);
         struct admin_answer answer;
 
         if (p == NULL)

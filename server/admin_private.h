@@ -104,6 +104,21 @@ json_t *srv_admin_text(const char *value);
 json_t *srv_admin_number(uint64_t value);
 void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *store);
 
+/* ---- admin_parameters.c ---- */
+
+/* owner: the caller; text: what the slices of query point into */
+struct admin_parameters {
+        struct s3_query query;
+        char text[S3_TARGET_MAX];
+};
+
+/* The parameters of a call, to be freed with free(). NULL: they are malformed, or there is no memory. */
+struct admin_parameters *srv_admin_parameters(const struct admin_request *request);
+/* The value of one. False if it is not there exactly once, is longer than cap - 1 bytes, or has a 0 in it. */
+bool srv_admin_parameter(const struct admin_parameters *p, const char *name, char *out, size_t cap);
+/* The same of a decimal number. */
+bool srv_admin_parameter_number(const struct admin_parameters *p, const char *name, uint64_t *out);
+
 /* ---- admin_drives.c ---- */
 
 struct admin_answer srv_admin_get_drives(struct admin_request *request);

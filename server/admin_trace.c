@@ -110,32 +110,24 @@ static json_t *show_dump(struct dump *dump)
                          events);
 }
 
-/* As x-amz-request-id shows it. */
-static bool take_request_id(struct s3_str text, uint64_t *out)
-{
-        char digits[ID_DIGITS + 1];
-
-        if (text.len != ID_DIGITS)
-                return false;
-        memcpy(digits, text.data, ID_DIGITS);
-        digits[ID_DIGITS] = '\0';
-        if (strspn(digits, "0123456789abcdefABCDEF") != ID_DIGITS)
-                return false;
-        *out = strtoull(digits, NULL, 16);
-        return *out != 0;
-}
-
-/* ?request=ID, or nothing. */
+/* ?request=ID, as x-amz-request-id shows it, or nothing. */
 static bool take_trace_query(const struct admin_request *request, uint64_t *out)
 {
-        static const struct s3_str begins = {"request=", 8};
-        struct s3_str raw = request->parts.query;
+        struct admin_parameters *p = srv_admin_parameters(request);
+        char digits[ID_DIGITS + 1];
+        bool fine;
 
         *out = 0;
-        if (raw.len == 0)
-                return true;
-        return s3_str_starts(raw, begins) &&
-               take_request_id((struct s3_str){raw.data + begins.len, raw.len - begins.len}, out);
+        if (p == NULL)
+                return false;
+        fine = p->query.count == 0;
+        if (p->query.count == 1 && srv_admin_parameter(p, "request", digits, sizeof(digits)) &&
+            strspn(digits, "0123456789abcdefABCDEF") == ID_DIGITS) {
+                *out = strtoull(digits, NULL, 16);
+                fine = *out != 0;
+        }
+        free(p);
+        return fine;
 }
 
 struct admin_answer srv_admin_get_trace(struct admin_request *request)

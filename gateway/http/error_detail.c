@@ -9,8 +9,7 @@
 
 #define DETAIL_MAX (64u << 10)
 
-/* Elements as markup, or NULL where there is no memory: an error without them is still the error. */
-static const char *detail_take(struct gw_request *req, struct s3_xml *xml)
+const char *gw_detail_xml(struct gw_request *req, struct s3_xml *xml)
 {
         char *text, *copy;
         size_t len;
@@ -33,7 +32,7 @@ const char *gw_detail(struct gw_request *req, const char *name, struct s3_str va
         s3_xml_text(&xml, name, value);
         if (name2 != NULL)
                 s3_xml_text(&xml, name2, value2);
-        return detail_take(req, &xml);
+        return gw_detail_xml(req, &xml);
 }
 
 /* What a method was not allowed on. */

@@ -70,6 +70,8 @@ void gw_reply_argument(struct gw_request *req, const char *name, struct s3_str v
 /* Elements for extra: one or two (name2 may be NULL), escaped; what belongs to an error by itself (NULL: nothing). NULL: no memory. */
 const char *gw_detail(struct gw_request *req, const char *name, struct s3_str value, const char *name2,
                       struct s3_str value2);
+/* The same for elements that the caller has written; frees xml. */
+const char *gw_detail_xml(struct gw_request *req, struct s3_xml *xml);
 const char *gw_detail_of(struct gw_request *req, enum s3_error error);
 
 bool gw_answered(const struct gw_request *req);

@@ -17,8 +17,6 @@ static const char *mismatch_extra(struct gw_request *req, const struct s3_reques
 {
         char canonical[8192], to_sign[1024];
         struct s3_xml xml;
-        char *text, *copy;
-        size_t len;
 
         if (s3_canonical_request(signed_request, auth, canonical, sizeof(canonical)) < 0 ||
             s3_string_to_sign(signed_request, auth, to_sign, sizeof(to_sign)) < 0)
@@ -28,31 +26,16 @@ static const char *mismatch_extra(struct gw_request *req, const struct s3_reques
         s3_xml_textz(&xml, "StringToSign", to_sign);
         s3_xml_textz(&xml, "SignatureProvided", auth->signature);
         s3_xml_textz(&xml, "CanonicalRequest", canonical);
-        if (s3_xml_take(&xml, &text, &len) != 0) {
-                s3_xml_free(&xml);
-                return NULL;
-        }
-        copy = gw_copy(req, (struct s3_str){text, len});
-        free(text);
-        return copy;
+        return gw_detail_xml(req, &xml);
 }
 
 static const char *access_key_element(struct gw_request *req, const char *access_key)
 {
         struct s3_xml xml;
-        char *text;
-        const char *copy;
-        size_t len;
 
         s3_xml_init(&xml, 8 << 10);
         s3_xml_textz(&xml, "AWSAccessKeyId", access_key);
-        if (s3_xml_take(&xml, &text, &len) != 0) {
-                s3_xml_free(&xml);
-                return NULL;
-        }
-        copy = gw_copy(req, (struct s3_str){text, len});
-        free(text);
-        return copy;
+        return gw_detail_xml(req, &xml);
 }
 
 /* When the request was valid, and what time it is here. */

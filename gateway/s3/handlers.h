@@ -91,6 +91,8 @@ const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind);
 void gw_checksum_header(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);
+/* A callback's last step: answers 204 for what is gone now, or the error that rv is about `about`. */
+void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about);
 void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element);
 
 /*

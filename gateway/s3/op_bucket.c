@@ -256,14 +256,7 @@ void gw_run_bucket_head(struct gw_request *req)
 
 static void bucket_deleted(void *arg, int rv)
 {
-        struct gw_request *req = arg;
-
-        if (!gw_back(req))
-                return;
-        if (rv == 0)
-                gw_reply_empty(req, 204);
-        else
-                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        gw_reply_deleted(arg, rv, GW_ABOUT_BUCKET);
 }
 
 void gw_run_bucket_delete(struct gw_request *req)

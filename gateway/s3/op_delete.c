@@ -47,14 +47,7 @@ static bool read_condition(struct gw_request *req, struct eng_condition *conditi
 
 static void object_deleted(void *arg, int rv, bool existed)
 {
-        struct gw_request *req = arg;
-
-        if (!gw_back(req))
-                return;
-        if (rv == 0)
-                gw_reply_empty(req, 204);
-        else
-                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+        gw_reply_deleted(arg, rv, GW_ABOUT_KEY);
 }
 
 void gw_run_delete(struct gw_request *req)

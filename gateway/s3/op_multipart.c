@@ -110,14 +110,7 @@ void gw_run_upload_create(struct gw_request *req)
 
 static void upload_aborted(void *arg, int rv)
 {
-        struct gw_request *req = arg;
-
-        if (!gw_back(req))
-                return;
-        if (rv == 0)
-                gw_reply_empty(req, 204);
-        else
-                gw_reply_errno(req, rv, GW_ABOUT_UPLOAD);
+        gw_reply_deleted(arg, rv, GW_ABOUT_UPLOAD);
 }
 
 void gw_run_upload_abort(struct gw_request *req)

@@ -110,6 +110,18 @@ char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts
         return gw_copy(req, (struct s3_str){text, len});
 }
 
+/* ---- answers ------------------------------------------------------------------------------------- */
+
+void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about)
+{
+        if (!gw_back(req))
+                return;
+        if (rv == 0)
+                gw_reply_empty(req, 204);
+        else
+                gw_reply_errno(req, rv, about);
+}
+
 /* ---- upload ids and part numbers ----------------------------------------------------------------- */
 
 void gw_upload_id_text(const uint8_t id[ENG_ID_LEN], char out[GW_UPLOAD_ID_TEXT])
