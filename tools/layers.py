@@ -61,8 +61,6 @@ PROGRAMS = {
 }
 # Houses whose files and static functions have names of their own. The others are still to be renamed: add each that is done.
 UNIQUE_NAMES = {"gateway", "server"}
-# Names of files that cli/ and load/ still share with server/.
-STILL_SHARED = {"admin_drives.c", "admin_support.c", "admin_trace.c", "settings.c"}
 STATIC = re.compile(r"^static\s+(?:__attribute__\(\([^)]*\)+\s*)?[\w\s]*?[\s*](\w+)\(", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
@@ -161,8 +159,7 @@ def check_file_names():
     owners = collections.defaultdict(list)
     for folder in (*MAY_INCLUDE, "include", "tests", "bench"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
-            if path.name not in STILL_SHARED:
-                owners[path.name].append(path)
+            owners[path.name].append(path)
     return shared(owners, "the name")
 
 
