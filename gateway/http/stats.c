@@ -86,9 +86,8 @@ unsigned gw_changing(const struct gw_gateway *gw)
 {
         uint64_t changing = 0;
 
-        atomic_thread_fence(memory_order_seq_cst);
         for (unsigned l = 0; l < gw->loop_count; l++)
-                changing += gw_counted(&gw->loops[l].stats.changes_active);
+                changing += atomic_load(&gw->loops[l].stats.changes_active);
         return (unsigned)changing;
 }
 

@@ -21,7 +21,7 @@ struct gw_op_counters {
 
 struct gw_loop_stats {
         gw_counter connections_open, connections_total, connections_evicted, requests_active, requests_total,
-                changes_active;
+                changes_active; /* raised in one order with gw_read_only(), not relaxed */
         struct gw_op_counters op[GW_STATS_OPS];
         struct lp_times stage[GW_STAGES];
         struct lp_times step[GW_STEPS];

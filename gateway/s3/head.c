@@ -188,8 +188,7 @@ static bool is_permitted_request(struct gw_request *req)
 
         if (gw_changes(req->op->permission)) {
                 req->changing = true;
-                gw_count(&req->loop->stats.changes_active, 1);
-                atomic_thread_fence(memory_order_seq_cst);
+                atomic_fetch_add(&req->loop->stats.changes_active, 1);
         }
 
         return gw_permit(req->loop, req->access_key, req->op->permission, reserved ? none : req->bucket,
