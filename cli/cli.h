@@ -169,12 +169,8 @@ int cli_admin_start(struct cli_call *call);
 int cli_admin_heal_status(struct cli_call *call);
 int cli_admin_scrub_status(struct cli_call *call);
 int cli_admin_scrub_start(struct cli_call *call);
-int cli_admin_read_only_on(struct cli_call *call);
-int cli_admin_read_only_off(struct cli_call *call);
-int cli_admin_read_only_status(struct cli_call *call);
-int cli_admin_maintenance_on(struct cli_call *call);
-int cli_admin_maintenance_off(struct cli_call *call);
-int cli_admin_maintenance_status(struct cli_call *call);
+/* "admin read-only on", "admin maintenance status" ... */
+int cli_admin_switch(struct cli_call *call);
 int cli_admin_support_bundle(struct cli_call *call);
 int cli_admin_trace(struct cli_call *call);
 int cli_admin_uploads_ls(struct cli_call *call);

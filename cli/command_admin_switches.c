@@ -1,5 +1,6 @@
 /*
- * command_admin_switches.c - `millrace admin read-only …` and `millrace admin maintenance …`: switches of the daemon. Main thread only.
+ * command_admin_switches.c - `millrace admin read-only …` and `millrace admin maintenance …`: switches of the daemon. Which one, and what to do with it,
+ * is in the name of the command. Main thread only.
  */
 #include "command_admin.h"
 
@@ -23,13 +24,14 @@ static void admin_switch_say_under_way(const json_t *state, const char *member, 
                 printf("%-12s %llu\n", what, count);
 }
 
-/* state: "on", "off"; NULL: asks. read_only: that switch, else maintenance. */
-static int admin_switch_call(struct cli_call *call, bool read_only, const char *state)
+int cli_admin_switch(struct cli_call *call)
 {
+        const char *name = call->command->name, *action = strrchr(name, ' ') + 1;
+        bool read_only = strstr(name, "read-only") != NULL, asks = strcmp(action, "status") == 0;
         const char *path = read_only ? "/admin/v1/read-only" : "/admin/v1/maintenance";
-        const char *const query[] = {"state", state, NULL};
+        const char *const query[] = {"state", action, NULL};
         json_t *answer;
-        int status = cli_admin_ask(call, state != NULL ? "POST" : "GET", path, state != NULL ? query : NULL, 200, 200, &answer);
+        int status = cli_admin_ask(call, asks ? "GET" : "POST", path, asks ? NULL : query, 200, 200, &answer);
 
         if (status != CLI_OK)
                 return status;
@@ -39,38 +41,8 @@ static int admin_switch_call(struct cli_call *call, bool read_only, const char *
                 admin_switch_say(read_only ? "read-only" : "maintenance", answer);
                 admin_switch_say_under_way(answer, read_only ? "changes_under_way" : "requests_under_way", "under way");
         }
-        if (state == NULL && cli_json_true(answer, "on"))
+        if (asks && cli_json_true(answer, "on"))
                 status = CLI_FAILED;
         json_decref(answer);
         return status;
-}
-
-int cli_admin_read_only_on(struct cli_call *call)
-{
-        return admin_switch_call(call, true, "on");
-}
-
-int cli_admin_read_only_off(struct cli_call *call)
-{
-        return admin_switch_call(call, true, "off");
-}
-
-int cli_admin_read_only_status(struct cli_call *call)
-{
-        return admin_switch_call(call, true, NULL);
-}
-
-int cli_admin_maintenance_on(struct cli_call *call)
-{
-        return admin_switch_call(call, false, "on");
-}
-
-int cli_admin_maintenance_off(struct cli_call *call)
-{
-        return admin_switch_call(call, false, "off");
-}
-
-int cli_admin_maintenance_status(struct cli_call *call)
-{
-        return admin_switch_call(call, false, NULL);
 }

@@ -79,22 +79,22 @@ const struct cli_command cli_commands[] = {
          "Changes are refused with 403 AccessDenied, which clients do not send again; reads, lists, repairs and\n"
          "scrubs go on. Changes that have begun end as they would have: \"under way\" counts them, see admin\n"
          "read-only status. It stays on over restarts.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_read_only_on},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
         {"admin read-only off", "", "take changes again",
          "Refused while the setting read_only is yes.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_read_only_off},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
         {"admin read-only status", "", "show whether changes are refused, and how many are under way",
          "Exit status 1 while it is on.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0,
-         cli_admin_read_only_status},
+         cli_admin_switch},
         {"admin maintenance on", "", "have load balancers send requests elsewhere",
          "/health/ready answers 503, each answer ends its connection, and idle connections are closed.\n"
          "Requests that come are served all the same; repairs and scrubs go on. It stays on over restarts.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_maintenance_on},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
         {"admin maintenance off", "", "have load balancers send requests again", "",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_maintenance_off},
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
         {"admin maintenance status", "", "show whether maintenance is on, and how many requests are under way",
          "Exit status 1 while it is on.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0,
-         cli_admin_maintenance_status},
+         cli_admin_switch},
         {"admin support-bundle", "[FILE]", "collect what helps to find out what ails a daemon",
          "Writes one .tar.gz: settings, the daemon's last messages, health, drives, heal, scrub and\n"
          "verification, metrics, versions. It has no secrets, no data and no names of objects; messages and\n"
