@@ -19,6 +19,9 @@
 
 struct lp_loop;
 
+/* The struct of type that has *pointer as its member: what a message, timer or watch belongs to. */
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
 /* ---- life ---------------------------------------------------------------------------------------- */
 
 struct lp_config {

@@ -6,6 +6,7 @@
  */
 #include "rdma/client_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ static int bind(struct rdx_client *client, struct rdx_grip *grip, uint64_t offse
                                 .access = read ? RDX_REMOTE_READ : RDX_REMOTE_WRITE};
         int rv = rdx_client_post(client, &work);
 
+        assert(grip->window != NULL && !grip->bound);
         grip->place.rkey = client->transport->window_rkey(grip->window);
         if (rv == 0)
                 rv = rdx_client_settle(client, RDX_LOCAL_MS);
@@ -55,6 +57,8 @@ static bool window_has_room(const struct rdx_client *client, unsigned receives, 
 
 static void count(struct rdx_client *client, const struct rdx_grip *grip, int by)
 {
+        assert(by > 0 || client->spoken >= grip->receives);
+        assert(by > 0 || (grip->replies > 0 ? client->messages : client->requests) > 0);
         client->spoken += (unsigned)by * grip->receives;
         if (grip->replies > 0)
                 client->messages += (unsigned)by;
@@ -144,6 +148,7 @@ static void window_leave(struct rdx_grip *grip)
         struct rdx_client *client = grip->client;
         struct rdx_grip **link = &client->grips;
 
+        assert(client->grips != NULL);
         while (*link != grip)
                 link = &(*link)->next;
         *link = grip->next;
@@ -156,6 +161,7 @@ static int window_take_back(struct rdx_grip *grip)
         struct rdx_work work = {.op = RDX_OP_INVALIDATE, .rkey = grip->place.rkey, .window = grip->window};
         int rv;
 
+        assert(grip->window != NULL && grip->bound);
         if (client->rights == RDX_RIGHTS_WINDOW1)
                 work = (struct rdx_work){.op = RDX_OP_BIND, .window = grip->window, .region = grip->memory->region};
         rv = rdx_client_post(client, &work);
@@ -166,6 +172,7 @@ static int window_take_back(struct rdx_grip *grip)
  * was; without the window there is no right, whoever is right. */
 static void drop_window(struct rdx_grip *grip)
 {
+        assert(grip->window != NULL && grip->noticed);
         grip->client->transport->window_close(grip->window);
         grip->window = NULL;
         grip->bound = false;
@@ -196,6 +203,7 @@ void rdx_grips_forget(struct rdx_client *client)
 {
         struct rdx_grip *grip;
 
+        assert(client->pair != NULL);
         for (grip = client->grips; grip != NULL; grip = grip->next) {
                 if (grip->window != NULL)
                         client->transport->window_close(grip->window);

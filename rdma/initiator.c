@@ -9,6 +9,7 @@
  */
 #include "rdma/initiator.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ bool rdx_dialer_wants(const struct rdx_dialer *dialer)
 
 void rdx_dialer_give(struct rdx_dialer *dialer, struct rdx_job *job)
 {
+        assert(rdx_on_loop(dialer->lane->home));
         job->next = NULL;
         job->taken = false;
         *dialer->last = job;
@@ -88,6 +90,7 @@ static void line_up_again(struct rdx_dialer *dialer)
 /* Its oldest, which is no more the device's. */
 static struct rdx_posted initiator_pop_ring(struct rdx_dialer *dialer)
 {
+        assert(dialer->over != dialer->posted);
         rdx_in_flight(dialer->lane, -1);
         return dialer->ring[dialer->over++ % RDX_DIALER_SENDS];
 }
@@ -141,6 +144,7 @@ static void initiator_into_ring(struct rdx_dialer *dialer, struct rdx_work *work
         struct rdx_job *job = dialer->first;
         uint64_t now = lp_now(home_of(dialer)->loop);
 
+        assert(job != NULL && dialer->posted - dialer->over < RDX_DIALER_SENDS);
         initiator_make_work(dialer, job, work);
         dialer->first = job->next;
         if (dialer->first == NULL)
@@ -160,6 +164,7 @@ static void initiator_refused(struct rdx_dialer *dialer, unsigned count)
 {
         struct rdx_job *job;
 
+        assert(count <= dialer->posted);
         rdx_in_flight(dialer->lane, -(int)count);
         while (count-- > 0) {
                 job = dialer->ring[--dialer->posted % RDX_DIALER_SENDS].job;
@@ -181,6 +186,7 @@ void rdx_dialer_turn(struct rdx_dialer *dialer)
         uint64_t bytes = 0;
         int rv;
 
+        assert(rdx_on_loop(dialer->lane->home));
         while (count < RDX_TURN_JOBS && bytes < RDX_TURN_BYTES && rdx_dialer_wants(dialer) &&
                dialer->lane->in_flight + count < home->share) {
                 initiator_into_ring(dialer, &work[count]);
@@ -213,6 +219,7 @@ void rdx_dialer_sent(struct rdx_dialer *dialer, const struct rdx_done *done)
 {
         uint32_t seq;
 
+        assert(rdx_on_loop(dialer->lane->home));
         if (dialer == NULL || dialer->state == RDX_DIALER_OFF || dialer->generation != (uint16_t)(done->tag >> 32))
                 return;
         seq = dialer->over + (uint16_t)((uint16_t)done->tag - (uint16_t)dialer->over);
@@ -408,7 +415,7 @@ void rdx_dial_way(struct rdx_request *request, int result)
 
 static void dial(struct lp_msg *msg)
 {
-        struct rdx_request *request = (struct rdx_request *)((char *)msg - offsetof(struct rdx_request, msg));
+        struct rdx_request *request = container_of(msg, struct rdx_request, msg);
         struct rdx_flow *flow = &request->flow;
         struct rdx_dialer *dialer = initiator_choose(&request->server->home[request->owner], &request->port);
         int rv = dialer != NULL ? 0 : -ENODEV;
@@ -431,9 +438,11 @@ static void dial(struct lp_msg *msg)
 
 void rdx_dialer_leave(struct rdx_flow *flow)
 {
+        assert(flow->dialer != NULL && flow->jobs == 0);
         if (flow->way != NULL)
                 rdx_way_give(flow->way);
         flow->way = NULL;
+        assert(flow->dialer->requests > 0);
         flow->dialer->requests--;
 }
 

@@ -165,6 +165,7 @@ int rdx_reader_entry(struct rdx_reader *reader, struct rdx_entry *out)
                 return -EBADMSG;
         reader->bucket = out->bucket;
         reader->at = (size_t)(at - reader->data);
+        assert(reader->left > 0);
         reader->left--;
         return 1;
 }
@@ -210,6 +211,7 @@ int rdx_reader_result(struct rdx_reader *reader, struct rdx_result *out)
         if (used < 0)
                 return used;
         reader->at += (size_t)used;
+        assert(reader->left > 0);
         reader->left--;
         return 1;
 }

@@ -189,6 +189,12 @@ struct rdx_server {
         uint64_t sessions, opened, rejected, ended[RDX_END_KINDS]; /* under the lock */
 };
 
+/* Whether this is the thread that owns the sessions of home. */
+static inline bool rdx_on_loop(const struct rdx_home *home)
+{
+        return lp_self() == home->loop;
+}
+
 static inline void rdx_count(_Atomic uint64_t *counter, uint64_t by)
 {
         atomic_fetch_add_explicit(counter, by, memory_order_relaxed);

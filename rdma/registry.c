@@ -7,6 +7,7 @@
  */
 #include "rdma/rdma_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ static void set_free(struct rdx_record *record)
         OPENSSL_cleanse(record, sizeof(*record));
         record->server = server;
         record->generation = (uint16_t)(generation + 1);
+        assert(server->sessions > 0);
         server->sessions--;
 }
 

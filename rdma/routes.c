@@ -6,6 +6,7 @@
  */
 #include "rdma/initiator.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -145,7 +146,7 @@ static void close_way(struct rdx_way *way)
 
 static void routes_answered(struct lp_msg *msg)
 {
-        struct rdx_way *way = (struct rdx_way *)((char *)msg - offsetof(struct rdx_way, msg));
+        struct rdx_way *way = container_of(msg, struct rdx_way, msg);
         struct rdx_request *request;
 
         way->state = way->result == 0 ? RDX_WAY_FOUND : RDX_WAY_FREE;
@@ -237,6 +238,7 @@ int rdx_way_take(struct rdx_dialer *dialer, struct rdx_request *request)
 
 void rdx_way_give(struct rdx_way *way)
 {
+        assert(way->users > 0);
         if (--way->users == 0 && way->stale)
                 close_way(way);
 }

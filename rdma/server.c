@@ -74,7 +74,7 @@ static void take_event(struct rdx_endpoint *endpoint, const struct rdx_event *ev
 
 static void channel_ready(struct lp_watch *watch, uint32_t events)
 {
-        struct rdx_endpoint *endpoint = (struct rdx_endpoint *)((char *)watch - offsetof(struct rdx_endpoint, watch));
+        struct rdx_endpoint *endpoint = container_of(watch, struct rdx_endpoint, watch);
         struct rdx_event event;
         unsigned i;
 
@@ -87,13 +87,13 @@ static void channel_ready(struct lp_watch *watch, uint32_t events)
 
 static void queue_ready(struct lp_watch *watch, uint32_t events)
 {
-        rdx_lane_poll((struct rdx_lane *)((char *)watch - offsetof(struct rdx_lane, watch)));
+        rdx_lane_poll(container_of(watch, struct rdx_lane, watch));
 }
 
 /* What the round has given to sessions is posted together. */
 static uint64_t pump_all(struct lp_hook *hook)
 {
-        struct rdx_home *home = (struct rdx_home *)((char *)hook - offsetof(struct rdx_home, hook));
+        struct rdx_home *home = container_of(hook, struct rdx_home, hook);
         unsigned i;
 
         for (i = 0; i < home->server->endpoint_count; i++)

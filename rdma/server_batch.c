@@ -150,6 +150,7 @@ void rdx_batch_arrived(struct rdx_session *session, unsigned buffer, uint32_t le
         struct rdx_batch *batch, **link = &session->batches;
         int rv = server_batch_admit(session, buffer, len, &batch);
 
+        assert(rdx_on_loop(session->home));
         rdx_session_established(session); /* who sends is connected, whatever became of his word for it */
         if (rv != 0) {
                 rdx_session_fail(session, rv == -ENOMEM ? RDX_END_FAILED : RDX_END_BROKE_RULE);
@@ -169,6 +170,8 @@ void rdx_batches_lost(struct rdx_session *session)
 {
         struct rdx_batch *batch, *next;
 
+        assert(rdx_on_loop(session->home));
+        assert(session->state == RDX_CLOSED);
         for (batch = session->batches; batch != NULL; batch = batch->next)
                 batch->dead = true;
         for (batch = session->batches; batch != NULL; batch = next) {
@@ -245,6 +248,7 @@ static void send_result(struct rdx_batch *batch, unsigned n)
         buffer->job.kind = RDX_JOB_RESULT;
         buffer->job.flow = &batch->flow;
         batch->sending++;
+        assert(batch->replies > 0);
         batch->replies--;
         batch->last_given = buffer->last;
         rdx_count(&session->home->counters.results, 1);
@@ -278,6 +282,7 @@ void rdx_batches_emit(struct rdx_session *session)
 {
         struct rdx_batch *batch;
 
+        assert(rdx_on_loop(session->home));
         for (batch = session->batches; batch != NULL; batch = batch->next)
                 server_batch_emit(batch);
 }
@@ -313,6 +318,8 @@ void rdx_result_over(struct rdx_send_buffer *buffer, int result)
         struct rdx_batch *batch = buffer->batch;
         struct rdx_session *session = batch->session;
 
+        assert(rdx_on_loop(session->home));
+        assert(batch->sending > 0);
         batch->sending--;
         batch->last_over = batch->last_over || buffer->last;
         buffer->next = session->idle;
@@ -326,10 +333,11 @@ void rdx_result_over(struct rdx_send_buffer *buffer, int result)
 
 static void server_batch_run_done(struct lp_msg *msg)
 {
-        struct rdx_write *write = (struct rdx_write *)((char *)msg - offsetof(struct rdx_write, msg));
+        struct rdx_write *write = container_of(msg, struct rdx_write, msg);
         struct rdx_batch *batch = write->batch;
 
         write->done(write, write->result);
+        assert(batch->flow.jobs > 0);
         batch->flow.jobs--;
         server_batch_check_free(batch);
 }

@@ -12,12 +12,12 @@
 
 static struct rdx_request *server_request_of(struct lp_msg *msg)
 {
-        return (struct rdx_request *)((char *)msg - offsetof(struct rdx_request, msg));
+        return container_of(msg, struct rdx_request, msg);
 }
 
 static struct rdx_write *write_of(struct lp_msg *msg)
 {
-        return (struct rdx_write *)((char *)msg - offsetof(struct rdx_write, msg));
+        return container_of(msg, struct rdx_write, msg);
 }
 
 static struct rdx_home *owner_of(const struct rdx_request *request)
@@ -29,6 +29,8 @@ static struct rdx_home *owner_of(const struct rdx_request *request)
 
 void rdx_flow_join(struct rdx_session *session, struct rdx_flow *flow)
 {
+        assert(rdx_on_loop(session->home));
+        assert(flow->session == NULL);
         flow->session = session;
         flow->link = &session->flows;
         flow->next = session->flows;
@@ -41,6 +43,7 @@ void rdx_flow_leave(struct rdx_flow *flow)
 {
         if (flow->session == NULL)
                 return;
+        assert(*flow->link == flow);
         *flow->link = flow->next;
         if (flow->next != NULL)
                 flow->next->link = flow->link;
@@ -50,6 +53,7 @@ void rdx_flow_leave(struct rdx_flow *flow)
 /* The session is over; nothing of it is posted any more. */
 void rdx_flow_lost(struct rdx_flow *flow)
 {
+        assert(flow->session != NULL);
         rdx_flow_leave(flow);
         if (flow->result == 0)
                 flow->result = -ECONNRESET;
@@ -156,6 +160,7 @@ static void server_request_begin(struct lp_msg *msg)
 
 static void server_request_give_up(struct rdx_session *session, struct rdx_request *request, int result)
 {
+        assert(session->requests > 0);
         session->requests--;
         server_request_post(request, run_begun, result);
 }
@@ -164,6 +169,7 @@ void rdx_requests_go(struct rdx_session *session, int result)
 {
         struct rdx_request *request;
 
+        assert(rdx_on_loop(session->home));
         while ((request = session->waiting) != NULL) {
                 session->waiting = request->waits;
                 if (result == 0)
@@ -177,6 +183,7 @@ void rdx_requests_give_up(struct rdx_session *session, uint64_t now)
 {
         struct rdx_request **link = &session->waiting, *request;
 
+        assert(rdx_on_loop(session->home));
         while ((request = *link) != NULL) {
                 if (now - request->waits_since < RDX_ESTABLISH_NS) {
                         link = &request->waits;
@@ -238,8 +245,11 @@ static void server_request_end(struct rdx_request *request, int result)
 {
         struct rdx_flow *flow = &request->flow;
 
-        if (flow->session != NULL)
+        assert(flow->jobs == 0);
+        if (flow->session != NULL) {
+                assert(flow->session->requests > 0);
                 flow->session->requests--;
+        }
         rdx_flow_leave(flow);
         if (flow->dialer != NULL)
                 rdx_dialer_leave(flow);
@@ -299,6 +309,7 @@ static void abandon(struct lp_msg *msg)
                 rdx_jobs_drop(flow->session, flow, -ECANCELED);
         if (flow->dialer != NULL)
                 rdx_dialer_drop(flow->dialer, flow, -ECANCELED);
+        assert(flow->jobs > 0);
         flow->jobs--;
         check_end(request);
 }
@@ -322,6 +333,7 @@ void rdx_write_over(struct rdx_write *write, int result)
         struct rdx_request *request = write->request;
         struct rdx_flow *flow = write->job.flow;
 
+        assert(flow->jobs > 0);
         flow->jobs--;
         if (result != 0 && flow->result == 0)
                 flow->result = result;
@@ -343,6 +355,7 @@ void rdx_request_job_over(struct rdx_request *request, int result)
 {
         struct rdx_flow *flow = &request->flow;
 
+        assert(flow->jobs > 0);
         flow->jobs--;
         if (result != 0 && flow->result == 0)
                 flow->result = result;

@@ -87,6 +87,7 @@ static struct rdx_session *rdma_session_free_slot(struct rdx_home *home)
 
 static void init_session(struct rdx_session *session, struct rdx_record *record)
 {
+        assert(session->state == RDX_SLOT_FREE && session->batches == NULL);
         session->record = record;
         session->generation++;
         session->endpoint = record->endpoint;
@@ -158,12 +159,13 @@ static void reject(struct rdx_server *server, struct rdx_record *record)
 /* The record's connect message. What fails here ends the session, and its end finds a session or none. */
 void rdx_session_connect(struct lp_msg *msg)
 {
-        struct rdx_record *record = (struct rdx_record *)((char *)msg - offsetof(struct rdx_record, connect_msg));
+        struct rdx_record *record = container_of(msg, struct rdx_record, connect_msg);
         struct rdx_server *server = record->server;
         struct rdx_home *home = &server->home[record->home];
         struct rdx_session *session;
         int rv = -ENOSPC;
 
+        assert(record->state == RDX_RECORD_TAKEN && record->session == NULL);
         rdx_lane_poll(
                 &home->lane
                          [record->endpoint]); /* completions of the slot's last pair make room for those of this one */
@@ -199,6 +201,7 @@ void rdx_session_connect(struct lp_msg *msg)
 
 void rdx_session_fail(struct rdx_session *session, enum rdx_end end)
 {
+        assert(rdx_on_loop(session->home));
         if (session->state != RDX_LIVE)
                 return;
         session->state = RDX_FAILING;
@@ -225,6 +228,8 @@ static void rdma_session_drain(struct rdx_session *session)
 {
         struct rdx_home *home = session->home;
 
+        assert(rdx_on_loop(home));
+        assert(session->state == RDX_LIVE || session->state == RDX_FAILING);
         session->state = RDX_DRAINING;
         session->drain_by = lp_now(home->loop) + RDX_DRAIN_NS;
         home->server->transport->pair_fail(session->pair);
@@ -239,6 +244,8 @@ static void close_pair(struct rdx_session *session)
 {
         struct rdx_flow *flow;
 
+        assert(rdx_on_loop(session->home));
+        assert(session->state == RDX_DRAINING && session->pair != NULL);
         session->home->server->transport->pair_close(session->pair);
         session->pair = NULL;
         session->state = RDX_CLOSED;
@@ -251,9 +258,11 @@ static void close_pair(struct rdx_session *session)
 
 void rdx_session_check(struct rdx_session *session, bool now)
 {
+        assert(rdx_on_loop(session->home));
         if (session->state == RDX_DRAINING && (session->posted == session->over || now))
                 close_pair(session);
         if (session->state == RDX_CLOSED && session->batches == NULL) {
+                assert(session->flows == NULL && session->posted == session->over);
                 session->state = RDX_SLOT_FREE;
                 rdx_registry_release(session->record);
                 session->record = NULL;
@@ -263,9 +272,10 @@ void rdx_session_check(struct rdx_session *session, bool now)
 /* The record's end message: once for each that was taken. */
 void rdx_session_over(struct lp_msg *msg)
 {
-        struct rdx_record *record = (struct rdx_record *)((char *)msg - offsetof(struct rdx_record, end_msg));
+        struct rdx_record *record = container_of(msg, struct rdx_record, end_msg);
         struct rdx_session *session = record->session;
 
+        assert(record->state == RDX_RECORD_TAKEN && record->ended);
         if (session == NULL)
                 rdx_registry_release(record); /* it never came to be */
         else if (session->state == RDX_LIVE || session->state == RDX_FAILING)
@@ -276,6 +286,7 @@ void rdx_session_over(struct lp_msg *msg)
 
 void rdx_session_established(struct rdx_session *session)
 {
+        assert(rdx_on_loop(session->home));
         if (session->established)
                 return;
         session->established = true;
@@ -284,9 +295,10 @@ void rdx_session_established(struct rdx_session *session)
 
 void rdx_home_established(struct lp_msg *msg)
 {
-        struct rdx_home *home = (struct rdx_home *)((char *)msg - offsetof(struct rdx_home, established_msg));
+        struct rdx_home *home = container_of(msg, struct rdx_home, established_msg);
         unsigned i;
 
+        assert(rdx_on_loop(home));
         atomic_store(&home->established_sent, false); /* first: what comes meanwhile is told anew */
         for (i = 0; i < home->slot_count; i++) {
                 struct rdx_session *session = &home->slot[i];
@@ -302,6 +314,7 @@ static void rdma_session_check_time(struct rdx_session *session, uint64_t now)
 {
         uint64_t stall = session->home->server->limits.stall_ms * RDX_NS_PER_MS;
 
+        assert(session->state == RDX_SLOT_FREE || session->record != NULL);
         rdx_requests_give_up(session, now);
         if (session->state == RDX_LIVE && session->posted != session->over && now - session->progress >= stall)
                 rdx_session_fail(session, RDX_END_STALLED);
@@ -313,7 +326,7 @@ static void rdma_session_check_time(struct rdx_session *session, uint64_t now)
 
 void rdx_home_tick(struct lp_timer *timer)
 {
-        struct rdx_home *home = (struct rdx_home *)((char *)timer - offsetof(struct rdx_home, timer));
+        struct rdx_home *home = container_of(timer, struct rdx_home, timer);
         uint64_t now = lp_now(home->loop);
         unsigned i;
 

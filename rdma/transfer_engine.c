@@ -29,6 +29,7 @@ void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since)
 
 void rdx_in_flight(struct rdx_lane *lane, int by)
 {
+        assert(by >= 0 || lane->in_flight >= (unsigned)-by);
         lane->in_flight += (unsigned)by;
         rdx_count(&lane->home->counters.in_flight, (uint64_t)(int64_t)by);
 }
@@ -57,17 +58,17 @@ bool rdx_server_registered(const struct rdx_server *server, const void *buf, siz
 
 struct rdx_write *rdx_write_of(struct rdx_job *job)
 {
-        return (struct rdx_write *)((char *)job - offsetof(struct rdx_write, job));
+        return container_of(job, struct rdx_write, job);
 }
 
 static struct rdx_request *transfer_request_of(struct rdx_job *job)
 {
-        return (struct rdx_request *)((char *)job - offsetof(struct rdx_request, job));
+        return container_of(job, struct rdx_request, job);
 }
 
 static struct rdx_send_buffer *buffer_of(struct rdx_job *job)
 {
-        return (struct rdx_send_buffer *)((char *)job - offsetof(struct rdx_send_buffer, job));
+        return container_of(job, struct rdx_send_buffer, job);
 }
 
 void rdx_job_over(struct rdx_job *job, int result)
@@ -89,6 +90,7 @@ static void transfer_take_turn(struct rdx_session *session)
 {
         struct rdx_lane *lane = &session->home->lane[session->endpoint];
 
+        assert(rdx_on_loop(session->home));
         if (session->in_turn || session->first == NULL || session->state != RDX_LIVE ||
             session->posted - session->over >= RDX_RING_MOST)
                 return;
@@ -100,6 +102,7 @@ static void transfer_take_turn(struct rdx_session *session)
 
 void rdx_job_give(struct rdx_session *session, struct rdx_job *job)
 {
+        assert(rdx_on_loop(session->home));
         job->next = NULL;
         job->taken = false;
         *session->last = job;
@@ -128,6 +131,7 @@ void rdx_line_drop(struct rdx_job **first, struct rdx_job ***last, const struct 
 
 void rdx_jobs_drop(struct rdx_session *session, const struct rdx_flow *flow, int result)
 {
+        assert(rdx_on_loop(session->home));
         rdx_line_drop(&session->first, &session->last, flow, result);
 }
 
@@ -227,6 +231,7 @@ static void transfer_into_ring(struct rdx_session *session, struct rdx_work *wor
         struct rdx_job *job = session->first;
         uint64_t now = lp_now(session->home->loop);
 
+        assert(job != NULL && session->posted - session->over < RDX_PAIR_SENDS);
         if (session->posted == session->over)
                 note_filled(session);
         transfer_make_work(session, job, session->posted, work);
@@ -250,11 +255,13 @@ static void post_turn(struct rdx_lane *lane, struct rdx_session *session)
         uint64_t bytes = 0;
         int rv;
 
+        assert(session->state == RDX_LIVE || session->state == RDX_FAILING);
         while (count < RDX_TURN_JOBS && bytes < RDX_TURN_BYTES && session->first != NULL &&
                lane->in_flight + count < home->share && session->posted - session->over < RDX_RING_MOST) {
                 transfer_into_ring(session, &work[count]);
                 bytes += work[count++].len;
         }
+        assert(count > 0);
         work[count - 1].signalled = true;
         rdx_in_flight(lane, (int)count);
         rv = home->server->transport->post(session->pair, work, count, &taken);
@@ -287,6 +294,7 @@ void rdx_pump(struct rdx_lane *lane)
         struct rdx_session *session;
         bool wants;
 
+        assert(rdx_on_loop(lane->home));
         for (;;) {
                 wants = rdx_dialer_wants(lane->dialer);
                 session = lane->first;
@@ -318,6 +326,7 @@ static void transfer_pop_ring(struct rdx_session *session, int result)
 {
         struct rdx_posted *posted = &session->ring[session->over++ % RDX_PAIR_SENDS];
 
+        assert(session->over - 1 != session->posted);
         rdx_in_flight(&session->home->lane[session->endpoint], -1);
         if (session->over == session->posted)
                 note_emptied(session);
@@ -395,6 +404,7 @@ void rdx_lane_poll(struct rdx_lane *lane)
         bool armed = false;
         int i, n;
 
+        assert(rdx_on_loop(lane->home));
         for (;;) {
                 n = transport->queue_poll(lane->queue, done, POLL_MOST);
                 for (i = 0; i < n; i++)

@@ -3,6 +3,7 @@
  */
 #include "client/base/core.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/random.h>
@@ -33,6 +34,7 @@ int mr_core_enter(struct mr_client *client)
 void mr_core_leave(struct mr_client *client)
 {
         pthread_mutex_lock(&client->lock);
+        assert(client->busy > 0);
         client->busy--;
         if (client->busy == 0)
                 pthread_cond_broadcast(&client->quiet);

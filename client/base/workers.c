@@ -2,6 +2,8 @@
  * workers.c - threads that read and hash bodies and fetch credentials: what would hold a loop up. Started as work comes, at most as many as the client has
  * loops (I9). Any thread calls; the lock is held for no longer than a list takes.
  */
+#include <assert.h>
+
 #include "client/base/workers.h"
 
 static struct mr_job *job_take(struct mr_client *client)
@@ -34,6 +36,7 @@ static void *client_worker_main(void *arg)
                         break;
                 client->workers_idle++;
                 pthread_cond_wait(&client->work, &client->lock);
+                assert(client->workers_idle > 0);
                 client->workers_idle--;
         }
         pthread_mutex_unlock(&client->lock);

@@ -12,7 +12,7 @@
 
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
-        struct mr_request *request = arg;
+        struct mr_request *request = MR_CAST(mr_request, arg);
 
         request->attempt->rv = mr_response_add_line(&request->response, data, size * count);
         return request->attempt->rv == 0 ? size * count : 0;
@@ -20,7 +20,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 
 static size_t attempt_on_body(char *data, size_t size, size_t count, void *arg)
 {
-        struct mr_request *request = arg;
+        struct mr_request *request = MR_CAST(mr_request, arg);
         struct mr_attempt *attempt = request->attempt;
         int status = request->response.status;
 
@@ -35,7 +35,7 @@ static size_t attempt_on_body(char *data, size_t size, size_t count, void *arg)
 
 static size_t on_read(char *out, size_t size, size_t count, void *arg)
 {
-        struct mr_request *request = arg;
+        struct mr_request *request = MR_CAST(mr_request, arg);
         struct mr_attempt *attempt = request->attempt;
         ssize_t n;
 
@@ -55,7 +55,7 @@ static size_t on_read(char *out, size_t size, size_t count, void *arg)
 /* curl asks when a kept connection turned out dead after bytes had gone into it. */
 static int on_seek(void *arg, curl_off_t offset, int origin)
 {
-        struct mr_request *request = arg;
+        struct mr_request *request = MR_CAST(mr_request, arg);
         struct mr_attempt *attempt = request->attempt;
 
         if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > request->len)

@@ -52,7 +52,7 @@ static int request_prepare(struct mr_request *request)
 
 static void prepare_job(void *arg)
 {
-        struct mr_request *request = arg;
+        struct mr_request *request = MR_CAST(mr_request, arg);
         int rv = mr_request_stopped(request) ? mr_failure(&request->error, -ECANCELED, "canceled")
                                              : request_prepare(request);
 
@@ -74,6 +74,7 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
 
         if (rv != 0)
                 return mr_failure(&request->error, rv, "the client was made before a fork");
+        request->magic = mr_request_magic;
         request->client = client;
         request->events = &request_events;
         request->number = 1;

@@ -9,6 +9,7 @@
 #include "client/base/workers.h"
 #include "rdma_wire.h"
 #include "s3.h"
+#include "client/base/object_check.h"
 
 #define MR_QUERY_MAX   8
 #define MR_HEADERS_MAX 48
@@ -57,6 +58,7 @@ struct mr_signed {
  * that prepares it, the loop that sends it. Strings are referenced until done().
  */
 struct mr_request {
+        unsigned magic; /* object_check.h */
         const char *method;
         const char *bucket, *key; /* NULL: none; not escaped */
         struct mr_pair query[MR_QUERY_MAX];

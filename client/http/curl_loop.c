@@ -9,6 +9,7 @@
 
 #include "client/http/client_request.h"
 #include "client/http/request_list.h"
+#include "client/base/object_check.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #define LOOK_EVERY_MS 1000
 
 struct mr_loop {
+        unsigned magic; /* object_check.h */
         /* constant */
         struct mr_client *client;
         const struct mr_loop_events *events;
@@ -239,7 +241,7 @@ static bool take_inbox(struct mr_loop *loop)
 
 static void *loop_main(void *arg)
 {
-        struct mr_loop *loop = arg;
+        struct mr_loop *loop = MR_CAST(mr_loop, arg);
         struct curl_waitfd extra = {.fd = loop->wake_fd, .events = CURL_WAIT_POLLIN};
         int64_t looked_ms = mr_core_clock_ms();
         int running;
@@ -269,6 +271,7 @@ int mr_loop_new(struct mr_client *client, const struct mr_loop_events *events, s
 
         if (loop == NULL)
                 return -ENOMEM;
+        loop->magic = mr_loop_magic;
         loop->client = client;
         loop->events = events;
         pthread_mutex_init(&loop->lock, NULL);

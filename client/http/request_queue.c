@@ -2,6 +2,8 @@
  * request_queue.c - who may send, and on which loop. At most `parallel` requests of a client have a turn at once (I9), the others wait in
  * order, the urgent before the rest. Any thread calls; the lock is held for no longer than a list takes.
  */
+#include <assert.h>
+
 #include "client/http/request_queue.h"
 
 #include "client/http/curl_loop.h"
@@ -79,10 +81,12 @@ static void queue_next(struct mr_client *client)
 
         pthread_mutex_lock(&client->lock);
         next = mr_list_pop(&client->waiting);
-        if (next != NULL)
+        if (next != NULL) {
                 loop = queue_choose(client);
-        else
+        } else {
+                assert(client->active > 0);
                 client->active--;
+        }
         pthread_mutex_unlock(&client->lock);
         if (next != NULL)
                 mr_loop_send(loop, next);

@@ -77,6 +77,7 @@ int mr_op_new(struct mr_client *client, size_t size, unsigned results, const str
                 mr_core_leave(client);
                 return rv;
         }
+        op->magic = mr_op_magic;
         op->client = client;
         op->queue = target->queue;
         op->wait = target->wait;
@@ -95,6 +96,7 @@ void mr_op_abandon(struct mr_op *op, unsigned results)
 {
         struct mr_client *client = op->client;
 
+        MR_CHECK(mr_op, op);
         table_remove(op);
         mr_buffer_put(op->buffer);
         if (op->queue != NULL)
@@ -108,6 +110,8 @@ void mr_op_end(struct mr_op *op, int code)
         struct mr_client *client = op->client;
         struct mr_wait *wait = op->wait;
 
+        MR_CHECK(mr_op, op);
+        assert(op->out != NULL || op->queue != NULL);
         table_remove(op);
         mr_buffer_put(op->buffer);
         op->result.code = code;

@@ -4,6 +4,7 @@
 
 #include "client/base/core.h"
 #include "client/base/client_wait.h"
+#include "client/base/object_check.h"
 
 /* One result on its way to the program. owner: its operation, then the queue */
 struct mr_node {
@@ -21,6 +22,7 @@ struct mr_text {
 
 /* owner: whoever began it until it is begun; then the threads of the client; the table of the client, under its lock, for who cancels */
 struct mr_op {
+        unsigned magic; /* object_check.h */
         struct mr_client *client;
         struct mr_queue *queue;  /* NULL: wait */
         struct mr_wait *wait;    /* told when it has ended */

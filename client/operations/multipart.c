@@ -6,6 +6,7 @@
 
 #include "client/rdma/memory.h"
 #include "client/transfer/put_object.h"
+#include "client/base/object_check.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct part_op {
 };
 
 struct mr_multipart {
+        unsigned magic; /* object_check.h */
         struct mr_client *client;
         struct mr_op texts; /* not begun: it holds the copies */
         struct mr_put_copy copy;
@@ -43,6 +45,7 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
         upload = calloc(1, sizeof(*upload));
         if (upload == NULL)
                 return -ENOMEM;
+        upload->magic = mr_multipart_magic;
         upload->client = client;
         upload->transport = put->transport != MR_TRANSPORT_AUTO ? put->transport : client->settings.transport;
         pthread_mutex_init(&upload->lock, NULL);
@@ -80,7 +83,7 @@ static void part_send(struct part_op *part)
 
 static void multipart_created(void *arg, int rv)
 {
-        struct mr_multipart *upload = arg;
+        struct mr_multipart *upload = MR_CAST(mr_multipart, arg);
         struct mr_error why = upload->steps.error;
         struct part_op *part;
 

@@ -6,6 +6,7 @@
 #include "client/base/xml_answer.h"
 #include "client/http/client_request.h"
 #include "client/http/object_info.h"
+#include "client/base/object_check.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 /* owner: whoever has the page */
 struct mr_page {
+        unsigned magic;         /* object_check.h */
         struct mr_entry *entry; /* strings are malloc'ed */
         size_t count, cap;
         bool truncated, encoded;
@@ -103,7 +105,7 @@ static int take_root(struct mr_page *page, const struct mr_record *record)
 
 static int take_object(void *arg, const struct mr_record *record)
 {
-        struct mr_page *page = arg;
+        struct mr_page *page = MR_CAST(mr_page, arg);
         struct mr_entry *entry;
         int rv;
 
@@ -140,6 +142,7 @@ int mr_page_read(const char *body, size_t len, struct mr_page **out)
 
         if (page == NULL)
                 return -ENOMEM;
+        page->magic = mr_page_magic;
         rv = mr_answer_read(body, len, "ListBucketResult", 1, take_object, page);
         for (size_t i = 0; i < page->count && rv == 0 && page->encoded; i++)
                 rv = mr_name_decode((char *)page->entry[i].key);

@@ -4,6 +4,7 @@
  */
 #include "client/operations/client_operation.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,7 @@ int mr_queue_reserve(struct mr_queue *queue, unsigned results)
 void mr_queue_release(struct mr_queue *queue, unsigned results)
 {
         pthread_mutex_lock(&queue->lock);
+        assert(queue->reserved >= results);
         queue->reserved -= results;
         if (queue->reserved == 0)
                 pthread_cond_broadcast(&queue->more);

@@ -4,6 +4,7 @@
  */
 #include "client/rdma/bounce_buffers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -93,6 +94,7 @@ struct mr_buffer *mr_bounce_buffer(struct mr_bounce *bounce)
 
 uint64_t mr_bounce_offset(const struct mr_bounce_wait *wait)
 {
+        assert(wait->slot >= 0);
         return (uint64_t)wait->slot * MR_BOUNCE_SLOT;
 }
 

@@ -19,6 +19,7 @@ static int buffer_new(struct mr_client *client, struct mr_buffer **out)
 
         if (buffer == NULL)
                 return -ENOMEM;
+        buffer->magic = mr_buffer_magic;
         buffer->client = client;
         buffer->fd = -1;
         *out = buffer;
@@ -153,14 +154,18 @@ int mr_place_take(struct mr_client *client, const struct mr_place *place, struct
                 return -EINVAL;
         *memory = place->buffer->memory != NULL ? place->buffer->memory + place->offset : NULL;
         *buffer = place->buffer;
+        MR_CHECK(mr_buffer, place->buffer);
         atomic_fetch_add(&place->buffer->uses, 1);
         return 0;
 }
 
 void mr_buffer_put(struct mr_buffer *buffer)
 {
-        if (buffer != NULL)
-                atomic_fetch_sub(&buffer->uses, 1);
+        if (buffer != NULL) {
+                unsigned before = atomic_fetch_sub(&buffer->uses, 1);
+
+                assert(before > 0);
+        }
 }
 
 bool mr_buffer_unseen(const struct mr_buffer *buffer)

@@ -51,7 +51,7 @@ static bool pause_for(struct mr_connection *connection, const int *fd, unsigned 
 /* While a session is opened: those that were stopped go, the rest waits. */
 static void pause_opening(void *arg)
 {
-        struct mr_connection *connection = arg;
+        struct mr_connection *connection = MR_CAST(mr_connection, arg);
 
         pause_for(connection, NULL, 0, 1000);
         mr_leases_take(connection);
@@ -60,7 +60,7 @@ static void pause_opening(void *arg)
 
 static int wait_opening(void *arg, int fd, unsigned timeout_ms)
 {
-        struct mr_connection *connection = arg;
+        struct mr_connection *connection = MR_CAST(mr_connection, arg);
         int64_t until = mr_core_clock_ms() + timeout_ms;
 
         for (;;) {
@@ -76,7 +76,7 @@ static int wait_opening(void *arg, int fd, unsigned timeout_ms)
 
 static void noticed(void *arg, uint64_t number)
 {
-        struct mr_connection *connection = arg;
+        struct mr_connection *connection = MR_CAST(mr_connection, arg);
 
         connection->woken = true; /* also in the midst of another right's beginning or end */
 }
@@ -117,7 +117,7 @@ static bool ending(struct mr_connection *connection)
 
 static void *connection_main(void *arg)
 {
-        struct mr_connection *connection = arg;
+        struct mr_connection *connection = MR_CAST(mr_connection, arg);
 
         while (!ending(connection)) {
                 struct mr_connection_session *session = &connection->session;
@@ -143,6 +143,7 @@ int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, st
 
         if (connection == NULL)
                 return -ENOMEM;
+        connection->magic = mr_connection_magic;
         connection->client = client;
         connection->memory = (struct mr_registrations){.client = client, .kind = kind};
         pthread_mutex_init(&connection->lock, NULL);

@@ -14,6 +14,7 @@
 
 #include "client/http/client_request.h"
 #include "rdma_client.h"
+#include "client/base/object_check.h"
 
 /* A connection for memory of this host, with the narrowest rights that the device has; one for dma-bufs, which know only rights to whole regions. */
 enum mr_connection_kind { MR_CONNECTION_HOST, MR_CONNECTION_DMABUF, MR_CONNECTIONS };
@@ -34,6 +35,7 @@ enum mr_lease_end {
  * with a failure, on; between, the connection. Zeroed by the caller; the same one may be asked for again then.
  */
 struct mr_lease {
+        unsigned magic;           /* object_check.h */
         struct mr_buffer *buffer; /* in use by the caller (mr_place_take()) until the lease has ended */
         uint64_t offset, len;     /* len > 0 */
         bool read;                /* the server reads (PUT), else it writes */

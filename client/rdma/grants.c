@@ -84,6 +84,8 @@ void mr_lease_over(struct mr_lease *lease, enum mr_lease_end how)
 {
         struct mr_connection *connection = lease->connection;
 
+        MR_CHECK(mr_lease, lease);
+        MR_CHECK(mr_connection, connection);
         pthread_mutex_lock(&connection->lock);
         lease->how = how;
         lease->over = true;
@@ -98,6 +100,8 @@ static void grant_refuse(struct mr_connection *connection, struct mr_lease *leas
 {
         struct mr_client *client = connection->client;
 
+        MR_CHECK(mr_lease, lease);
+        assert(!lease->bound);
         unlink_lease(&connection->waiting, lease);
         if (lease->error.code == 0)
                 mr_failure_errno(&lease->error, rv);
@@ -109,6 +113,8 @@ static void grant_end(struct mr_connection *connection, struct mr_lease *lease, 
 {
         struct mr_client *client = connection->client;
 
+        MR_CHECK(mr_lease, lease);
+        assert(!lease->bound && connection->granted_count > 0);
         unlink_lease(&connection->granted, lease);
         connection->granted_count--;
         explicit_bzero(&lease->key, sizeof(lease->key));
@@ -238,6 +244,7 @@ void mr_leases_result(struct mr_connection *connection, const struct rdx_client_
 int mr_lease_batch(struct mr_lease *lease, const struct rdx_client_batch *batch, const struct rdx_entry *entries,
                    unsigned count, unsigned *sent)
 {
+        MR_CHECK(mr_lease, lease);
         *sent = 0;
         if (!lease->bound)
                 return -ENOTCONN;

@@ -7,6 +7,7 @@
 
 #include "client/rdma/connection_session.h"
 #include "client/rdma/memory.h"
+#include "client/base/object_check.h"
 
 /* Linked by next and prev. */
 struct lease_list {
@@ -14,6 +15,7 @@ struct lease_list {
 };
 
 struct mr_connection {
+        unsigned magic; /* object_check.h */
         /* constant */
         struct mr_client *client;
         int wake_fd;

@@ -3,6 +3,7 @@
 #define CLIENT_MEMORY_H
 
 #include "client/rdma/rdma_context.h"
+#include "client/base/object_check.h"
 
 /* A buffer that is registered on a connection's link. Guarded by the context's memory_lock, but for memory, which is constant. */
 struct mr_registration {
@@ -20,6 +21,7 @@ struct mr_registrations {
 };
 
 struct mr_buffer {
+        unsigned magic; /* object_check.h */
         /* constant */
         struct mr_client *client;
         char *memory;       /* NULL: a dma-buf */

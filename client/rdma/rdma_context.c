@@ -97,6 +97,7 @@ int mr_lease_ask(struct mr_client *client, struct mr_lease *lease)
                 mr_core_leave(client);
                 return rv;
         }
+        lease->magic = mr_lease_magic;
         mr_leases_add(connection, lease);
         return 0;
 }

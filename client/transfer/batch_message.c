@@ -247,7 +247,7 @@ static void message_retry_or_report(struct mr_message *message)
 
 static void message_verify(void *arg)
 {
-        struct mr_message *message = arg;
+        struct mr_message *message = MR_CAST(mr_message, arg);
 
         for (unsigned i = 0; i < message->count; i++)
                 if (message->entry[i].answered)
@@ -257,7 +257,7 @@ static void message_verify(void *arg)
 
 static void message_grant_ended(void *arg, struct mr_lease *lease, int rv)
 {
-        struct mr_message *message = arg;
+        struct mr_message *message = MR_CAST(mr_message, arg);
 
         if (message->rv == 0 && rv != 0) {
                 message->rv = rv;
@@ -278,7 +278,7 @@ static void message_grant_ended(void *arg, struct mr_lease *lease, int rv)
 
 static void result_came(void *arg, struct mr_lease *lease, const struct rdx_client_result *came)
 {
-        struct mr_message *message = arg;
+        struct mr_message *message = MR_CAST(mr_message, arg);
         struct rdx_reader reader = came->reader;
         struct rdx_result result;
 
@@ -304,7 +304,7 @@ static void result_came(void *arg, struct mr_lease *lease, const struct rdx_clie
 
 static void message_granted(void *arg, struct mr_lease *lease, int rv)
 {
-        struct mr_message *message = arg;
+        struct mr_message *message = MR_CAST(mr_message, arg);
         struct rdx_client_batch batch = {.batch = (uint32_t)lease->number, .replies = (uint16_t)lease->replies};
         unsigned sent;
 
@@ -339,6 +339,7 @@ static int message_send(struct mr_message *message)
 
 int mr_message_start(struct mr_message *message)
 {
+        message->magic = mr_message_magic;
         message->lease = (struct mr_lease){.buffer = message->buffer,
                                            .insist = message->insist,
                                            .canceled = message->canceled,

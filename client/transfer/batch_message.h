@@ -4,6 +4,7 @@
 
 #include "client/rdma/connection.h"
 #include "client/transfer/plan.h"
+#include "client/base/object_check.h"
 
 #define MR_MESSAGE_OBJECT MR_GET_PART /* what may be larger comes as ranges in parallel */
 #define MR_MESSAGE_WINDOW                                                                                              \
@@ -31,6 +32,7 @@ struct mr_message_entry {
 
 /* owner: the caller until mr_message_start(), and again from settled(last) on; between, the connection's thread, then a worker. Zeroed by the caller. */
 struct mr_message {
+        unsigned magic; /* object_check.h */
         struct mr_client *client;
         struct mr_buffer *buffer;    /* of all its places: of this host's memory, in use by the caller */
         const atomic_bool *canceled; /* as in struct mr_request */

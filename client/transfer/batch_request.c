@@ -173,7 +173,7 @@ static bool is_ours(const struct mr_response *response)
 
 static int batch_request_take(void *arg, const struct mr_response *response, const void *data, size_t len)
 {
-        struct mr_batch_fetch *batch = arg;
+        struct mr_batch_fetch *batch = MR_CAST(mr_batch_fetch, arg);
         const uint8_t *at = data;
         size_t n;
         int rv = is_ours(response) ? 0 : -EPROTO;
@@ -202,7 +202,7 @@ static bool is_refusal(const struct mr_request *request)
 
 static void batch_request_ended(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_batch_fetch *batch = arg;
+        struct mr_batch_fetch *batch = MR_CAST(mr_batch_fetch, arg);
 
         if (is_refusal(request))
                 atomic_store_explicit(&batch->client->no_batch, true, memory_order_relaxed);
@@ -217,6 +217,7 @@ int mr_batch_start(struct mr_batch_fetch *batch)
         int rv;
 
         message->replies = (uint16_t)((message->count + RDX_RESULT_SHARE - 1) / RDX_RESULT_SHARE);
+        batch->magic = mr_batch_fetch_magic;
         request->method = "POST";
         request->bucket = "_millrace";
         request->key = "v1/batch";

@@ -4,6 +4,7 @@
 
 #include "client/http/client_request.h"
 #include "rdma_wire.h"
+#include "client/base/object_check.h"
 
 #define MR_BATCH_OBJECT (1u << 20) /* what may be larger is asked for by itself: it fills a connection of its own */
 
@@ -17,6 +18,7 @@ struct mr_batch_entry {
 
 /* owner: the caller until mr_batch_start(), and again from done() on. Zeroed by the caller. */
 struct mr_batch_fetch {
+        unsigned magic; /* object_check.h */
         struct mr_client *client;
         const atomic_bool *canceled; /* as in struct mr_request */
         unsigned count;

@@ -15,6 +15,7 @@
 
 #include "client/http/object_info.h"
 #include "client/rdma/bounce_buffers.h"
+#include "client/base/object_check.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 
 /* One part under way. owner: the download */
 struct mr_span {
+        unsigned magic; /* object_check.h */
         struct mr_download *download;
         struct mr_fetch fetch;
         uint32_t index;
@@ -70,7 +72,7 @@ static void download_fail(struct mr_download *download, int rv, const struct mr_
 
 static int download_write_part(void *arg, uint64_t at, const void *data, size_t len)
 {
-        struct mr_span *span = arg;
+        struct mr_span *span = MR_CAST(mr_span, arg);
 
         return span->download->write(span->download->write_arg, span->at + at, data, len);
 }
@@ -94,6 +96,7 @@ static void fetch_of(struct mr_download *download, struct mr_span *span, uint64_
         struct mr_fetch *fetch = &span->fetch;
 
         memset(span, 0, sizeof(*span));
+        span->magic = mr_span_magic;
         span->download = download;
         span->at = at;
         fetch->bucket = download->bucket;
@@ -123,7 +126,7 @@ static void fetch_of(struct mr_download *download, struct mr_span *span, uint64_
 
 static void single_done(void *arg, struct mr_fetch *fetch, int rv)
 {
-        struct mr_span *span = arg;
+        struct mr_span *span = MR_CAST(mr_span, arg);
         struct mr_download *download = span->download;
 
         download->carried = fetch->carried;
@@ -215,7 +218,7 @@ static void download_part_start(struct mr_download *download, struct mr_span *sp
 
 static void download_part_done(void *arg, struct mr_fetch *fetch, int rv)
 {
-        struct mr_span *span = arg;
+        struct mr_span *span = MR_CAST(mr_span, arg);
         struct mr_download *download = span->download;
         struct mr_client *client = download->client;
         bool failed, last;
@@ -324,7 +327,7 @@ static int get_known(struct mr_download *download)
 
 static void head_done(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_download *download = arg;
+        struct mr_download *download = MR_CAST(mr_download, arg);
 
         if (rv == 0) {
                 rv = mr_info_of_answer(&request->response, &download->info);
@@ -400,6 +403,7 @@ int mr_download_start(struct mr_download *download)
 
         if (download->etag != NULL && strlen(download->etag) >= sizeof(download->info.etag))
                 return mr_failure(&download->error, -EINVAL, "the ETag is too long");
+        download->magic = mr_download_magic;
         pthread_mutex_init(&download->lock, NULL);
         rv = download_attempt(download);
         if (rv != 0)

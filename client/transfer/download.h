@@ -4,11 +4,13 @@
 
 #include "client/transfer/fetch.h"
 #include "client/transfer/plan.h"
+#include "client/base/object_check.h"
 
 struct mr_span;
 
 /* owner: the caller until mr_download_start(), and again from done() on. Zeroed by the caller. Strings are referenced until done(). */
 struct mr_download {
+        unsigned magic; /* object_check.h */
         struct mr_client *client;
         const char *bucket, *key;
         const char *version_id, *etag; /* NULL: any */

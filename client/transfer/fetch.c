@@ -70,7 +70,7 @@ static void fetch_forget(struct mr_fetch *fetch)
 
 static int fetch_retry(void *arg, struct mr_request *request)
 {
-        struct mr_fetch *fetch = arg;
+        struct mr_fetch *fetch = MR_CAST(mr_fetch, arg);
 
         fetch->answered = false;
         if (fetch->crc_follows)
@@ -245,7 +245,7 @@ static int fetch_take_tail(struct mr_fetch *fetch, const uint8_t *data, size_t l
 
 int mr_fetch_sink(void *arg, const struct mr_response *response, const void *data, size_t len)
 {
-        struct mr_fetch *fetch = arg;
+        struct mr_fetch *fetch = MR_CAST(mr_fetch, arg);
         int rv = begin_answer(fetch, response);
 
         if (rv == 0 && len > fetch->want - fetch->got) {
@@ -301,7 +301,7 @@ static int no_answer(struct mr_error *err, int rv)
 
 int mr_fetch_check(void *arg, const struct mr_response *response, struct mr_error *err)
 {
-        struct mr_fetch *fetch = arg;
+        struct mr_fetch *fetch = MR_CAST(mr_fetch, arg);
         int rv = begin_answer(fetch, response);
 
         if (rv != 0)
@@ -371,7 +371,7 @@ int mr_fetch_explain(struct mr_fetch *fetch, int rv)
 
 static void fetched(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_fetch *fetch = arg;
+        struct mr_fetch *fetch = MR_CAST(mr_fetch, arg);
 
         fetch->error = request->error;
         s3_sums_free(fetch->sums);

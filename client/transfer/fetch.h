@@ -3,6 +3,7 @@
 #define CLIENT_FETCH_H
 
 #include "client/http/client_request.h"
+#include "client/base/object_check.h"
 
 struct mr_buffer;
 struct mr_transfer;
@@ -12,6 +13,7 @@ struct mr_transfer;
  * done().
  */
 struct mr_fetch {
+        unsigned magic; /* object_check.h */
         const char *bucket, *key;
         const char *version_id; /* NULL: the current one */
         char if_match[100];     /* with quotes; "": any at first, the one that the first answer was of from then on */

@@ -16,6 +16,7 @@
 #include "client/rdma/rdma_context.h"
 #include "client/transfer/fetch.h"
 #include "client/transfer/plan.h"
+#include "client/base/object_check.h"
 
 #include <errno.h>
 #include <linux/dma-buf.h>
@@ -30,6 +31,7 @@
 enum outcome { WRITTEN, IN_BODY, FAILED };
 
 struct mr_transfer {
+        unsigned magic; /* object_check.h */
         struct mr_client *client;
         struct mr_fetch *fetch;
         struct mr_lease lease;
@@ -162,7 +164,7 @@ static void verify_job(void *arg)
 /* The memory is ours again. */
 static void fetch_rdma_grant_ended(void *arg, struct mr_lease *lease, int rv)
 {
-        struct mr_transfer *transfer = arg;
+        struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
         struct mr_fetch *fetch = transfer->fetch;
 
         if (transfer->outcome == WRITTEN && rv == 0) {
@@ -206,7 +208,7 @@ static bool in_body(const struct mr_response *response)
 /* A body answers only where the answer says that nothing is written. */
 static int sink(void *arg, const struct mr_response *response, const void *data, size_t len)
 {
-        struct mr_fetch *fetch = arg;
+        struct mr_fetch *fetch = MR_CAST(mr_fetch, arg);
 
         if (!in_body(response))
                 return -EPROTO;
@@ -217,7 +219,7 @@ static int sink(void *arg, const struct mr_response *response, const void *data,
 
 static int fetch_rdma_check_answer(void *arg, const struct mr_response *response, struct mr_error *err)
 {
-        struct mr_fetch *fetch = arg;
+        struct mr_fetch *fetch = MR_CAST(mr_fetch, arg);
         const char *text = mr_response_header(response, "x-millrace-rdma-bytes");
 
         if (in_body(response))
@@ -264,7 +266,7 @@ static enum mr_lease_end fetch_rdma_failure(const struct mr_transfer *transfer)
 
 static void fetch_rdma_answered(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_transfer *transfer = arg;
+        struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
         const struct mr_response *response = &request->response;
         enum mr_lease_end how;
 
@@ -291,7 +293,7 @@ static void fetch_rdma_answered(void *arg, struct mr_request *request, int rv)
 
 static void fetch_rdma_granted(void *arg, struct mr_lease *lease, int rv)
 {
-        struct mr_transfer *transfer = arg;
+        struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
         struct mr_fetch *fetch = transfer->fetch;
         struct mr_request *request = &fetch->request;
 
@@ -346,7 +348,7 @@ static uint64_t fetch_rdma_limit(const struct mr_fetch *fetch)
 
 static void fetch_rdma_have_slot(void *arg)
 {
-        struct mr_transfer *transfer = arg;
+        struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
 
         transfer->lease.buffer = mr_bounce_buffer(transfer->client->rdma->bounce);
         transfer->lease.offset = mr_bounce_offset(&transfer->bounce);
@@ -401,6 +403,7 @@ int mr_fetch_rdma(struct mr_client *client, struct mr_fetch *fetch)
         transfer = calloc(1, sizeof(*transfer));
         if (transfer == NULL)
                 return mr_failure_errno(&fetch->error, -ENOMEM);
+        transfer->magic = mr_transfer_magic;
         transfer->client = client;
         transfer->fetch = fetch;
         transfer->insist = fetch->transport == MR_TRANSPORT_RDMA || is_dmabuf(fetch);

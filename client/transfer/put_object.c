@@ -34,7 +34,7 @@ static void put_object_end(struct mr_putting *putting)
 
 static void whole_done(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_putting *putting = arg;
+        struct mr_putting *putting = MR_CAST(mr_putting, arg);
         const char *version = mr_response_header(&request->response, "x-amz-version-id");
 
         putting->rv = rv;
@@ -99,7 +99,7 @@ static void put_object_fail(struct mr_putting *putting, int rv, const struct mr_
 
 static void put_object_closed(void *arg, int rv)
 {
-        struct mr_putting *putting = arg;
+        struct mr_putting *putting = MR_CAST(mr_putting, arg);
 
         if (putting->rv == 0) {
                 putting->rv = rv;
@@ -187,7 +187,7 @@ static void put_object_part_done(void *arg, struct mr_part_upload *sending, int 
 
 static void put_object_created(void *arg, int rv)
 {
-        struct mr_putting *putting = arg;
+        struct mr_putting *putting = MR_CAST(mr_putting, arg);
         unsigned parts = putting->client->settings.parallel;
         bool none;
 
@@ -234,6 +234,7 @@ int mr_putting_start(struct mr_putting *putting)
         if (rv != 0)
                 return mr_failure(&putting->error, rv, "an object of %llu bytes is larger than S3 allows",
                                   (unsigned long long)putting->size);
+        putting->magic = mr_putting_magic;
         pthread_mutex_init(&putting->lock, NULL);
         mr_upload_init(&putting->steps, putting->client, putting->head);
         putting->steps.canceled = putting->canceled;

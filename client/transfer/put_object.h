@@ -4,11 +4,13 @@
 
 #include "client/transfer/plan.h"
 #include "client/transfer/upload.h"
+#include "client/base/object_check.h"
 
 struct mr_putting_part;
 
 /* owner: the caller until mr_putting_start(), and again from done() on. Zeroed by the caller. Strings are referenced until done(). */
 struct mr_putting {
+        unsigned magic; /* object_check.h */
         struct mr_client *client;
         const struct mr_put_head *head;
         const char *data; /* size bytes, or, where it is NULL, those of fd from base */

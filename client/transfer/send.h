@@ -5,9 +5,11 @@
 #include "client/http/client_request.h"
 #include "client/rdma/bounce_buffers.h"
 #include "client/rdma/connection.h"
+#include "client/base/object_check.h"
 
 /* owner: the caller until mr_send_start(), and again from the request's done() on. Zeroed by the caller, but for what it sets. */
 struct mr_send {
+        unsigned magic; /* object_check.h */
         struct mr_request *
                 request; /* ready to be started, without check() or sink(): its body is sent, or read by the server. done() is called as ever */
         enum mr_transport transport;

@@ -102,7 +102,7 @@ static void send_rdma_retry_or_fail(struct mr_send *send, int rv, bool may_pass)
 
 static void send_rdma_grant_ended(void *arg, struct mr_lease *lease, int rv)
 {
-        struct mr_send *send = arg;
+        struct mr_send *send = MR_CAST(mr_send, arg);
 
         if (send->rv == 0)
                 send_rdma_finish(send, 0); /* all was read and stored when the answer was given */
@@ -120,7 +120,7 @@ static bool send_rdma_header_is(const struct mr_response *response, const char *
 /* That it read them all, and no less. */
 static int send_rdma_check_answer(void *arg, const struct mr_response *response, struct mr_error *err)
 {
-        const struct mr_send *send = arg;
+        const struct mr_send *send = MR_CAST(mr_send, arg);
         const char *text = mr_response_header(response, "x-millrace-rdma-bytes");
         uint64_t bytes;
 
@@ -148,7 +148,7 @@ static enum mr_lease_end send_rdma_failure(const struct mr_send *send)
 
 static void send_rdma_answered(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_send *send = arg;
+        struct mr_send *send = MR_CAST(mr_send, arg);
 
         send->rv = rv;
         send->declined = strcmp(request->error.s3_code, "RDMADeclined") == 0;
@@ -159,7 +159,7 @@ static void send_rdma_answered(void *arg, struct mr_request *request, int rv)
 
 static void send_rdma_granted(void *arg, struct mr_lease *lease, int rv)
 {
-        struct mr_send *send = arg;
+        struct mr_send *send = MR_CAST(mr_send, arg);
         struct mr_request *request = send->request;
 
         send->rv = rv;
@@ -204,7 +204,7 @@ static void send_rdma_attempt(struct mr_send *send)
 /* On a worker: reading a file takes its time. */
 static void fill_slot(void *arg)
 {
-        struct mr_send *send = arg;
+        struct mr_send *send = MR_CAST(mr_send, arg);
         struct mr_buffer *buffer = mr_bounce_buffer(send->client->rdma->bounce);
         uint64_t at = 0, offset = mr_bounce_offset(&send->bounce);
         ssize_t n = 0;
@@ -225,7 +225,7 @@ static void fill_slot(void *arg)
 
 static void send_rdma_have_slot(void *arg)
 {
-        struct mr_send *send = arg;
+        struct mr_send *send = MR_CAST(mr_send, arg);
 
         send->job = (struct mr_job){.run = fill_slot, .arg = send};
         mr_work(send->client, &send->job);
@@ -254,6 +254,7 @@ int mr_send_start(struct mr_client *client, struct mr_send *send)
                         return mr_failure(&request->error, -EOPNOTSUPP, "only RDMA reaches this memory");
                 return mr_request_start(client, request);
         }
+        send->magic = mr_send_magic;
         send->client = client;
         send->insist = send->transport == MR_TRANSPORT_RDMA || !send_rdma_has_body(send);
         send->done = request->done;

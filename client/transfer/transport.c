@@ -5,6 +5,7 @@
 
 int mr_fetch_start(struct mr_client *client, struct mr_fetch *fetch)
 {
+        fetch->magic = mr_fetch_magic;
         fetch->want = UINT64_MAX;
         if (fetch->transport == MR_TRANSPORT_RDMA || mr_fetch_suits_rdma(client, fetch))
                 return mr_fetch_rdma(client, fetch);

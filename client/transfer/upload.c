@@ -65,6 +65,7 @@ void mr_put_conditions(const struct mr_put_head *head, struct mr_request *reques
 void mr_upload_init(struct mr_upload_steps *steps, struct mr_client *client, const struct mr_put_head *head)
 {
         memset(steps, 0, sizeof(*steps));
+        steps->magic = mr_upload_steps_magic;
         steps->client = client;
         steps->head = head;
         steps->has_checksum = mr_put_checksum(client, &steps->checksum);
@@ -110,7 +111,7 @@ static int take_upload_id(void *arg, const struct mr_record *record)
 
 static void upload_created(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_upload_steps *steps = arg;
+        struct mr_upload_steps *steps = MR_CAST(mr_upload_steps, arg);
 
         steps->error = request->error;
         if (rv == 0) {
@@ -180,7 +181,7 @@ static int note_part(struct mr_upload_steps *steps, uint32_t number, const struc
 
 static void upload_part_done(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_part_upload *part = arg;
+        struct mr_part_upload *part = MR_CAST(mr_part_upload, arg);
         struct mr_part found = {.len = request->len};
         const char *etag = mr_response_header(&request->response, "etag");
 
@@ -204,6 +205,8 @@ int mr_part_start(struct mr_part_upload *part)
         struct mr_request *request = &part->request;
         int rv;
 
+        part->magic = mr_part_upload_magic;
+        MR_CHECK(mr_upload_steps, steps);
         snprintf(part->number_text, sizeof(part->number_text), "%u", part->number);
         request->method = "PUT";
         request->bucket = steps->head->bucket;
@@ -276,7 +279,7 @@ static int take_etag(void *arg, const struct mr_record *record)
  * first. -EAGAIN: an error that may pass. */
 static int check_completion(void *arg, const struct mr_response *response, struct mr_error *err)
 {
-        struct mr_upload_steps *steps = arg;
+        struct mr_upload_steps *steps = MR_CAST(mr_upload_steps, arg);
         struct mr_response trimmed = *response;
         const char *body = response->body != NULL ? response->body : "";
         size_t blanks = strspn(body, " \t\r\n");
@@ -294,7 +297,7 @@ static int check_completion(void *arg, const struct mr_response *response, struc
 
 static void upload_aborted(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_upload_steps *steps = arg;
+        struct mr_upload_steps *steps = MR_CAST(mr_upload_steps, arg);
 
         /* what the abort answers changes nothing for whoever completes: the upload has failed, and why is known */
         if (steps->rv == 0) {
@@ -328,7 +331,7 @@ int mr_upload_drop(struct mr_upload_steps *steps, void (*done)(void *arg, int rv
 
 static void upload_completed(void *arg, struct mr_request *request, int rv)
 {
-        struct mr_upload_steps *steps = arg;
+        struct mr_upload_steps *steps = MR_CAST(mr_upload_steps, arg);
         const char *version = mr_response_header(&request->response, "x-amz-version-id");
         struct mr_error why = request->error;
 

@@ -4,6 +4,7 @@
 
 #include "client/http/client_request.h"
 #include "client/transfer/send.h"
+#include "client/base/object_check.h"
 
 #define MR_UPLOAD_ID_MAX 2048
 #define MR_META_NAMES    (16u << 10)
@@ -41,6 +42,7 @@ struct mr_part {
 
 /* owner: its maker; functions may be called by any thread */
 struct mr_upload_steps {
+        unsigned magic; /* object_check.h */
         /* constant once it was created */
         struct mr_client *client;
         const struct mr_put_head *head;
@@ -80,6 +82,7 @@ int mr_upload_drop(struct mr_upload_steps *steps, void (*done)(void *arg, int rv
 
 /* One part under way. owner: the caller; request's body is set by it, everything else zeroed */
 struct mr_part_upload {
+        unsigned magic; /* object_check.h */
         struct mr_upload_steps *steps;
         uint32_t number;           /* from 1 */
         struct mr_request request; /* its canceled, where it is set, is the part's own */
