@@ -35,7 +35,7 @@ MAY_INCLUDE = {
 # The modules of a house, the lowest first: (folder, headers that modules above it may include; None: all). "." is the house's own folder.
 MODULES = {
     "client": [
-        ("base", {"core.h", "failure.h", "client_wait.h", "workers.h", "xml_answer.h"}),
+        ("base", {"client_wait.h", "core.h", "failure.h", "object_check.h", "workers.h", "xml_answer.h"}),
         ("credentials", {"creds.h", "profile.h"}),
         ("http", {"client_request.h", "compose.h", "curl_loop.h", "object_info.h", "retry.h"}),
         ("rdma", {"bounce_buffers.h", "connection.h", "memory.h", "rdma_context.h"}),
