@@ -140,6 +140,7 @@ struct gw_request *gw_request_new(struct gw_loop *loop, const char *target)
                         return NULL;
         }
         memset(req, 0, offsetof(struct gw_request, arena.bytes));
+        req->alive = GW_REQUEST_ALIVE;
         req->loop = loop;
         req->started_ns = req->state_ns = gw_clock_ns();
         req->op = &gw_op_none;
@@ -201,11 +202,15 @@ static void put_away(struct gw_request *req)
 {
         struct gw_loop *loop = req->loop;
 
+        assert(req->alive == GW_REQUEST_ALIVE && !req->suspended);
+        req->alive = 0;
         free(req->answer.buffer);
         gw_answer_unbook(req);
         eng_kept_release(req->answer.kept);
-        if (req->streaming)
+        if (req->streaming) {
+                assert(loop->streams > 0);
                 loop->streams--;
+        }
         gw_arena_free(&req->arena);
         gw_count(&loop->stats.requests_active, (uint64_t)-1);
         if (req->changing)
@@ -220,7 +225,7 @@ static void put_away(struct gw_request *req)
 
 void gw_request_free(struct gw_request *req)
 {
-        assert(!req->suspended);
+        assert(req->alive == GW_REQUEST_ALIVE && !req->suspended && !req->left);
         gw_request_release(req);
         if (req->orphan) { /* the engine may still call it back: kept to the end of the process */
                 keep_orphan(req);
@@ -275,6 +280,7 @@ void gw_request_move(struct gw_request *req, enum gw_state state)
         };
         uint64_t now;
 
+        assert(req->alive == GW_REQUEST_ALIVE);
         assert((allowed[state] & (1u << req->state)) != 0);
         now = gw_clock_ns();
         if (stage_of(req, state) != stage_of(req, req->state))
@@ -285,6 +291,7 @@ void gw_request_move(struct gw_request *req, enum gw_state state)
 
 void gw_request_wait(struct gw_request *req)
 {
+        assert(req->alive == GW_REQUEST_ALIVE && lp_self() == req->loop->lp);
         assert(req->inside && !req->suspended);
         req->suspended = true;
         MHD_suspend_connection(req->mhd);
@@ -292,8 +299,10 @@ void gw_request_wait(struct gw_request *req)
 
 void gw_request_wake(struct gw_request *req)
 {
+        assert(req->alive == GW_REQUEST_ALIVE);
         if (!req->suspended)
                 return;
+        assert(req->conn->request == req);
         req->suspended = false;
         req->conn->listener->due = true;
         MHD_resume_connection(req->mhd);
@@ -301,11 +310,15 @@ void gw_request_wake(struct gw_request *req)
 
 void gw_request_ask(struct gw_request *req)
 {
+        assert(lp_self() == req->loop->lp);
+        assert(!req->asking && !req->left);
         req->asking = true;
 }
 
 bool gw_request_told(struct gw_request *req)
 {
+        assert(req->alive == GW_REQUEST_ALIVE);
+        assert(req->asking || !req->left);
         req->asking = false;
         if (req->left && !req->orphan) {
                 STAILQ_REMOVE(&req->loop->left, req, gw_request, spare);
@@ -317,6 +330,7 @@ bool gw_request_told(struct gw_request *req)
 
 void gw_begin_done(struct gw_request *req)
 {
+        assert(!req->begun);
         req->begun = true;
         gw_request_wake(req);
 }

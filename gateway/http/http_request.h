@@ -8,6 +8,7 @@
 #ifndef GATEWAY_HTTP_HTTP_REQUEST_H
 #define GATEWAY_HTTP_HTTP_REQUEST_H
 
+#include <assert.h>
 #include <stdarg.h>
 
 #include "gateway/http/gw.h"
@@ -52,7 +53,10 @@ struct gw_arena {
         char bytes[GW_ARENA_INLINE] __attribute__((aligned(16)));
 };
 
+#define GW_REQUEST_ALIVE 0x52455155u
+
 struct gw_request {
+        uint32_t alive; /* GW_REQUEST_ALIVE until it is put away: what comes back through a void * must have it */
         struct gw_loop *loop;
         struct gw_conn *conn;
         struct MHD_Connection *mhd;
@@ -184,6 +188,7 @@ static inline bool gw_carried_upload(const struct gw_request *req)
 /* First thing in every callback of the engine: false when the gateway is gone and nothing may be touched. */
 static inline bool gw_back(const struct gw_request *req)
 {
+        assert(req->alive == GW_REQUEST_ALIVE);
         return !req->orphan;
 }
 

@@ -9,6 +9,7 @@
  */
 #include "gateway/rdma/get_batch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -166,6 +167,7 @@ static void slot_known(struct gw_entry *entry)
         struct gw_batch_slot *slot = (struct gw_batch_slot *)((char *)entry - offsetof(struct gw_batch_slot, entry));
         struct gw_batch *batch = slot->batch;
 
+        assert(batch->opening > 0 && slot->state == GW_BATCH_OPENING);
         batch->opening--;
         if (batch->req == NULL) {
                 if (batch->opening == 0)

@@ -32,6 +32,7 @@ static void pack_granted(struct lp_reserve *reserve)
 {
         struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
 
+        assert(slot->waiting && slot->base == NULL);
         slot->waiting = false;
         slot->base = lp_slot_get(slot->pack->loop);
         pack_change(slot->pack, 0);
@@ -41,6 +42,7 @@ static void pack_expired(struct lp_reserve *reserve)
 {
         struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
 
+        assert(slot->waiting && slot->base == NULL);
         slot->waiting = false;
         pack_change(slot->pack, ENG_GET_BUSY);
 }
@@ -50,6 +52,7 @@ static void pack_completed(struct rdx_write *write, int result)
         struct gw_pack_piece *piece = (struct gw_pack_piece *)((char *)write - offsetof(struct gw_pack_piece, write));
         struct gw_pack_slot *slot = piece->slot;
 
+        assert(slot->out > 0);
         if (--slot->out > 0)
                 return;
         slot->used = 0;

@@ -76,6 +76,7 @@ static void task_piece_done(struct rdx_write *write, int result)
         struct gw_task *task = piece->task;
         struct gw_line *line = task->line;
 
+        assert(piece->busy && task->out > 0);
         piece->busy = false;
         task->out--;
         eng_get_let_go(task->entry.get, write->buf);
@@ -235,6 +236,7 @@ static void task_known(struct gw_entry *entry)
         struct gw_executor *ex = task->ex;
         struct gw_line *line = task->line;
 
+        assert(ex->looking > 0);
         ex->looking--;
         if (ex->ended) {
                 if (ex->looking == 0)

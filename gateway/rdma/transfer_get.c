@@ -45,6 +45,7 @@ static void get_piece_done(struct rdx_write *write, int result)
         struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
         struct gw_transfer *t = piece->transfer;
 
+        assert(piece->busy);
         piece->busy = false;
         if (write->buf == t->bounce)
                 t->bounce_busy = false;

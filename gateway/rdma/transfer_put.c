@@ -7,6 +7,7 @@
  */
 #include "gateway/rdma/rdma_transfer.h"
 
+#include <assert.h>
 #include <errno.h>
 
 _Static_assert(LP_SLOT_UNIT <= RDX_WRITE_MAX, "a place is one READ");
@@ -47,6 +48,7 @@ static void put_piece_done(struct rdx_write *write, int result)
         struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
         struct gw_transfer *t = piece->transfer;
 
+        assert(piece->busy);
         piece->busy = false;
         if (result != 0)
                 gw_transfer_fail(t, -ECONNRESET);
