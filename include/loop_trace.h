@@ -48,7 +48,13 @@
         X(LOG_FLUSHED, "log-flushed", "slot", "result")                                                                \
         /* engine: transitions, which the log has in words */                                                          \
         X(EPOCH, "epoch", "number", "members")                                                                         \
-        X(DRIVE_STATE, "drive-state", "slot", "state")
+        X(DRIVE_STATE, "drive-state", "slot", "state")                                                                 \
+        X(RECOVERY, "recovery", "phase", "epoch")                                                                      \
+        X(CATCH_UP, "catch-up", "step", "slot")                                                                        \
+        X(REPAIR, "repair", "running", "objects")                                                                      \
+        X(SCRUB, "scrub", "running", "slot")                                                                           \
+        X(RECLAIM, "reclaim", "slot", "bytes")                                                                         \
+        X(SESSION, "session", "state", "generation")
 
 enum lp_trace_event {
         LP_TRACE_NONE, /* a record that was never written */

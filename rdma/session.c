@@ -6,12 +6,20 @@
  */
 #include "rdma/initiator.h"
 
+#include "loop_trace.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NOTICE_LEN RDX_HEADER_LEN
+
+static void session_state(struct rdx_session *session, enum rdx_session_state state)
+{
+        session->state = state;
+        lp_trace(LP_TRACE_SESSION, state, session->record->generation);
+}
 
 /* ---- a slot's memory: receives, RESULT messages, notices ------------------------------------------- */
 
@@ -183,7 +191,7 @@ void rdx_session_connect(struct lp_msg *msg)
         }
         if (session != NULL && (rv == 0 || session->pair != NULL)) {
                 record->session = session;
-                session->state = RDX_LIVE;
+                session_state(session, RDX_LIVE);
                 session->progress = lp_now(home->loop);
         }
         if (rv == 0) {
@@ -204,7 +212,7 @@ void rdx_session_fail(struct rdx_session *session, enum rdx_end end)
         assert(rdx_on_loop(session->home));
         if (session->state != RDX_LIVE)
                 return;
-        session->state = RDX_FAILING;
+        session_state(session, RDX_FAILING);
         rdx_registry_end(session->record, end);
 }
 
@@ -230,7 +238,7 @@ static void rdma_session_drain(struct rdx_session *session)
 
         assert(rdx_on_loop(home));
         assert(session->state == RDX_LIVE || session->state == RDX_FAILING);
-        session->state = RDX_DRAINING;
+        session_state(session, RDX_DRAINING);
         session->drain_by = lp_now(home->loop) + RDX_DRAIN_NS;
         home->server->transport->pair_fail(session->pair);
         rdx_post_marker(session);
@@ -248,7 +256,7 @@ static void close_pair(struct rdx_session *session)
         assert(session->state == RDX_DRAINING && session->pair != NULL);
         session->home->server->transport->pair_close(session->pair);
         session->pair = NULL;
-        session->state = RDX_CLOSED;
+        session_state(session, RDX_CLOSED);
         rdx_ring_drop(session, -ECONNRESET);
         rdx_requests_go(session, -ENOENT);
         while ((flow = session->flows) != NULL)
@@ -263,7 +271,7 @@ void rdx_session_check(struct rdx_session *session, bool now)
                 close_pair(session);
         if (session->state == RDX_CLOSED && session->batches == NULL) {
                 assert(session->flows == NULL && session->posted == session->over);
-                session->state = RDX_SLOT_FREE;
+                session_state(session, RDX_SLOT_FREE);
                 rdx_registry_release(session->record);
                 session->record = NULL;
         }

@@ -1,8 +1,10 @@
 /*
- * events.c - what lower modules tell upper ones, by the table of the store (struct eng_events).
+ * events.c - what lower modules tell upper ones, by the table of the store (struct eng_events), and the phases of a start.
  */
 #include "engine/base/store.h"
+#include "loop_trace.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,4 +47,12 @@ void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_d
 void eng_upkeep_group(struct eng_store *store, uint32_t group)
 {
         store->events->look_at_group(store, group);
+}
+
+void eng_phase_set(struct eng_coord *c, enum eng_phase phase)
+{
+        assert(phase > ENG_PHASE_NEW && phase < ENG_PHASES);
+        assert(lp_self() == c->store->loops[0].loop);
+        c->phase = phase;
+        lp_trace(LP_TRACE_RECOVERY, phase, c->view.epoch);
 }

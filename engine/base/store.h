@@ -240,7 +240,8 @@ enum eng_phase {
         ENG_PHASE_SETTLE,    /* tails are compared and made equal */
         ENG_PHASE_CONFIG,    /* buckets are read */
         ENG_PHASE_OPEN,      /* serving */
-        ENG_PHASE_WAITING    /* can't open: health says what for */
+        ENG_PHASE_WAITING,   /* can't open: health says what for */
+        ENG_PHASES
 };
 
 /* owner: coordinator (loop 0) */
@@ -303,6 +304,8 @@ struct eng_coord {
         void *config;                  /* bucket.c's own */
         struct eng_config_loading *config_loading; /* config_load.c's own; NULL: nothing to do */
 };
+/* The coordinator's: sets the phase, and traces it. */
+void eng_phase_set(struct eng_coord *c, enum eng_phase phase);
 
 struct eng_loop;
 struct eng_store;

@@ -195,6 +195,12 @@ static bool take_ends(struct eng_local *l)
         return any;
 }
 
+static void reclaim_freed(struct eng_local *l)
+{
+        eng_count(&l->figures.reclaim_freed, l->file.free_bytes);
+        lp_trace(LP_TRACE_RECLAIM, l->drive.slot, l->file.free_bytes);
+}
+
 static void free_done(struct eng_job *job)
 {
         struct eng_local *l = LOCAL_OF(job, free_job);
@@ -213,7 +219,7 @@ static void free_done(struct eng_job *job)
         if (rv != 0)
                 eng_local_fail(l, rv, "freeing files");
         else
-                eng_count(&l->figures.reclaim_freed, l->file.free_bytes);
+                reclaim_freed(l);
         if (rv == 0 && more)
                 eng_file_free_dead(l);
 }

@@ -395,7 +395,7 @@ void eng_coord_open(struct eng_store *store)
         struct eng_coord *c = store->coord;
         eng_mask lost = c->view.in & ~c->view.up;
 
-        c->phase = ENG_PHASE_OPEN;
+        eng_phase_set(c, ENG_PHASE_OPEN);
         store->first_epoch = c->view.epoch;
         if ((lost != 0 && c->view.writable) || unconfirmed(c))
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */

@@ -175,7 +175,7 @@ static void requested(struct lp_msg *msg)
         c->given_up |= q->slots;
         c->forcing = true;
         free(q);
-        c->phase = ENG_PHASE_EPOCH;
+        eng_phase_set(c, ENG_PHASE_EPOCH);
         c->view.ready = false;
         eng_health_refresh(store);
         eng_view_spread(store, &store->coord->view, quiet); /* one that reads answers 503 from here on, until the groups' state is settled anew */

@@ -102,6 +102,7 @@ static void end(struct eng_join *join)
 {
         struct eng_store *store = join->store;
 
+        lp_trace(LP_TRACE_CATCH_UP, STEP_VOID, join->slot);
         if (store->members[join->slot].state == ENG_DRIVE_JOINING)
                 eng_member_state(store, join->slot, ENG_DRIVE_STALE, "was out while the store went on without it");
         eng_join_free(store);
@@ -166,6 +167,7 @@ static void voided(struct eng_op *op)
                 return;
         }
         join->step = STEP_ENTER;
+        lp_trace(LP_TRACE_CATCH_UP, join->step, join->slot);
         join->attempts = 0;
         eng_epoch_change(join->store);
 }
@@ -451,6 +453,7 @@ static void begin_compare(struct eng_join *join)
         struct eng_walk *walk = join->walk;
         const struct eng_name from = walk->at;
 
+        lp_trace(LP_TRACE_CATCH_UP, STEP_COMPARE, join->slot);
         tell(join);
         join->walking = take_drives(join);
         if (!join->walking) {
@@ -471,6 +474,7 @@ static void compared_all(struct eng_join *join)
                 return;
         }
         join->step = STEP_LEAVE;
+        lp_trace(LP_TRACE_CATCH_UP, join->step, join->slot);
         eng_epoch_change(join->store);
 }
 

@@ -311,7 +311,7 @@ void eng_lost_find(struct eng_store *store, const struct eng_member *chosen, eng
 
         if (find == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
-        store->coord->phase = ENG_PHASE_SETTLE;
+        eng_phase_set(store->coord, ENG_PHASE_SETTLE);
         r->lost = find;
         find->store = store;
         find->chosen = chosen;

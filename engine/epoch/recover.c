@@ -248,7 +248,7 @@ void eng_recover(struct eng_store *store)
         if (r == NULL)
                 abort(); /* no memory before anything was begun */
         store->coord->recovery = r;
-        store->coord->phase = ENG_PHASE_OPENING;
+        eng_phase_set(store->coord, ENG_PHASE_OPENING);
         r->opening_left = store->unplaced_count;
         r->wait_timer.expired = waited;
         lp_timer_start(store->loops[0].loop, &r->wait_timer, wait_ns(store));
@@ -513,7 +513,7 @@ void eng_recover_wait(struct eng_store *store, const char *text)
 {
         struct eng_coord *c = store->coord;
 
-        c->phase = ENG_PHASE_WAITING;
+        eng_phase_set(c, ENG_PHASE_WAITING);
         snprintf(c->waits_for, sizeof(c->waits_for), "%s", text);
         eng_health_refresh(store);
         eng_force_ended(store, -EHOSTDOWN, text);
@@ -571,7 +571,7 @@ static void begin_epoch(struct eng_store *store)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
-        c->phase = ENG_PHASE_EPOCH;
+        eng_phase_set(c, ENG_PHASE_EPOCH);
         lp_random(id, FMT_ID);
         body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0, c->base);
         if (body != NULL)

@@ -171,7 +171,7 @@ static void committed(struct eng_op *op)
         note_result(s, co->slot, op->result);
         if (--s->out > 0 || !may_go_on(s))
                 return;
-        s->store->coord->phase = ENG_PHASE_CONFIG;
+        eng_phase_set(s->store->coord, ENG_PHASE_CONFIG);
         eng_config_load(s->store, config_loaded);
 }
 
@@ -328,7 +328,7 @@ static void commit_all(struct settle *s)
         for (i = 0; i < s->commit_count; i++)
                 eng_drive_submit(store->members[s->commits[i].slot].drive, &s->commits[i].op);
         if (--s->out == 0) {
-                store->coord->phase = ENG_PHASE_CONFIG;
+                eng_phase_set(store->coord, ENG_PHASE_CONFIG);
                 eng_config_load(store, config_loaded);
         }
 }
@@ -510,7 +510,7 @@ void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store))
 
         if (s == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
-        store->coord->phase = ENG_PHASE_SETTLE;
+        eng_phase_set(store->coord, ENG_PHASE_SETTLE);
         store->coord->view.in_doubt = false;
         r->settle = s;
         s->store = store;

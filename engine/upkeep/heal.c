@@ -301,6 +301,7 @@ static void walk_over(struct eng_heal *heal)
         bool whole, failed, undecided, parts, helped, skipped = false;
         unsigned i;
 
+        lp_trace(LP_TRACE_REPAIR, false, r->done_objects);
         pthread_mutex_lock(&store->health_lock);
         r->running = false;
         r->level = 0;
@@ -480,6 +481,7 @@ static void heal_begin(struct eng_heal *heal)
         eng_mask filling = heal->drives.filling;
         bool known = heal->place.len != 0 && same_drives(heal);
 
+        lp_trace(LP_TRACE_REPAIR, true, store->heal.below);
         lp_timer_stop(store->loops[0].loop, &heal->timer);
         heal->running = true;
         heal->stopping = heal->again = heal->flush_anew = false;

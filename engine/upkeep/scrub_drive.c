@@ -249,6 +249,7 @@ static void scrubber_round_ended(struct scrubber *s)
         s->state.last_damaged = s->state.damaged;
         s->state.segment = 0;
         s->state.started_ms = 0;
+        lp_trace(LP_TRACE_SCRUB, false, s->slot);
         s->asked = false;
         scrubber_publish(s);
         if (s->unrepaired > 0)
@@ -371,6 +372,7 @@ static void scrubber_granted(struct lp_reserve *reserve)
         if (s->state.started_ms == 0) {
                 s->state.segment = s->state.bytes = 0;
                 s->state.started_ms = lp_wall_ms();
+                lp_trace(LP_TRACE_SCRUB, true, s->slot);
                 scrubber_publish(s); /* a slot is out from here on: who asks sees a round */
         }
         s->buffer = lp_slot_get(s->el->loop);
