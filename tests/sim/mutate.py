@@ -190,7 +190,7 @@ MUTATIONS = {
 
 
 def copy_tree(to):
-    for name in ("Makefile", "include", "engine", "ec", "third_party", "tests/sim", "tests/lib"):
+    for name in ("Makefile", "include", "engine", "ec", "loop", "third_party", "tests/sim", "tests/lib"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, to / name)

@@ -20,7 +20,7 @@
 /* Each purpose draws from a stream of its own, so that a change of one does not shift all others. */
 enum sim_stream {
         SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_ROLLBACK, SIM_TROUBLE,
-        SIM_SCRUB, SIM_PAGES, SIM_INLINE, SIM_FORGET, SIM_HEAL, SIM_STREAMS
+        SIM_SCRUB, SIM_PAGES, SIM_INLINE, SIM_FORGET, SIM_HEAL, SIM_LOSS, SIM_STREAMS
 };
 
 struct sim {

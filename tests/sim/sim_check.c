@@ -13,6 +13,7 @@
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_content.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_loss.h"
 
 static const struct fmt_value *head_of(const struct sim_name *entry)
 {
@@ -142,8 +143,18 @@ static void check_shard(const struct eng_part *part, uint32_t stripe, unsigned s
         unsigned slot = eng_part_drive(part, stripe, shard);
         const struct sim_disk *disk = disk_of_slot(slot);
         uint32_t unit = eng_part_unit(&part->head, stripe);
+        const struct sim_loss *loss = loss_of(part->head.id, stripe);
         const struct sim_frame *frame;
 
+        if (loss != NULL && (loss->gone >> shard & 1) != 0) {
+                frame = disk == NULL ? NULL : sim_disk_find(disk, part->head.id, stripe, shard);
+                if (frame != NULL && !frame->damaged)
+                        sim_fail("content %u: shard %u of stripe %u of %s is there again, and nothing is left of which it could be made",
+                                 content, shard, stripe, sim_id(part->head.id));
+                return;
+        }
+        if (loss != NULL && loss_may_have_grown(loss))
+                return;
         if (disk == NULL)
                 sim_fail("content %u: shard %u of stripe %u of %s is on no drive (slot %u)", content, shard, stripe,
                          sim_id(part->head.id), slot);
@@ -200,7 +211,7 @@ static bool is_first(unsigned disk, const struct sim_name *entry)
         return true;
 }
 
-void check_shards(int rotten)
+void check_values(void (*look)(const struct sim_name *entry, void *arg), void *arg)
 {
         unsigned i, j;
 
@@ -209,8 +220,18 @@ void check_shards(int rotten)
 
                 for (j = 0; j < names->count; j++)
                         if (names->items[j].kind == SIM_PUT && is_first(i, &names->items[j]))
-                                check_value(&names->items[j], rotten);
+                                look(&names->items[j], arg);
         }
+}
+
+static void check_one_value(const struct sim_name *entry, void *rotten)
+{
+        check_value(entry, *(int *)rotten);
+}
+
+void check_shards(int rotten)
+{
+        check_values(check_one_value, &rotten);
 }
 
 static bool is_there(const struct eng_part *part, uint32_t stripe, unsigned shard)
@@ -234,7 +255,7 @@ static bool has_all_shards(const struct sim_name *entry)
         while (eng_value_next_part(entry->value->data, entry->value->len, &pos, &part) == 1)
                 for (stripe = 0; stripe < eng_part_stripes(&part.head); stripe++)
                         for (shard = 0; shard < (unsigned)part.head.k + part.head.m; shard++)
-                                if (!is_there(&part, stripe, shard))
+                                if (!is_there(&part, stripe, shard) && loss_of(part.head.id, stripe) == NULL)
                                         return false;
         return true;
 }
@@ -251,6 +272,46 @@ bool shards_whole(void)
                                 return false;
         }
         return true;
+}
+
+/* ---- stripes beyond repair --------------------------------------------------------------------------------------------- */
+
+static unsigned gone_of(const struct eng_part *part, uint32_t stripe)
+{
+        unsigned shard, n = 0;
+
+        for (shard = 0; shard < (unsigned)part->head.k + part->head.m; shard++)
+                n += !is_there(part, stripe, shard);
+        return n;
+}
+
+static void count_lost(const struct sim_name *entry, void *arg)
+{
+        struct lost_count *count = arg;
+        struct eng_part part;
+        uint32_t stripe;
+        unsigned gone, stripes = 0;
+        size_t pos = 0;
+
+        if (head_of(entry)->parts == 0)
+                return;
+        while (eng_value_next_part(entry->value->data, entry->value->len, &pos, &part) == 1)
+                for (stripe = 0; stripe < eng_part_stripes(&part.head); stripe++) {
+                        gone = gone_of(&part, stripe);
+                        if (gone > part.head.m && loss_of(part.head.id, stripe) == NULL)
+                                sim_fail("%u shards of stripe %u of %s are gone", gone, stripe, sim_id(part.head.id));
+                        count->shards += gone;
+                        stripes += gone > part.head.m;
+                }
+        count->objects += stripes > 0;
+        if (stripes > 0 && count->found != NULL)
+                count->found(entry->name->data, entry->name->len);
+}
+
+void check_lost(struct lost_count *count)
+{
+        count->objects = count->shards = 0;
+        check_values(count_lost, count);
 }
 
 /* ---- leaks ------------------------------------------------------------------------------------------------------------ */

@@ -31,6 +31,7 @@ struct client {
         uint64_t offset, end;
         uint32_t crc; /* of what a get has given */
         unsigned ranges;
+        unsigned beside; /* reading what is lost of an object, and what is not: which range of it, from 1; 0: no */
         bool slow;
         /* listing */
         char prefix[24], after[64];

@@ -292,24 +292,68 @@ static void verify_next(struct client *c)
         c->at++;
 }
 
-void clients_final(void)
+/* Until it is answered. */
+static void await(struct client *c)
 {
-        struct client *c = &clients[0];
-        unsigned steps = world.bucket_count * (world.key_count + 1) + world.upload_count;
-
-        c->verifying = true;
-        c->at = 0;
-        while (c->at < steps || c->busy) {
-                if (!c->busy) {
-                        sim.self = c->loop;
-                        verify_next(c);
-                        sim.self = NULL;
-                }
+        do {
                 if (!sim_step())
                         sim_fail("nothing happens any more while everything is read");
                 clients_watch();
+        } while (c->busy);
+}
+
+static void verify_up_to(unsigned steps)
+{
+        struct client *c = &clients[0];
+
+        c->verifying = true;
+        c->at = 0;
+        while (c->at < steps) {
+                sim.self = c->loop;
+                verify_next(c);
+                sim.self = NULL;
+                await(c);
         }
         c->verifying = false;
+}
+
+void clients_final(void)
+{
+        verify_up_to(world.bucket_count * (world.key_count + 1) + world.upload_count);
+}
+
+void clients_read_all(void)
+{
+        verify_up_to(world.bucket_count * world.key_count);
+}
+
+unsigned clients_replace(bool (*is_one)(uint64_t bucket, const char *key))
+{
+        struct client *c = &clients[0];
+        unsigned i, n = 0;
+
+        c->verifying = true;
+        for (i = 0; i < world.bucket_count * world.key_count; i++) {
+                if (!is_one(world.buckets[i / world.key_count].id, world.keys[i % world.key_count]))
+                        continue;
+                n++;
+                c->busy = true;
+                c->op = c->op2 = NO_OP;
+                memset(&c->condition, 0, sizeof(c->condition));
+                client_moved(c);
+                c->asked = history_now();
+                c->bucket = i / world.key_count;
+                c->key = i % world.key_count;
+                sim.self = c->loop;
+                if (sim_chance(SIM_LOSS, 2))
+                        object_delete(c);
+                else
+                        object_put(c);
+                sim.self = NULL;
+                await(c);
+        }
+        c->verifying = false;
+        return n;
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
@@ -362,6 +406,16 @@ void clients_lost(void)
                 if (history_at(i)->maybe && history_at(i)->answered == 0)
                         client_unknown((int)i);
         world.making_bucket = false;
+}
+
+bool clients_use(const uint8_t *key, size_t len)
+{
+        unsigned i;
+
+        for (i = 0; i < world.client_count; i++)
+                if (clients[i].busy && strlen(world.keys[clients[i].key]) == len && memcmp(world.keys[clients[i].key], key, len) == 0)
+                        return true;
+        return false;
 }
 
 bool clients_idle(void)

@@ -65,9 +65,15 @@ void clients_start(void);        /* a process serves: they go on, while ops are 
 void clients_first_bucket(void); /* made by the first client; not awaited */
 void clients_lost(void);         /* the process is gone: what they waited for will not be answered */
 bool clients_idle(void);
+/* One of them works on this key, in any bucket. */
+bool clients_use(const uint8_t *key, size_t len);
 /* Fails the history if one has waited too long. */
 void clients_watch(void);
 /* Reads every object, lists every bucket, ends all uploads; then clients_idle(). */
 void clients_final(void);
+/* Reads every object once more. */
+void clients_read_all(void);
+/* Overwrites or deletes every object that this says; returns how many. */
+unsigned clients_replace(bool (*is_one)(uint64_t bucket, const char *key));
 
 #endif

@@ -7,6 +7,7 @@
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_loss.h"
 #include "tests/sim/sim_operator.h"
 #include "tests/sim/sim_world.h"
 
@@ -25,6 +26,10 @@ static void report(uint64_t events)
                "refused\n",
                N(operator_figures.lost), N(operator_figures.replaced), N(operator_figures.returned),
                N(operator_figures.added), N(operator_figures.removed), N(operator_figures.forced), N(operator_figures.refused));
+        printf("  %llu stripes lost, %llu of them of objects with more, %llu more but for one drive: %llu shards taken; %llu such objects counted in the "
+               "end, %llu overwritten or deleted\n",
+               N(loss_figures.stripes), N(loss_figures.of_several), N(loss_figures.nearly), N(loss_figures.shards), N(loss_figures.counted),
+               N(loss_figures.overwritten));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),
                N(sim_alloc_figures.ends));
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n", N(client_figures.ops),
@@ -38,7 +43,8 @@ static void report(uint64_t events)
 static uint64_t spoilt(void)
 {
         return sim_figures.power_cuts + sim_figures.kills + sim_figures.failures + sim_figures.hangs + sim_figures.rotten +
-               sim_figures.images_restored + sim_figures.cuts + sim_figures.blocked + sim_figures.stuck + operator_figures.lost + sim_alloc_figures.failed;
+               sim_figures.images_restored + sim_figures.cuts + sim_figures.blocked + sim_figures.stuck + operator_figures.lost +
+               sim_alloc_figures.failed + loss_figures.shards;
 }
 
 int main(int argc, char **argv)
@@ -50,7 +56,8 @@ int main(int argc, char **argv)
                             {&client_figures, sizeof(client_figures)},
                             {&sim_figures, sizeof(sim_figures)},
                             {&sim_alloc_figures, sizeof(sim_alloc_figures)},
-                            {&operator_figures, sizeof(operator_figures)}},
+                            {&operator_figures, sizeof(operator_figures)},
+                            {&loss_figures, sizeof(loss_figures)}},
                 .points = "allocations",
                 .report = report,
                 .spoilt = spoilt,

@@ -9,8 +9,10 @@
 
 #include "ec.h"
 #include "tests/sim/sim_content.h"
+#include "tests/sim/sim_loss.h"
 
 #define CHUNK_MAX (64u << 10)
+#define LOSS_AHEAD (16u << 20) /* the longest stripe */
 
 /* ---- put ---------------------------------------------------------------------------------------------------------- */
 
@@ -26,6 +28,8 @@ static uint64_t draw_size(void)
         size = ENG_INLINE_MAX + 1 + sim_below(SIM_CLIENTS, 200u << 10);
         if (sim_chance(SIM_CLIENTS, 8))
                 size = (1u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
+        if (loss_planned() && sim_chance(SIM_LOSS, 4)) /* of several stripes */
+                size = (1u << 20) + sim_below(SIM_LOSS, 6u << 20);
         world.bytes_left -= size < world.bytes_left ? size : world.bytes_left;
         return size;
 }
@@ -190,11 +194,77 @@ static void wake_get(void *arg)
 
 static void end_get(struct client *c, int rv)
 {
+        bool lost = rv == -EIO && c->get != NULL && loss_meets(c->content, c->offset, c->end);
+
         eng_get_close(c->get);
         c->get = NULL;
-        if (rv != 0)
+        if (rv != 0 && !lost)
                 client_error(c, rv == ENG_GET_BUSY ? -EAGAIN : rv);
         client_done(c, rv);
+}
+
+/* ---- get of an object with stripes that are beyond repair ---------------------------------------------------------- */
+
+static void begin_beside(struct client *c);
+
+static void begin_beside_again(void *arg)
+{
+        begin_beside(arg);
+}
+
+/* All of it, which must fail; then each range between stripes that are lost, which must not. */
+static void begin_beside(struct client *c)
+{
+        struct loss_range lost[LOSSES_MAX];
+        unsigned n = loss_ranges(c->content, lost);
+        int rv;
+
+        if (world.stopping || c->get == NULL)
+                return;
+        c->offset = c->beside < 3 ? 0 : lost[c->beside - 3].to;
+        c->end = c->beside < 2 || c->beside == n + 2 ? content_of(c->content)->size : lost[c->beside - 2].from;
+        c->crc = 0;
+        if (c->beside > n + 2) {
+                end_get(c, 0);
+                return;
+        }
+        if (c->offset == c->end) {
+                c->beside++;
+                begin_beside(c);
+                return;
+        }
+        eng_get_sum(c->get);
+        rv = eng_get_start(c->get, c->offset, c->end - c->offset, wake_get, c);
+        if (rv == ENG_GET_BUSY)
+                client_later(c, SIM_MS, begin_beside_again);
+        else if (rv != 0)
+                end_get(c, rv);
+        else
+                pull(c);
+}
+
+/* A range has come to its end; one stripe is read ahead. */
+static void beside_over(struct client *c, int rv)
+{
+        struct loss_range lost[LOSSES_MAX];
+
+        (void)loss_ranges(c->content, lost);
+        if (c->beside == 1 && rv != -EIO)
+                sim_fail("client %u: get of key %u, which is lost from %llu on, ends with %d", c->number, c->key,
+                         (unsigned long long)lost[0].from, rv);
+        if (c->beside == 1 && (c->offset > lost[0].from || c->offset + (lost[0].to - lost[0].from) + LOSS_AHEAD < lost[0].from))
+                sim_fail("client %u: get of key %u, which is lost from %llu on, fails at %llu", c->number, c->key,
+                         (unsigned long long)lost[0].from, (unsigned long long)c->offset);
+        if (c->beside > 1 && rv != 0)
+                sim_fail("client %u: get of key %u from %llu to %llu, beside what is lost, ends with %d", c->number, c->key,
+                         (unsigned long long)c->offset, (unsigned long long)c->end, rv);
+        c->beside++;
+        begin_beside(c);
+}
+
+static bool is_lost(const struct client *c)
+{
+        return c->verifying && loss_meets(c->content, 0, UINT64_MAX);
 }
 
 static void begin_range(struct client *c, uint64_t size)
@@ -252,6 +322,10 @@ static void pull(void *arg)
                          (unsigned long long)c->offset, (unsigned long long)c->end);
         if (rv == -ENODATA && c->crc != eng_get_crc32c(c->get))
                 sim_fail("client %u: get of key %u: the CRC of other bytes than were given", c->number, c->key);
+        if (c->beside != 0) {
+                beside_over(c, rv == -ENODATA ? 0 : rv);
+                return;
+        }
         if (rv == -ENODATA && c->ranges-- > 0)
                 begin_range(c, content_of(c->content)->size);
         else
@@ -298,7 +372,11 @@ static void opened(void *arg, int rv, struct eng_get *get)
         client_moved(c);
         c->slow = !c->verifying && sim_chance(SIM_CLIENTS, 8);
         c->ranges = sim_chance(SIM_CLIENTS, 8) ? 1 : 0;
-        begin_range(c, eng_get_object(get)->size);
+        c->beside = is_lost(c);
+        if (c->beside != 0)
+                begin_beside(c);
+        else
+                begin_range(c, eng_get_object(get)->size);
 }
 
 void object_get(struct client *c)

@@ -10,6 +10,7 @@
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_loss.h"
 #include "tests/sim/sim_world.h"
 
 #define WORKS_IN 3u /* one history in so many */
@@ -117,19 +118,22 @@ static void next_lost(void)
 
 /* ---- what he begins ---------------------------------------------------------------------------------------------- */
 
-/* The disk, and all that it held, is gone; the others can go on without it. */
+/*
+ * The disk, and all that it held, is gone; the others can go on without it. Another one takes its place where stripes are beyond repair: a drive that is gone may
+ * hold what is left of one, and can't be removed.
+ */
 static bool lose(void)
 {
         unsigned slot = (unsigned)below(world.store->drive_count);
         struct sim_disk *disk = disk_in_use(slot);
         eng_mask all = coord()->view.map->all;
 
-        if (!work.may_lose || disk == NULL || world.store->m == 0 || !is_whole() ||
+        if (!work.may_lose || disk == NULL || world.store->m == 0 || !is_whole() || loss_pending() ||
             !eng_could_form(world.store, all & ~eng_bit(slot), all))
                 return false;
         work.slot = slot;
         work.job = JOB_REMOVE;
-        if (!may_shrink() || !can_do_without() || !chance(3)) {
+        if (!may_shrink() || !can_do_without() || !chance(3) || loss_count() > 0) {
                 work.disk = sim_disk_new();
                 work.job = work.disk != NULL ? JOB_REPLACE : JOB_NONE;
         }
@@ -450,6 +454,11 @@ void operator_start(void)
 bool operator_worked(void)
 {
         return work.worked;
+}
+
+bool operator_sees_whole(void)
+{
+        return is_whole();
 }
 
 bool operator_idle(void)

@@ -21,6 +21,8 @@ void operator_begin(bool may_lose);
 void operator_start(void);
 /* He has begun something in this history. */
 bool operator_worked(void);
+/* No change of the drives is under way, and all that there are have what they should. */
+bool operator_sees_whole(void);
 /* Nothing that he began is left to be done. */
 bool operator_idle(void);
 

@@ -6,6 +6,7 @@
  */
 #include "tests/sim/sim_world.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_loss.h"
 #include "tests/sim/sim_operator.h"
 
 #define LIVES_MAX  6u
@@ -133,6 +135,9 @@ static void plan_history(void)
         plan.heal_rate = heal_rates[sim_below(SIM_HEAL, sizeof(heal_rates) / sizeof(heal_rates[0]))];
         plan_keys();
         operator_begin(plan.faults && plan.rotten < 0);
+        loss_begin(plan.faults, plan.rotten);
+        if (loss_planned())
+                world.bytes_left += 16u << 20;
         sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
                   plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
                   plan.faults ? "faults" : "calm");
@@ -246,6 +251,7 @@ static int open_store(bool format)
         if (rv == 0) {
                 eng_store_start(world.store);
                 operator_start();
+                loss_start();
         }
         return rv;
 }
@@ -266,7 +272,7 @@ static bool may_roll_back(unsigned slot)
         const struct eng_coord *c = world.store->coord;
         eng_mask all;
 
-        if (c->phase != ENG_PHASE_OPEN || !c->view.writable || plan.rotten >= 0 || world.store->m == 0)
+        if (c->phase != ENG_PHASE_OPEN || !c->view.writable || plan.rotten >= 0 || world.store->m == 0 || loss_pending())
                 return false;
         all = c->view.map->all;
         return !c->changing && c->join == NULL && c->attach == NULL && c->view.in == all && (c->view.up & all) == all &&
@@ -447,6 +453,8 @@ static void watch_upkeep(bool open)
         eng_mask in, filling, homeless;
 
         upkeep.looked = sim.now;
+        if (store != NULL)
+                loss_watch();
         if (!open || store == NULL || store->coord->phase != ENG_PHASE_OPEN || store->m == 0 || sim_alloc_fails()) {
                 upkeep.store = NULL;
                 return;
@@ -746,6 +754,89 @@ static void check_verification(bool *open)
                          (unsigned long long)r.unreadable_objects);
 }
 
+/* Read as an operator has it read, until a verification has found nothing but what can't be given back. */
+static void verify_all(bool *open, struct eng_verify_report *r)
+{
+        wait_for(is_verified, open);
+        if (!world.gone)
+                (void)eng_verify_start(world.store);
+        wait_for(is_verified, open);
+        if (!world.gone)
+                eng_verify_read(world.store, r);
+}
+
+static bool none_counted_lost(void)
+{
+        return world.store->health.lost_objects == 0;
+}
+
+static struct {
+        uint64_t bucket;
+        char key[24];
+} lost_names[KEYS_MAX * BUCKETS_MAX];
+static unsigned lost_name_count;
+
+static void note_lost(const uint8_t *name, size_t len)
+{
+        uint64_t bucket;
+
+        memcpy(&bucket, name + 1, sizeof(bucket));
+        lost_names[lost_name_count].bucket = be64toh(bucket);
+        memset(lost_names[lost_name_count].key, 0, sizeof(lost_names[0].key));
+        memcpy(lost_names[lost_name_count++].key, name + 9, len - 9);
+}
+
+static bool is_lost_name(uint64_t bucket, const char *key)
+{
+        unsigned i;
+
+        for (i = 0; i < lost_name_count; i++)
+                if (lost_names[i].bucket == bucket && strcmp(lost_names[i].key, key) == 0)
+                        return true;
+        return false;
+}
+
+static unsigned find_lost(struct lost_count *count)
+{
+        lost_name_count = 0;
+        count->found = note_lost;
+        check_lost(count);
+        return lost_name_count;
+}
+
+/*
+ * All that could be repaired is, and of the rest the store says how much it is; it is served but for the stripes that are lost. These objects can be overwritten and
+ * deleted, and then there is nothing amiss.
+ */
+static void check_losses(bool *open)
+{
+        static struct eng_verify_report r;
+        struct lost_count count;
+
+        if (!loss_planned() || sim_sweep_at != 0)
+                return;
+        loss_at_rest();
+        verify_all(open, &r); /* finds and repairs what can be */
+        wait_for(at_rest, open);
+        verify_all(open, &r);
+        (void)find_lost(&count);
+        if (r.damaged_shards + r.missing_shards != count.shards || r.unreadable_objects != count.objects || r.differing_names > 0)
+                sim_fail("verification found %llu shards damaged, %llu missing, %llu objects unreadable, %llu names that differ: %llu shards of %llu "
+                         "objects are lost",
+                         (unsigned long long)r.damaged_shards, (unsigned long long)r.missing_shards, (unsigned long long)r.unreadable_objects,
+                         (unsigned long long)r.differing_names, (unsigned long long)count.shards, (unsigned long long)count.objects);
+        if (world.store->health.lost_objects != count.objects)
+                sim_fail("the store counts %llu objects with stripes beyond repair, and there are %llu",
+                         (unsigned long long)world.store->health.lost_objects, (unsigned long long)count.objects);
+        loss_figures.counted += count.objects;
+        check_shards(-1);
+        clients_read_all();
+        while (find_lost(&count) > 0)
+                loss_figures.overwritten += clients_replace(is_lost_name);
+        wait_for(none_counted_lost, open);
+        wait_for(at_rest, open);
+}
+
 static void last_life(bool lose_indexes)
 {
         bool open;
@@ -755,6 +846,7 @@ static void last_life(bool lose_indexes)
         clients_final();
         live_for(12 * SIM_S, &open);
         wait_for(at_rest, &open); /* parts of the uploads that have ended now were in its way */
+        check_losses(&open);
         check_scrub(&open);
         check_verification(&open);
         if (plan.scrubs)

@@ -5,6 +5,7 @@
 #define MILLRACE_TESTS_SIM_WORLD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct world_figures {
@@ -24,8 +25,17 @@ void world_run(uint64_t seed, bool trace);
 void check_replicas(void);
 /* Every shard that a record names is where it says and is what it should be; rotten: but on this disk (-1: none). */
 void check_shards(int rotten);
-/* Whether every shard that a record names is there, and durable, just now. */
+/* Whether every shard that a record names is there, and durable, just now; those of stripes beyond repair are not looked for. */
 bool shards_whole(void);
+/* Each value once. */
+struct sim_name;
+void check_values(void (*look)(const struct sim_name *entry, void *arg), void *arg);
+/* Objects with stripes that are beyond repair, each of which was made to be so; shards of any objects that are gone. */
+struct lost_count {
+        void (*found)(const uint8_t *name, size_t len); /* NULL: they are counted only */
+        uint64_t objects, shards;
+};
+void check_lost(struct lost_count *count);
 /* Frames that no record names. */
 uint64_t check_leaks(void);
 /* Nothing is held that should have been given back: slots, locks, pins, changes in flight. */
