@@ -114,6 +114,42 @@ MUTATIONS = {
         "op->append.committed = head.seq;",
         "op->append.committed = 0;",
     ),
+    "gives-up-at-lost": (
+        "a repair ends at the first stripe beyond repair",
+        "engine/upkeep/mend_write.c",
+        "        if (rv == -EAGAIN || !eng_get_lost(mend->get, &at))\n                return rv;",
+        "        at = 0;\n        if (rv != 0)\n                return rv;",
+    ),
+    "lost-fails": (
+        "an object of which all is repaired that could be is repaired in vain",
+        "engine/upkeep/lane_look.c",
+        "        return rv == 0 || rv == -ENODATA;",
+        "        return rv == 0;",
+    ),
+    "lost-uncounted": (
+        "objects with stripes beyond repair are not counted",
+        "engine/upkeep/lost_objects.c",
+        "        bool is_new = lost == NULL;",
+        "        bool is_new = false;",
+    ),
+    "lost-for-ever": (
+        "an object with stripes beyond repair is counted after it was deleted",
+        "engine/upkeep/lost_objects.c",
+        "        struct lost_object *lost = lost_object_find(el, id);\n\n        if (lost != NULL)\n                lost_object_forget(el, lost);",
+        "        (void)el;",
+    ),
+    "away-is-lost": (
+        "a shard on a drive that is away counts as gone",
+        "engine/object/get_stripe.c",
+        "        return (s->damaged >> shard & 1) || slot >= get->store->drive_count ||",
+        "        return (s->damaged >> shard & 1) || slot >= get->store->drive_count || !(get->el->view.up & eng_bit(slot)) ||",
+    ),
+    "remnants-go": (
+        "what is left of a stripe beyond repair is not copied from a drive that leaves",
+        "engine/upkeep/mend_write.c",
+        "                if (*target == ENG_NO_DRIVE || !eng_mend_is_stored(part, mend->stripe, mend->copied)",
+        "                if (*target != ENG_NO_DRIVE || !eng_mend_is_stored(part, mend->stripe, mend->copied)",
+    ),
     "end-early": (
         "the log's end moves before all records of a write are taken in",
         "engine/drive/log.c",

@@ -15,13 +15,15 @@
 #include "tests/sim/sim_operator.h"
 #include "tests/sim/sim_world.h"
 
-#define LOSES_IN 4u   /* one history with faults in so many */
-#define TRIES    30u  /* in a life */
+#define LOSES_IN 3u   /* one history with faults in so many */
+#define TRIES    100u  /* in a life */
 
 struct loss_figures loss_figures;
 
 static struct {
         bool planned, near; /* near: as many are taken as the code makes good for, and a drive goes away */
+        bool waits;         /* no more in this life */
+        bool changes;       /* a drive is to be lost or removed while objects with stripes beyond repair are there */
         unsigned tries;
         struct sim_loss items[LOSSES_MAX];
         unsigned count;
@@ -213,7 +215,8 @@ static void draw_target(const struct sim_name *entry, void *arg)
         unsigned i = 0, stripes = 0;
         size_t pos = 0;
 
-        if (entry->name->data[0] != FMT_SPACE_OBJECT || ((const struct fmt_value *)entry->value->data)->parts == 0)
+        if (entry->name->data[0] != FMT_SPACE_OBJECT || ((const struct fmt_value *)entry->value->data)->parts == 0 ||
+            clients_use(entry->name->data + 9, entry->name->len - 9u))
                 return;
         while (eng_value_next_part(entry->value->data, entry->value->len, &pos, &part) == 1)
                 stripes += eng_part_stripes(&part.head);
@@ -258,7 +261,7 @@ static void lose(void)
         loss->others = taken_by_others();
         loss_figures.stripes++;
         loss_figures.of_several += target.stripes > 1;
-        if (target.part.head.m > 0)
+        if (target.part.head.m > 0 && chance(2))
                 damage_beside();
 }
 
@@ -313,8 +316,7 @@ static bool find_target(void)
                 return false;
         memset(&target, 0, sizeof(target));
         check_values(draw_target, NULL);
-        return target.entry != NULL && loss_of(target.part.head.id, target.stripe) == NULL && !is_written(target.part.head.id) &&
-               !clients_use(target.entry->name->data + 9, target.entry->name->len - 9u);
+        return target.entry != NULL && loss_of(target.part.head.id, target.stripe) == NULL && !is_written(target.part.head.id);
 }
 
 static void look(void *arg)
@@ -322,7 +324,11 @@ static void look(void *arg)
         if (world.gone || losses.tries == 0)
                 return;
         losses.tries--;
-        if (world.store->coord->phase != ENG_PHASE_OPEN || world.bucket_count == 0 || !find_target()) {
+        if (losses.changes && world.store->coord->phase == ENG_PHASE_OPEN && losses.count > 0 && operator_changes_one()) {
+                losses.changes = false;
+                loss_figures.changed++;
+        }
+        if (losses.waits || world.store->coord->phase != ENG_PHASE_OPEN || world.bucket_count == 0 || !find_target()) {
                 sim_at(sim_skewed(SIM_LOSS, SIM_MS, SIM_S), NULL, look, NULL);
                 return;
         }
@@ -332,8 +338,9 @@ static void look(void *arg)
                 lose();
         if (chance(2))
                 (void)eng_verify_start(world.store);
-        if (chance(3))
-                sim_at(sim_skewed(SIM_LOSS, SIM_MS, SIM_S), NULL, look, NULL);
+        losses.changes = losses.near && chance(2);
+        losses.waits = !chance(3);
+        sim_at(sim_skewed(SIM_LOSS, SIM_MS, SIM_S), NULL, look, NULL);
 }
 
 void loss_begin(bool faults, int rotten)
@@ -348,7 +355,8 @@ void loss_begin(bool faults, int rotten)
 void loss_start(void)
 {
         losses.named = 0;
-        losses.tries = losses.planned && !world.last && chance(2) ? TRIES : 0;
+        losses.waits = false;
+        losses.tries = losses.planned && !world.last ? TRIES : 0;
         if (losses.tries > 0)
                 sim_at(sim_skewed(SIM_LOSS, SIM_MS, 5 * SIM_S), NULL, look, NULL);
 }
@@ -360,6 +368,14 @@ void loss_at_rest(void)
         for (n = losses.planned ? 1 + (unsigned)below(2) : 0; n > 0; n--)
                 if (find_target())
                         lose();
+}
+
+bool loss_changes_drive(void)
+{
+        if (losses.count == 0 || !chance(2) || !operator_changes_one())
+                return false;
+        loss_figures.changed++;
+        return true;
 }
 
 /* ---- what the store says ---------------------------------------------------------------------------------------------- */

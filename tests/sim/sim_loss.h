@@ -1,5 +1,5 @@
 /*
- * sim_loss.h - stripes beyond repair: in every fourth history with faults, more than m shards of one stripe are made to be gone at once, on drives that all
+ * sim_loss.h - stripes beyond repair: in every third history with faults, more than m shards of one stripe are made to be gone at once, on drives that all
  * answer. Nothing can bring such a stripe back; all else must go on.
  *
  * Beside them, shards that can be given back are made to be gone: of other stripes of the same object; and m of one stripe, while a drive that has another of its
@@ -16,7 +16,7 @@
 #define LOSSES_MAX 8u
 
 struct loss_figures {
-        uint64_t stripes, of_several, overwritten, nearly, shards, counted; /* of_several: of objects with more than one stripe; counted: seen in health, in the end */
+        uint64_t stripes, of_several, overwritten, nearly, shards, changed, counted; /* of_several: of objects with more than one stripe; changed: with a drive lost or removed behind that; counted: seen in health, in the end */
 };
 extern struct loss_figures loss_figures;
 
@@ -41,6 +41,9 @@ bool loss_planned(void);
 void loss_start(void);
 /* All is whole, and nothing else goes on: one or two are lost now, if there are objects. */
 void loss_at_rest(void);
+
+/* Likewise: one drive is lost and will be replaced, or is removed. False: none. */
+bool loss_changes_drive(void);
 
 unsigned loss_count(void);
 const struct sim_loss *loss_of(const uint8_t id[FMT_ID], uint32_t stripe);

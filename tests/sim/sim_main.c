@@ -26,9 +26,9 @@ static void report(uint64_t events)
                "refused\n",
                N(operator_figures.lost), N(operator_figures.replaced), N(operator_figures.returned),
                N(operator_figures.added), N(operator_figures.removed), N(operator_figures.forced), N(operator_figures.refused));
-        printf("  %llu stripes lost, %llu of them of objects with more, %llu more but for one drive: %llu shards taken; %llu such objects counted in the "
+        printf("  %llu stripes lost, %llu of them of objects with more, %llu more but for one drive: %llu shards taken; %llu times a drive lost or removed behind that; %llu such objects counted in the "
                "end, %llu overwritten or deleted\n",
-               N(loss_figures.stripes), N(loss_figures.of_several), N(loss_figures.nearly), N(loss_figures.shards), N(loss_figures.counted),
+               N(loss_figures.stripes), N(loss_figures.of_several), N(loss_figures.nearly), N(loss_figures.shards), N(loss_figures.changed), N(loss_figures.counted),
                N(loss_figures.overwritten));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),
                N(sim_alloc_figures.ends));

@@ -21,7 +21,7 @@ struct operator_figures operator_figures;
 enum job { JOB_NONE, JOB_REPLACE, JOB_ADD, JOB_REMOVE };
 
 static struct {
-        bool may_lose, worked;
+        bool may_lose, worked, looks; /* looks: in this process he looks now and then */
         unsigned jobs_left;
         enum job job;
         unsigned slot;         /* REPLACE, REMOVE */
@@ -430,16 +430,17 @@ static void look(void *arg)
                 force();
         if (coord()->phase == ENG_PHASE_OPEN && world.bucket_count > 0)
                 go_on();
-        if (work.job != JOB_NONE || work.jobs_left > 0)
+        work.looks = work.job != JOB_NONE || work.jobs_left > 0;
+        if (work.looks)
                 sim_at(sim_skewed(SIM_OPERATOR, 10 * SIM_MS, 2 * SIM_S), NULL, look, NULL);
 }
 
 void operator_begin(bool may_lose)
 {
         memset(&work, 0, sizeof(work));
+        work.may_lose = may_lose;
         if (!chance(WORKS_IN))
                 return;
-        work.may_lose = may_lose;
         work.jobs_left = 1 + (unsigned)below(JOBS_MAX);
         sim_trace("plan: an operator with %u things to do", work.jobs_left);
 }
@@ -447,8 +448,20 @@ void operator_begin(bool may_lose)
 void operator_start(void)
 {
         work.number = work.forced = 0;
-        if (work.job != JOB_NONE || work.jobs_left > 0)
+        work.looks = work.job != JOB_NONE || work.jobs_left > 0;
+        if (work.looks)
                 sim_at(sim_skewed(SIM_OPERATOR, SIM_MS, 3 * SIM_S), NULL, look, NULL);
+}
+
+bool operator_changes_one(void)
+{
+        if (work.job != JOB_NONE || world.store->m == 0 || !(chance(2) ? lose() || remove_one() : remove_one() || lose()))
+                return false;
+        work.worked = true;
+        if (!work.looks)
+                sim_at(SIM_MS, NULL, look, NULL);
+        work.looks = true;
+        return true;
 }
 
 bool operator_worked(void)

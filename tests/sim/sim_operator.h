@@ -19,6 +19,8 @@ extern struct operator_figures operator_figures;
 void operator_begin(bool may_lose);
 /* A process has been started: he looks at it now and then, until it is gone. */
 void operator_start(void);
+/* One drive is lost and will be replaced, or is removed. False: not now. */
+bool operator_changes_one(void);
 /* He has begun something in this history. */
 bool operator_worked(void);
 /* No change of the drives is under way, and all that there are have what they should. */

@@ -89,6 +89,19 @@ static void plan_forgetful(unsigned drives)
                 sim_disks[plan.rotten].faults.damaged = 2 + (unsigned)sim_below(SIM_FORGET, 8);
 }
 
+/* Objects of several stripes, times at which the store is whole, and drives that it can do without. */
+static void plan_losses(unsigned drives)
+{
+        world.bytes_left += 32u << 20;
+        world.large = 2;
+        if (sim_chance(SIM_LOSS, 2))
+                plan.tolerated = 0;
+        if (drives > 2 && sim_chance(SIM_LOSS, 2)) {
+                plan.k = drives > 4 ? 2 : 1;
+                plan.m = drives > 3 ? 2 : 1;
+        }
+}
+
 static void plan_history(void)
 {
         static const uint64_t heal_rates[] = {0, 1 << 20, 64 << 20}; /* 0: by what drives hold */
@@ -137,7 +150,7 @@ static void plan_history(void)
         operator_begin(plan.faults && plan.rotten < 0);
         loss_begin(plan.faults, plan.rotten);
         if (loss_planned())
-                world.bytes_left += 16u << 20;
+                plan_losses(drives);
         sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
                   plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
                   plan.faults ? "faults" : "calm");
@@ -804,18 +817,12 @@ static unsigned find_lost(struct lost_count *count)
         return lost_name_count;
 }
 
-/*
- * All that could be repaired is, and of the rest the store says how much it is; it is served but for the stripes that are lost. These objects can be overwritten and
- * deleted, and then there is nothing amiss.
- */
-static void check_losses(bool *open)
+/* All that could be repaired is, and of the rest the store says how much it is; it is served but for the stripes that are lost. */
+static void check_what_is_left(bool *open)
 {
         static struct eng_verify_report r;
         struct lost_count count;
 
-        if (!loss_planned() || sim_sweep_at != 0)
-                return;
-        loss_at_rest();
         verify_all(open, &r); /* finds and repairs what can be */
         wait_for(at_rest, open);
         verify_all(open, &r);
@@ -828,9 +835,24 @@ static void check_losses(bool *open)
         if (world.store->health.lost_objects != count.objects)
                 sim_fail("the store counts %llu objects with stripes beyond repair, and there are %llu",
                          (unsigned long long)world.store->health.lost_objects, (unsigned long long)count.objects);
-        loss_figures.counted += count.objects;
         check_shards(-1);
         clients_read_all();
+        loss_figures.counted += count.objects;
+}
+
+/* Objects with stripes beyond repair hold nothing up. They can be overwritten and deleted, and then there is nothing amiss. */
+static void check_losses(bool *open)
+{
+        struct lost_count count;
+
+        if (!loss_planned() || sim_sweep_at != 0)
+                return;
+        loss_at_rest();
+        check_what_is_left(open);
+        if (loss_changes_drive()) {
+                wait_for(at_rest, open);
+                check_what_is_left(open);
+        }
         while (find_lost(&count) > 0)
                 loss_figures.overwritten += clients_replace(is_lost_name);
         wait_for(none_counted_lost, open);

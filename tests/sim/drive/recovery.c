@@ -545,6 +545,8 @@ bool recover(void)
 
         if (eng_local_log_lost(world.drive))
                 sim_fail("the drive says that its log lost its end, and nothing took it");
+        if (eng_local_damage(world.drive) != NULL)
+                sim_fail("the drive says that its log is damaged, and nothing is: %s", eng_local_damage(world.drive));
         check_epochs();
         if (!look_at_tail())
                 return false;
