@@ -94,6 +94,7 @@ void eng_reshape_epoch(struct eng_store *store)
                 c->leaving_since = c->view.epoch;
                 c->gained = 0;
                 c->drained = c->readers_counted = false;
+                eng_join_consider(store); /* those that gained groups from the drive that left last have to begin anew */
         }
         c->wish.leaving &= ~(c->shape.leaving | c->shape.gone);
         c->wish.shed &= c->shape.shedding;

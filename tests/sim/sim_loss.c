@@ -21,7 +21,7 @@
 struct loss_figures loss_figures;
 
 static struct {
-        bool planned, near; /* near: as many are taken as the code makes good for, and a drive goes away */
+        bool planned, exact; /* exact: nothing else damages shards, so that as many can be taken as the code makes good for */
         bool waits;         /* no more in this life */
         bool changes;       /* a drive is to be lost or removed while objects with stripes beyond repair are there */
         unsigned tries;
@@ -261,7 +261,7 @@ static void lose(void)
         loss->others = taken_by_others();
         loss_figures.stripes++;
         loss_figures.of_several += target.stripes > 1;
-        if (target.part.head.m > 0 && chance(2))
+        if (target.part.head.m > 0 && losses.exact && chance(2))
                 damage_beside();
 }
 
@@ -332,13 +332,13 @@ static void look(void *arg)
                 sim_at(sim_skewed(SIM_LOSS, SIM_MS, SIM_S), NULL, look, NULL);
                 return;
         }
-        if (losses.near && target.part.head.m > 0 && chance(2))
+        if (losses.exact && target.part.head.m > 0 && chance(2))
                 nearly_lose();
         else
                 lose();
         if (chance(2))
                 (void)eng_verify_start(world.store);
-        losses.changes = losses.near && chance(2);
+        losses.changes = losses.exact && chance(2);
         losses.waits = !chance(3);
         sim_at(sim_skewed(SIM_LOSS, SIM_MS, SIM_S), NULL, look, NULL);
 }
@@ -347,7 +347,7 @@ void loss_begin(bool faults, int rotten)
 {
         memset(&losses, 0, sizeof(losses));
         losses.planned = faults && chance(LOSES_IN);
-        losses.near = rotten < 0;
+        losses.exact = rotten < 0;
         if (losses.planned)
                 sim_trace("plan: stripes are lost");
 }

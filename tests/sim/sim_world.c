@@ -845,7 +845,7 @@ static void check_losses(bool *open)
 {
         struct lost_count count;
 
-        if (!loss_planned() || sim_sweep_at != 0)
+        if (!loss_planned())
                 return;
         loss_at_rest();
         check_what_is_left(open);
