@@ -202,6 +202,10 @@ static void change_over(struct eng_store *store, void *arg)
 
         c->changing = false;
         eng_health_refresh(store);
+        /*
+         * A change that waited for a drive which is gone counts without a drive that joins by this epoch. The next epoch waits until all members have committed it,
+         * so the comparison, which is to find it, begins behind that one.
+         */
         if (c->again || unconfirmed(c))
                 eng_epoch_change(store);
         else
@@ -318,12 +322,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
-        c->next_joining = 0;
-        /* A record that still waits for a drive that is gone would not be known to one that joins now: first without the one, then with the other. */
-        if ((c->view.in & ~c->view.up) == 0)
-                eng_join_wants(store, &c->next_joining, &promoted);
-        else
-                c->next_joining = c->view.joining;
+        eng_join_wants(store, &c->next_joining, &promoted);
         c->next_joining &= c->present;
         promoted &= c->next_joining;
         c->next_in = (c->view.in & c->view.up) | promoted;
