@@ -34,6 +34,7 @@ SEEDS = {SIM: "1-3000", SIMDRIVE: "1-600"}
 MARK = " \\*"
 FLUSH_STAGES = (POWER, UNIT, SIMDRIVE, CRASH)
 FLUSH_TESTS = {  # of those flushes that a quick unit test is for
+    "engine/drive/damage.c eng_damage_mark_lost: fsync(l->files.dir_fd)": "unit test_open_flush",
     "engine/drive/identity.c eng_folder_upgrade: fsync(dir_fd)": "unit test_identity",
     "engine/drive/replay.c flush_last: fdatasync(fd)": "unit test_open_flush",
     "engine/drive/segment.c eng_segments_flush: fdatasync(segment->write_fd)": "unit test_open_flush",
@@ -164,6 +165,16 @@ NAMED = [
     ("a log file goes before it is known how the one before it ended", "engine/drive/file.c", "before->number != file->number - 1 || before->end_crc != 0)\n                return true;", "before->number != file->number - 1 || before->end_crc != 1)\n                return true;", ("unit test_log_end", SIMDRIVE)),
     ("replay does not look ahead for how files ended", "engine/drive/replay.c", "else if (rec->type == FMT_RECORD_ENDS)", "else if (rec->type == FMT_RECORD_ENDS && r == NULL)", ("unit test_log_end", SIMDRIVE)),
     ("what a copy replaces or deletes is dead", "engine/drive/batch_write.c", "if (!eng_value_has_shards(&head) || entry->copied || ", "if (!eng_value_has_shards(&head) || ", ("unit test_copy",)),
+    ("a drive that comes is compared while changes of before are still being committed", "engine/epoch/coord.c", "if (c->again || unconfirmed(c))", "if (c->view.in == 0)", ("unit test_coord", SIM)),
+    ("the end of a log file is taken from a damaged header", "engine/drive/file.c", "if (!head.begun || head.header.prev_file", "if (head.header.prev_file", ("unit test_log_end", SIMDRIVE)),
+    ("the end of a log file is taken from another file's header", "engine/drive/file.c", "head.header.prev_file != look->number - 1 ||", "look->number == 0 ||", ("unit test_log_end", SIMDRIVE)),
+    ("the end of a log file is taken from a header of before", "engine/drive/file.c", "(look->generation != 0 && head.header.generation != look->generation))", "look->generation == UINT64_MAX)", ("unit test_log_end", SIMDRIVE)),
+    ("an opening that fails forgets how far the log had come", "engine/drive/append.c", "if (l->reach.file != 0)\n                *out", "if (l->reach.file == UINT64_MAX)\n                *out", ("unit test_replay", SIMDRIVE)),
+    ("how far upkeep had come is not read after a restart", "engine/walk/kept.c", "eng_txn_lookup(txn, 0, found);", "found(txn, -ENOENT);", ("unit test_verify", "unit test_heal")),
+    ("a damaged copy is written anew while members differ", "engine/upkeep/verify_copies.c", "v->to_fix != 0 && !differ && v->round", "v->to_fix != 0 && v->round", ("unit test_agree", SIM)),
+    ("a verification asks no drive again that could not look", "engine/upkeep/verify.c", "v->turned_away[drive]++;\n        return true;", "v->turned_away[drive]++;\n        return v->store == NULL;", ("unit test_verify",)),
+    ("a verification asks a drive for ever that cannot look", "engine/upkeep/verify.c", "if (v->turned_away[drive] == AGAIN_MAX)", "if (v->store == NULL)", ("unit test_verify",)),
+    ("a drive that answers again has fewer tries left", "engine/upkeep/verify_copies.c", "v->turned_away[slot] = 0;", "(void)0;", ("unit test_verify",)),
     ("a format cut short between drives stays so", "engine/store/store.c", "rv = finish_format(o, probes, error);", "(void)finish_format;", (POWER,)),
 ]
 

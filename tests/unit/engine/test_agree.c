@@ -403,6 +403,50 @@ static void test_damage_here_and_nothing_there(void **state)
         }
 }
 
+/*
+ * Two lack the name, one has it, and the record of the fourth is damaged, so nobody can decide. Nor is it decided by the repair of what is damaged: written anew
+ * from the one that has the name, it would make two of one word, and a name that was deleted would be back.
+ */
+static void test_damage_among_those_that_differ(void **state)
+{
+        static struct sf_row row, before, after;
+        unsigned slots[CODED_M + 1] = {0}, i, j;
+        struct eng_verify_report r;
+        uint64_t bucket;
+        struct sf sf;
+
+        for (i = 0; i <= CODED_M; i++) {
+                sf_make(&sf, CODED_M + 2, 2);
+                sf.options.ec_k = 2;
+                sf.options.ec_m = CODED_M;
+                sf.options.cache_bytes = 1; /* small objects come from the log */
+                assert_int_equal(sf_open(&sf, true), 0);
+                assert_true(sf_wait_ready(&sf, 20));
+                assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+                assert_int_equal(sf_put(&sf, 0, bucket, "key", 77, 5000, true, NULL), 0);
+                sf_close(&sf);
+                eng_name_object(&row.name, bucket, "key", 3);
+                before.name = after.name = row.name;
+                holders_of(&sf, &row, slots);
+                row.len = 0;
+                spoil_bytes(&sf, slots[i], 77, 5000);
+                assert_true(sf_get_row(&sf, slots[i], &before));
+                for (j = 2; j <= CODED_M; j++)
+                        sf_put_row(&sf, slots[(i + j) % (CODED_M + 1)], &row);
+                start(&sf);
+                verify(&sf, &r);
+                assert_int_equal(r.repaired_shards + r.repaired_names, 0);
+                verify(&sf, &r);
+                sf_close(&sf);
+                assert_true(sf_get_row(&sf, slots[i], &after));
+                assert_int_equal(after.len, before.len);
+                assert_memory_equal(after.value, before.value, before.len); /* where its record stands, too */
+                for (j = 2; j <= CODED_M; j++)
+                        assert_false(sf_get_row(&sf, slots[(i + j) % (CODED_M + 1)], &row));
+                sf_remove(&sf);
+        }
+}
+
 /* The walk of upkeep alone finds a name that one member lacks: no verification helps it. */
 static void test_upkeep_finds_it(void **state)
 {
@@ -477,6 +521,7 @@ int main(void)
                 cmocka_unit_test(test_a_member_that_cannot_say),
                 cmocka_unit_test(test_all_members_but_one),
                 cmocka_unit_test(test_damage_here_and_nothing_there),
+                cmocka_unit_test(test_damage_among_those_that_differ),
                 cmocka_unit_test(test_names_that_differ),
                 cmocka_unit_test(test_an_upload_that_came_back),
                 cmocka_unit_test(test_upkeep_finds_it),

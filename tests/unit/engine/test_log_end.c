@@ -369,6 +369,83 @@ static void test_header_of_the_next(void **state)
         fx_destroy(&st.fx);
 }
 
+/* ---- headers of others ----------------------------------------------------------------------------- */
+
+static void read_head(uint64_t number, struct fmt_log_header *out)
+{
+        char path[256];
+        int fd;
+
+        log_path(number, path, sizeof(path));
+        fd = open(path, O_RDONLY);
+        assert_true(fd >= 0);
+        assert_int_equal(pread(fd, out, sizeof(*out), 0), sizeof(*out));
+        close(fd);
+}
+
+static void write_head(uint64_t number, const struct fmt_log_header *head)
+{
+        char path[256];
+        int fd;
+
+        log_path(number, path, sizeof(path));
+        fd = open(path, O_WRONLY);
+        assert_true(fd >= 0);
+        assert_int_equal(pwrite(fd, head, sizeof(*head), 0), sizeof(*head));
+        close(fd);
+}
+
+/* Its checksums are right, and it is not the one that this file began with: one of another file, one that names another file before it, an old one. */
+static struct fmt_log_header another_head(uint64_t number, unsigned way)
+{
+        struct fmt_log_header head, other;
+
+        read_head(number, &head);
+        read_head(number + 1, &other);
+        switch (way) {
+        case 0:
+                return other;
+        case 1:
+                other.file = head.file;
+                other.generation = head.generation;
+                break;
+        default:
+                other.file = head.file;
+                other.prev_file = head.prev_file;
+        }
+        eng_log_header_seal(&other);
+        return other;
+}
+
+/* What such a header says of the end of the file before is not believed: that one would pass for damaged later, or its damage for its end. */
+static void test_header_of_another_file(void **state)
+{
+        uint64_t number = make_gap();
+        struct fmt_log_header head, other;
+        unsigned way, round;
+
+        fx_destroy(&st.fx);
+        for (way = 0; way < 3; way++) {
+                make();
+                for (round = 0; round < 3; round++)
+                        put_group(round, BYTES);
+                read_head(number + 1, &head);
+                other = another_head(number + 1, way);
+                assert_int_not_equal(other.prev_crc, head.prev_crc);
+                write_head(number + 1, &other);
+                put_group(1, 1);
+                assert_int_equal(fx_put(&st.fx, "last", "x", 1), 0);
+                assert_true(fx_wait_indexed(&st.fx));
+                put_group(2, 1); /* files behind it go */
+                let_go();
+                assert_true(there(number + 1));
+                write_head(number + 1, &head);
+                open_again(false);
+                expect_none();
+                fx_destroy(&st.fx);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -376,6 +453,7 @@ int main(void)
                 cmocka_unit_test(test_end_is_told_again),
                 cmocka_unit_test(test_tear_before_a_gap),
                 cmocka_unit_test(test_header_of_the_next),
+                cmocka_unit_test(test_header_of_another_file),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

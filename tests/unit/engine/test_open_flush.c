@@ -1,6 +1,6 @@
 /*
  * test_open_flush.c - what a process that was killed has left is flushed when its drive is opened, before anything relies on it: a power cut may still
- * come. And what an index names was flushed before. The flushes are seen by a fdatasync() of the test's own.
+ * come. And what an index names was flushed before. The flushes are seen by a fdatasync() and a fsync() of the test's own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static atomic_uint flushed_logs, flushed_segments;
+static atomic_uint flushed_logs, flushed_segments, flushed_marks;
 static char last_log[256];
 
 static bool ends_in(const char *path, const char *suffix)
@@ -25,20 +25,41 @@ static bool ends_in(const char *path, const char *suffix)
         return n >= m && strcmp(path + n - m, suffix) == 0;
 }
 
-int fdatasync(int fd)
+static void path_of(int fd, char path[256])
 {
-        char link[64], path[256];
+        char link[64];
         ssize_t n;
 
         snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-        n = readlink(link, path, sizeof(path) - 1);
+        n = readlink(link, path, 255);
         path[n > 0 ? n : 0] = '\0';
+}
+
+int fdatasync(int fd)
+{
+        char path[256];
+
+        path_of(fd, path);
         if (ends_in(path, ".log")) {
                 memcpy(last_log, path, sizeof(path));
                 flushed_logs++;
         }
         flushed_segments += ends_in(path, ".seg");
         return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* A folder of logs with the mark that says that the log lost its end, while its index still counts. */
+int fsync(int fd)
+{
+        char path[256], lost[300], condemned[300];
+
+        path_of(fd, path);
+        if (ends_in(path, "/log")) {
+                snprintf(lost, sizeof(lost), "%s/LOST", path);
+                snprintf(condemned, sizeof(condemned), "%s/../index/CONDEMNED", path);
+                flushed_marks += access(lost, F_OK) == 0 && access(condemned, F_OK) != 0;
+        }
+        return (int)syscall(SYS_fsync, fd);
 }
 
 static void test_log(void **state)
@@ -114,12 +135,37 @@ static void test_index(void **state)
         fx_destroy(&fx);
 }
 
+/* The index alone knows that the log lost its end: a mark beside the log says so before the index is given up. */
+static void test_mark_of_a_lost_end(void **state)
+{
+        const off_t end = 3 * FMT_BLOCK; /* header, EPOCH record, the first put */
+        char path[256];
+        uint64_t size;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_put(&fx, "key", "x", 1), 0);
+        assert_int_equal(fx_put(&fx, "lost", "x", 1), 0);
+        fx_close(&fx);
+        fx_first(&fx, "log", path, sizeof(path));
+        size = fx_file_size(path);
+        assert_int_equal(truncate(path, end), 0);
+        assert_int_equal(truncate(path, (off_t)size), 0);
+        flushed_marks = 0;
+        assert_int_equal(fx_open(&fx), 0);
+        assert_true(eng_local_log_lost(fx.local));
+        assert_int_equal(flushed_marks, 1);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_log),
                 cmocka_unit_test(test_segments),
                 cmocka_unit_test(test_index),
+                cmocka_unit_test(test_mark_of_a_lost_end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

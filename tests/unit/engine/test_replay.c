@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/drive/rec.h"
 #include "tests/lib/drive_fixture.h"
 #include "tests/lib/wait.h"
 
@@ -343,6 +344,60 @@ static void test_log_ends_before_the_index_behind_what_waits(void **state)
                                 drop_index(&fx);
                 }
         }
+        fx_destroy(&fx);
+}
+
+/* The record that begins here is of a type that only a newer version knows. */
+static void make_unknown(const char *path, uint64_t offset)
+{
+        struct fmt_record rec;
+        int fd = open(path, O_RDWR);
+
+        assert_true(fd >= 0);
+        assert_int_equal(pread(fd, &rec, sizeof(rec), (off_t)offset), sizeof(rec));
+        assert_int_equal(rec.magic, FMT_RECORD_MAGIC);
+        rec.type = 99;
+        eng_rec_seal(&rec);
+        assert_int_equal(pwrite(fd, &rec, sizeof(rec), (off_t)offset), sizeof(rec));
+        close(fd);
+}
+
+/*
+ * An opening that fails had written to the index before: the index goes on knowing how far the log reached when it was closed. So the next opening still finds that
+ * the log has lost its end.
+ */
+static void test_log_ends_before_the_index_of_an_opening_that_failed(void **state)
+{
+        static const char *const key = "waits";
+        const uint64_t last = FIRST_PUT + PUTS * BATCH; /* the first put stands behind the record that waits */
+        struct fx_body body = {.len = 0};
+        char path[256], command[512];
+        uint8_t name[64];
+        struct fx fx;
+        unsigned i;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        fx_body_put(&body, name, fx_name(name, key), 1000, 1, key, strlen(key));
+        assert_int_equal(fx_append(&fx, &body, 2, 1, 0), 0);
+        for (i = 0; i < PUTS; i++)
+                put_n(&fx, i);
+        fx_close(&fx);
+        snprintf(command, sizeof(command), "cp '%s/index/data.mdb' '%s/before'", fx.path, fx.root);
+        assert_int_equal(system(command), 0);
+        log_path(&fx, 1, path, sizeof(path));
+        make_unknown(path, last);
+        fx.options.tail_bytes = 1; /* each record that counts goes into the index before the next is read */
+        assert_int_equal(fx_open(&fx), -EPROTONOSUPPORT);
+        snprintf(command, sizeof(command), "cmp -s '%s/index/data.mdb' '%s/before'", fx.path, fx.root);
+        assert_int_not_equal(system(command), 0);
+        fx.options.tail_bytes = 0;
+        lose_from(path, last);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_true(eng_local_log_lost(fx.local));
+        assert_int_equal(fx_commit(&fx, 1, PUTS - 1), 0);
+        for (i = 0; i < PUTS; i++)
+                assert_int_equal(lookup_n(&fx, i), i < PUTS - 1 ? 0 : -ENOENT);
         fx_destroy(&fx);
 }
 
@@ -807,6 +862,7 @@ int main(void)
                 cmocka_unit_test(test_order_is_by_seq),
                 cmocka_unit_test(test_log_ends_before_the_index),
                 cmocka_unit_test(test_log_ends_before_the_index_behind_what_waits),
+                cmocka_unit_test(test_log_ends_before_the_index_of_an_opening_that_failed),
                 cmocka_unit_test(test_last_file_lost),
                 cmocka_unit_test(test_rollover_and_missing_file),
                 cmocka_unit_test(test_freeing),
