@@ -212,11 +212,17 @@ def is_code(source, at):
     return not re.match(r"\s*(/?\*|//)", line) and not re.match(r"[a-z]", line)
 
 
+def unused(source, match):
+    """What stands before a call that is a statement of its own: else the compiler warns of one without effect."""
+    before = source[source.rfind("\n", 0, match.start()) + 1:match.start()]
+    return "(void)" if not before.strip() and source[match.end()] == ";" else ""
+
+
 def flushes(root):
     for house in SEARCHED:
         for path in sorted((root / house).rglob("*.c")):
             source, where = path.read_text(), path.relative_to(root).as_posix()
-            found = [(m.start(), m.end(), f"(0 ? {m.group(0)} : 0)", m.group(1)) for m in FLUSH.finditer(source) if is_code(source, m.start())]
+            found = [(m.start(), m.end(), f"{unused(source, m)}(0 ? {m.group(0)} : 0)", m.group(1)) for m in FLUSH.finditer(source) if is_code(source, m.start())]
             found += [(m.start(), m.end(), "0", "RWF_DSYNC") for m in DSYNC.finditer(source) if is_code(source, m.start())]
             at = source.find(RING_FLUSH)
             if at >= 0:

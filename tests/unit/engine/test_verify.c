@@ -18,6 +18,7 @@
 
 #define SMALL 20u
 #define LARGE 4u
+#define MORE  80u /* three of four are on each drive */
 #define SIZE  300000u
 
 static void name_of(unsigned i, char key[16])
@@ -109,6 +110,29 @@ static void test_turned_away(void **state)
                 if (cases[i].ends)
                         assert_int_equal(r.unread_shards, 0);
         }
+        end(&sf);
+}
+
+/* A drive that cannot look at every second try is asked as often as it takes, for however many names: each answer of it begins a new count. */
+static void test_turned_away_often(void **state)
+{
+        struct eng_verify_report r;
+        char key[16];
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, &bucket);
+        for (i = 0; i < MORE; i++) {
+                snprintf(key, sizeof(key), "more-%03u", i);
+                assert_int_equal(sf_put(&sf, i % 2, bucket, key, 1, 500, true, NULL), 0);
+        }
+        sf_close(&sf);
+        open_with(&sf, "again:op=lookup,slot=0,every=2");
+        verify(&sf, &r);
+        assert_nothing_amiss(&r);
+        assert_int_equal(r.objects, SMALL + LARGE + MORE);
+        assert_int_equal(r.unread_shards, 0);
         end(&sf);
 }
 
@@ -312,7 +336,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_turned_away),       cmocka_unit_test(test_never_looked_at), cmocka_unit_test(test_damaged_copies),
                 cmocka_unit_test(test_names_that_change), cmocka_unit_test(test_a_drive_leaves),  cmocka_unit_test(test_parts),
-                cmocka_unit_test(test_scrub_goes_on),
+                cmocka_unit_test(test_scrub_goes_on),     cmocka_unit_test(test_turned_away_often),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
