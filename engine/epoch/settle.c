@@ -6,7 +6,7 @@
  * keep number and epoch. One copy at a time: tails are short.
  *
  * Opened for reading, with members missing: a record that is not known to be on all of them is left as it is, for a start that has them; whether it
- * counts cannot be told before. Its group is in doubt and not answered for.
+ * counts cannot be told before. Its group is in doubt and not answered for. The same holds if the newest epoch may never have been in force.
  *
  * Not every trouble ends a drive (I8). One that says 'try again' (no descriptor, no memory) is asked again, for a bounded time. A record that one member
  * cannot give is taken from another. If none can, members that have it are set aside: a member lacks it, so it was never answered, and they catch up from
@@ -252,11 +252,17 @@ static int next_pending(const struct settle *s, uint32_t pg, uint64_t after, uin
         return from;
 }
 
-/* All current members of the group are here. */
+/*
+ * All current members of the group are here. Who they are is not known while nothing is put in force after an epoch that may never have been: other drives
+ * may be started by the one before it, of which a member that this one leaves out lacks the record, and answer without it.
+ */
 static bool is_whole(const struct settle *s, uint32_t pg)
 {
-        const struct eng_view *view = &s->store->coord->view;
+        const struct eng_coord *c = s->store->coord;
+        const struct eng_view *view = &c->view;
 
+        if (!view->writable && !((const struct recovery *)c->recovery)->chosen_in_force)
+                return false;
         return (eng_writers(view, pg) & view->in & ~view->up) == 0;
 }
 
