@@ -16,6 +16,7 @@ struct eng_txn_put {
         bool is_part;
         uint8_t upload_id[FMT_ID];
         unsigned part_number;
+        uint64_t epoch;                /* in which its upload began */
         struct eng_buf *value;         /* owned */
         struct eng_buf *bytes;         /* inline bytes or NULL; owned */
         void *arg;

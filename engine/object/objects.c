@@ -17,12 +17,34 @@ static bool wants_present(const struct eng_condition *c)
 
 /* ---- put --------------------------------------------------------------------------------------------- */
 
+/*
+ * A drive that holds some of its shards was replaced, or opened anew, since they were made durable: a change may wait long for its turn. The walk that
+ * fills the drive may be over, so a record that named them would lack them until a scrub.
+ */
+static bool lost_shards(const struct eng_txn_put *put)
+{
+        const struct eng_view *view = &put->txn.at->view;
+        struct eng_part part;
+        size_t pos = 0;
+        unsigned slot;
+
+        while (eng_value_next_part(put->value->data, put->value->len, &pos, &part) == 1)
+                for (slot = 0; slot < view->map->drives; slot++)
+                        if ((eng_part_drives(&part) & eng_bit(slot)) && view->since[slot] > put->epoch)
+                                return true;
+        return false;
+}
+
 static void put_append(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
         size_t inline_len = put->bytes == NULL ? 0 : put->bytes->len;
         int rv;
 
+        if (lost_shards(put)) {
+                eng_txn_finish(txn, -EBUSY);
+                return;
+        }
         if (put->is_part)
                 eng_name_part(&txn->name, txn->bucket, txn->key, txn->key_len, put->upload_id, put->part_number);
         else

@@ -278,6 +278,7 @@ static void send_txn(struct eng_put *put)
         change->is_part = put->params.is_part;
         memcpy(change->upload_id, put->params.upload_id, FMT_ID);
         change->part_number = put->params.part_number;
+        change->epoch = put->epoch;
         change->arg = put;
         change->txn.done = txn_done;
         eng_txn_submit(&change->txn);
