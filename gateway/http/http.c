@@ -229,6 +229,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 
         if (req == NULL)
                 return MHD_NO; /* no memory when its line came */
+        assert(req->alive == GW_REQUEST_ALIVE);
         assert(!req->inside);
         req->inside = true;
         lp_trace_set_request(req->number);
@@ -271,6 +272,8 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum
         if (req == NULL)
                 return;
         *ctx = NULL;
+        assert(req->alive == GW_REQUEST_ALIVE);
+        assert(req->conn->request == req);
         gw_access_report(req, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
         req->conn->request = NULL;
         req->conn->broken = req->state == GW_LINE;

@@ -57,6 +57,7 @@ ssize_t gw_stream_read(void *cls, uint64_t pos, char *buf, size_t max)
         size_t n;
         int rv;
 
+        assert(req->alive == GW_REQUEST_ALIVE);
         lp_trace_set_request(req->number);
         if (req->peer_gone || req->get == NULL)
                 return MHD_CONTENT_READER_END_WITH_ERROR;

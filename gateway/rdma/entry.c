@@ -120,8 +120,9 @@ static bool entry_look_at(struct gw_entry *entry)
 
 static void entry_opened(void *arg, int rv, struct eng_get *get)
 {
-        struct gw_entry *entry = arg;
+        struct gw_entry *entry = GW_CAST(gw_entry, arg);
 
+        assert(entry->get == NULL && entry->known != NULL);
         entry->get = rv == 0 ? get : NULL;
         if (entry->given_up)
                 gw_entry_close(entry);
@@ -148,6 +149,7 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         const struct eng_bucket *bucket;
         int rv;
 
+        entry->magic = gw_entry_magic;
         entry->if_match = asked->if_match;
         entry->range_first = asked->range_first;
         entry->range_length = asked->range_length;
@@ -178,6 +180,8 @@ void gw_entry_give_up(struct gw_entry *entry)
 
 int gw_entry_start(struct gw_entry *entry, bool hold, void (*wake)(void *arg), void *arg)
 {
+        GW_CHECK(gw_entry, entry);
+        assert(entry->get != NULL && !entry->given_up);
         eng_get_sum(entry->get);
         if (hold)
                 eng_get_hold(entry->get);

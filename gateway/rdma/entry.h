@@ -11,9 +11,11 @@
 #include "s3.h"
 
 #include "gateway/http/gw.h"
+#include "gateway/http/gw_check.h"
 
 /* owner: whoever embeds it; it must stay until known() where gw_entry_begin() said that it comes */
 struct gw_entry {
+        unsigned magic; /* gw_check.h */
         struct gw_loop *loop;
         struct eng_get *get;      /* found, and has bytes to be read; gw_entry_close() */
         struct rdx_result result; /* strings point into etag */

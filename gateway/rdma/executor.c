@@ -23,6 +23,7 @@ static struct gw_run *first_run(const struct gw_line *line)
 
 unsigned gw_run_take(struct gw_line *line, struct gw_run *run)
 {
+        assert(run == first_run(line) && run->begun < run->count);
         if (run->begun + 1 == run->count)
                 STAILQ_REMOVE_HEAD(&line->runs, link);
         return run->begun++;
@@ -63,6 +64,8 @@ static void line_take_turn(struct gw_line *line)
         struct gw_executor *ex = line->ex;
         unsigned n;
 
+        GW_CHECK(gw_line, line);
+        assert(line->in_turn);
         TAILQ_REMOVE(&ex->turns, line, turn);
         line->in_turn = false;
         for (n = 0;
@@ -83,6 +86,7 @@ static void check_line(struct gw_line *line)
         if (line->left > 0 || line->tasks > 0 || !gw_pack_idle(&line->pack))
                 return;
         assert(!line->in_turn);
+        assert(line->reads == 0 && TAILQ_EMPTY(&line->later) && TAILQ_EMPTY(&line->packing));
         LIST_REMOVE(line, link);
         free(line);
 }
@@ -103,6 +107,8 @@ void gw_line_settle(struct gw_line *line)
         struct gw_executor *ex = line->ex;
         struct gw_task *task;
 
+        GW_CHECK(gw_line, line);
+        GW_CHECK(gw_executor, ex);
         while (line->reads < GW_EXECUTOR_READS && (task = TAILQ_FIRST(&line->later)) != NULL) {
                 TAILQ_REMOVE(&line->later, task, link);
                 gw_task_read(task);
@@ -119,6 +125,7 @@ static void pack_changed(struct gw_pack *pack, int rv)
         struct gw_line *line = (struct gw_line *)((char *)pack - offsetof(struct gw_line, pack));
         struct gw_task *task, *next;
 
+        GW_CHECK(gw_line, line);
         for (task = TAILQ_FIRST(&line->packing); task != NULL && !pack->wanted; task = next) {
                 next = TAILQ_NEXT(task, link);
                 if (rv != 0)
@@ -140,6 +147,7 @@ static struct gw_line *session_line(struct gw_executor *ex, const void *session)
         line = calloc(1, sizeof(*line));
         if (line == NULL)
                 return NULL;
+        line->magic = gw_line_magic;
         line->ex = ex;
         line->session = session;
         STAILQ_INIT(&line->runs);
@@ -160,6 +168,7 @@ static struct gw_executor *executor_of(struct gw_loop *loop)
         ex = calloc(1, sizeof(*ex));
         if (ex == NULL)
                 return NULL;
+        ex->magic = gw_executor_magic;
         ex->loop = loop;
         TAILQ_INIT(&ex->idle);
         TAILQ_INIT(&ex->turns);
@@ -200,6 +209,8 @@ void gw_executor_end(struct gw_executor *ex)
 
         if (ex == NULL)
                 return;
+        GW_CHECK(gw_executor, ex);
+        assert(!ex->ended);
         ex->ended = true;
         for (i = 0; i < GW_EXECUTOR_TASKS; i++)
                 if (ex->task[i].state != GW_TASK_IDLE)

@@ -19,6 +19,7 @@ struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, u
 
         if (batch == NULL)
                 return NULL;
+        batch->magic = gw_batch_magic;
         batch->req = req;
         batch->bytes = bytes;
         batch->body.data = (const uint8_t *)bytes;
@@ -30,6 +31,7 @@ struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, u
         TAILQ_INIT(&batch->whole);
         TAILQ_INIT(&batch->unread);
         for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++) {
+                batch->slot[i].magic = gw_batch_slot_magic;
                 batch->slot[i].batch = batch;
                 TAILQ_INSERT_TAIL(&batch->free, &batch->slot[i], link);
         }
@@ -45,6 +47,8 @@ static void slot_close_get(struct gw_batch_slot *slot)
 
         if (slot->entry.get == NULL)
                 return;
+        GW_CHECK(gw_batch, batch);
+        assert(!slot->started || (slot->entry.large ? batch->reads > 0 : batch->ahead >= slot->counted));
         gw_entry_close(&slot->entry);
         slot->span_left = 0;
         if (slot->started && slot->entry.large)
@@ -67,6 +71,8 @@ static void slot_ready(struct gw_batch_slot *slot)
 {
         struct gw_batch *batch = slot->batch;
 
+        assert(batch->req != NULL);
+        assert(slot->state == GW_BATCH_OPENING || slot->state == GW_BATCH_READING);
         slot->state = GW_BATCH_READY;
         if (!batch->ordered)
                 TAILQ_INSERT_TAIL(slot_queue(slot), slot, link);
@@ -97,8 +103,10 @@ static int first_bytes(struct gw_batch_slot *slot)
 /* The engine has more. */
 static void slot_woken(void *arg)
 {
-        struct gw_batch_slot *slot = arg;
+        struct gw_batch_slot *slot = GW_CAST(gw_batch_slot, arg);
 
+        GW_CHECK(gw_batch, slot->batch);
+        assert(slot->batch->req != NULL && slot->started);
         if (slot->state != GW_BATCH_READING) /* being sent */
                 gw_request_wake(slot->batch->req);
         else if (first_bytes(slot) == 0)
@@ -110,6 +118,7 @@ static int slot_start(struct gw_batch_slot *slot)
         struct gw_batch *batch = slot->batch;
         int rv;
 
+        assert(!slot->started && slot->entry.get != NULL);
         slot->started = true;
         slot->counted = slot->entry.result.bytes;
         if (slot->entry.large)
@@ -149,6 +158,7 @@ static void read_ahead(struct gw_batch *batch)
 
 int gw_batch_first_bytes(struct gw_batch_slot *slot)
 {
+        assert(slot->state == GW_BATCH_READY);
         if (slot->entry.get == NULL || slot->span_left > 0)
                 return 0;
         return slot->started ? first_bytes(slot) : slot_start(slot);
@@ -158,6 +168,9 @@ int gw_batch_first_bytes(struct gw_batch_slot *slot)
 
 static void batch_free(struct gw_batch *batch)
 {
+        GW_CHECK(gw_batch, batch);
+        assert(batch->req == NULL && batch->opening == 0);
+        batch->magic = 0;
         free(batch->bytes);
         free(batch);
 }
@@ -167,6 +180,8 @@ static void slot_known(struct gw_entry *entry)
         struct gw_batch_slot *slot = (struct gw_batch_slot *)((char *)entry - offsetof(struct gw_batch_slot, entry));
         struct gw_batch *batch = slot->batch;
 
+        GW_CHECK(gw_batch_slot, slot);
+        GW_CHECK(gw_batch, batch);
         assert(batch->opening > 0 && slot->state == GW_BATCH_OPENING);
         batch->opening--;
         if (batch->req == NULL) {
@@ -191,9 +206,10 @@ static void slot_begin(struct gw_batch_slot *slot, const struct rdx_entry *asked
 {
         struct gw_batch *batch = slot->batch;
 
+        assert(slot->state == GW_BATCH_FREE);
         if (!batch->ordered)
                 TAILQ_REMOVE(&batch->free, slot, link);
-        *slot = (struct gw_batch_slot){.batch = batch, .state = GW_BATCH_READY};
+        *slot = (struct gw_batch_slot){.magic = gw_batch_slot_magic, .batch = batch, .state = GW_BATCH_READY};
         slot->entry.loop = batch->req->loop;
         slot->entry.known = slot_known;
         slot->entry.result.index = (uint16_t)index;
@@ -220,6 +236,8 @@ void gw_batch_begin(struct gw_batch *batch)
         struct rdx_entry entry;
         unsigned index;
 
+        GW_CHECK(gw_batch, batch);
+        assert(batch->sent <= batch->begun && batch->begun <= batch->count);
         read_ahead(batch);
         if (batch->begun - batch->sent > GW_BATCH_FEW)
                 return; /* many at once later: to wake the loops that own the names costs as much as a lookup */
@@ -249,6 +267,8 @@ struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch)
 
 void gw_batch_sent(struct gw_batch_slot *slot)
 {
+        GW_CHECK(gw_batch_slot, slot);
+        assert(slot->state == GW_BATCH_READY && slot->batch->sent < slot->batch->begun);
         gw_entry_count(&slot->entry, GW_ENTRY_HTTP);
         slot_close_get(slot);
         slot->state = GW_BATCH_FREE;
@@ -259,6 +279,8 @@ void gw_batch_sent(struct gw_batch_slot *slot)
 
 void gw_batch_end(struct gw_batch *batch)
 {
+        GW_CHECK(gw_batch, batch);
+        assert(batch->req != NULL);
         batch->req = NULL;
         for (unsigned i = 0; i < GW_BATCH_AT_ONCE; i++) {
                 slot_close_get(&batch->slot[i]);

@@ -31,6 +31,7 @@ enum gw_batch_state {
 
 /* One entry under way. owner: its batch */
 struct gw_batch_slot {
+        unsigned magic; /* gw_check.h */
         struct gw_batch *batch;
         enum gw_batch_state state;
         struct gw_entry entry;
@@ -45,6 +46,7 @@ TAILQ_HEAD(gw_batch_slots, gw_batch_slot);
 
 /* owner: its request; what is still being looked up keeps it alive when that is over. On the request's loop */
 struct gw_batch {
+        unsigned magic; /* gw_check.h */
         struct gw_request *req; /* NULL: over */
         char *bytes;            /* of the body */
         struct rdx_body body;

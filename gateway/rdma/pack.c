@@ -16,6 +16,7 @@ _Static_assert(LP_SLOT_SIZE >= RDX_WRITE_MAX, "the longest write has room");
 
 static void pack_slot_release(struct gw_pack_slot *slot)
 {
+        assert(slot->base != NULL && slot->out == 0 && !slot->waiting);
         lp_slot_put(slot->pack->loop, slot->base);
         lp_unreserve(slot->pack->loop, slot->reserve.share, slot->reserve.count);
         slot->base = NULL;
@@ -24,6 +25,7 @@ static void pack_slot_release(struct gw_pack_slot *slot)
 /* Last thing in a callback. */
 static void pack_change(struct gw_pack *pack, int rv)
 {
+        GW_CHECK(gw_pack, pack);
         pack->wanted = false;
         pack->changed(pack, rv);
 }
@@ -32,6 +34,7 @@ static void pack_granted(struct lp_reserve *reserve)
 {
         struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
 
+        GW_CHECK(gw_pack_slot, slot);
         assert(slot->waiting && slot->base == NULL);
         slot->waiting = false;
         slot->base = lp_slot_get(slot->pack->loop);
@@ -42,6 +45,7 @@ static void pack_expired(struct lp_reserve *reserve)
 {
         struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
 
+        GW_CHECK(gw_pack_slot, slot);
         assert(slot->waiting && slot->base == NULL);
         slot->waiting = false;
         pack_change(slot->pack, ENG_GET_BUSY);
@@ -52,7 +56,9 @@ static void pack_completed(struct rdx_write *write, int result)
         struct gw_pack_piece *piece = (struct gw_pack_piece *)((char *)write - offsetof(struct gw_pack_piece, write));
         struct gw_pack_slot *slot = piece->slot;
 
-        assert(slot->out > 0);
+        GW_CHECK(gw_pack_slot, slot);
+        assert(slot->base != NULL && !slot->waiting);
+        assert(slot->out > 0 && slot->out <= slot->pieces);
         if (--slot->out > 0)
                 return;
         slot->used = 0;
@@ -64,11 +70,13 @@ void gw_pack_init(struct gw_pack *pack, struct lp_loop *loop, void (*changed)(st
 {
         unsigned i, k;
 
+        pack->magic = gw_pack_magic;
         pack->loop = loop;
         pack->changed = changed;
         for (i = 0; i < GW_PACK_SLOTS; i++) {
                 struct gw_pack_slot *slot = &pack->slot[i];
 
+                slot->magic = gw_pack_slot_magic;
                 slot->pack = pack;
                 slot->reserve = (struct lp_reserve){
                         .count = 1, .share = LP_SHARE_GET, .granted = pack_granted, .expired = pack_expired};
@@ -96,8 +104,10 @@ static struct rdx_write *pack_place(struct gw_pack_slot *slot, size_t len)
 /* 0: held now. */
 static int hold(struct gw_pack_slot *slot)
 {
-        int rv = lp_reserve(slot->pack->loop, &slot->reserve);
+        int rv;
 
+        assert(!slot->waiting && slot->base == NULL && slot->out == 0);
+        rv = lp_reserve(slot->pack->loop, &slot->reserve);
         slot->waiting = rv == -EAGAIN;
         if (rv == 0)
                 slot->base = lp_slot_get(slot->pack->loop);
@@ -110,6 +120,7 @@ int gw_pack_take(struct gw_pack *pack, size_t len, struct rdx_write **out)
         unsigned i;
         int rv = 0;
 
+        GW_CHECK(gw_pack, pack);
         assert(len > 0 && len <= RDX_WRITE_MAX);
         for (i = 0; i < GW_PACK_SLOTS; i++) {
                 *out = pack_place(&pack->slot[i], len);

@@ -10,6 +10,8 @@
 #include "loop.h"
 #include "rdma.h"
 
+#include "gateway/http/gw_check.h"
+
 #define GW_PACK_SLOTS  2u  /* of one pack */
 #define GW_PACK_PIECES 64u /* of one slot */
 
@@ -21,6 +23,7 @@ struct gw_pack_piece {
 };
 
 struct gw_pack_slot {
+        unsigned magic; /* gw_check.h */
         struct gw_pack *pack;
         struct lp_reserve reserve;
         uint8_t *base; /* NULL: it is not held */
@@ -32,6 +35,7 @@ struct gw_pack_slot {
 
 /* owner: whoever embeds it. Zero it, and call gw_pack_init() */
 struct gw_pack {
+        unsigned magic; /* gw_check.h */
         struct lp_loop *loop;
         /*
          * There is room again (0), or for who waited there is none (ENG_GET_BUSY). Who is called asks again for whom it let wait, and then gw_pack_trim(); it may free

@@ -13,7 +13,10 @@
 
 static struct gw_transfer *of_rdx(struct rdx_request *rdx)
 {
-        return (struct gw_transfer *)((char *)rdx - offsetof(struct gw_transfer, rdx));
+        struct gw_transfer *t = (struct gw_transfer *)((char *)rdx - offsetof(struct gw_transfer, rdx));
+
+        GW_CHECK(gw_transfer, t);
+        return t;
 }
 
 struct gw_piece *gw_piece_idle(struct gw_transfer *t)
@@ -28,6 +31,8 @@ struct gw_piece *gw_piece_idle(struct gw_transfer *t)
 
 void gw_transfer_free(struct gw_transfer *t)
 {
+        GW_CHECK(gw_transfer, t);
+        t->magic = 0;
         gw_transfer_get_free(t);
         gw_transfer_put_free(t);
         free(t);
@@ -132,6 +137,7 @@ static void begun(struct rdx_request *rdx, int result)
         struct gw_request *req = t->req;
         bool wanted = req != NULL && gw_back(req);
 
+        assert(!t->begun);
         t->begun = result == 0;
         if (result == 0) {
                 if (wanted)
@@ -161,6 +167,7 @@ void gw_transfer_begin(struct gw_request *req, void (*next)(struct gw_request *r
                 gw_reply_no_memory(req);
                 return;
         }
+        t->magic = gw_transfer_magic;
         t->req = req;
         t->next = next;
         t->loop = req->loop;
@@ -182,6 +189,8 @@ static void transfer_drop(struct gw_request *req)
 
         if (t == NULL)
                 return;
+        GW_CHECK(gw_transfer, t);
+        assert(t->req == req);
         req->rdma->transfer = NULL;
         t->req = NULL;
         if (t->read)

@@ -4,6 +4,7 @@
 #ifndef GATEWAY_RDMA_RDMA_TRANSFER_H
 #define GATEWAY_RDMA_RDMA_TRANSFER_H
 
+#include "gateway/http/gw_check.h"
 #include "gateway/rdma/rdma_session.h"
 
 #define GW_PIECES 16u /* handed over and not through, of one request */
@@ -18,6 +19,7 @@ struct gw_piece {
 
 /* owner: the request's loop */
 struct gw_transfer {
+        unsigned magic; /* gw_check.h */
         struct rdx_request rdx;
         struct gw_request *req;               /* NULL: dropped */
         void (*next)(struct gw_request *req); /* the number is accepted: the request goes on */

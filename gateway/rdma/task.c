@@ -17,6 +17,8 @@ void gw_run_tell(struct gw_line *line, struct gw_run *run, unsigned index, const
 {
         bool last = ++run->told == run->count;
 
+        GW_CHECK(gw_line, line);
+        assert(run->told <= run->begun && line->left > 0);
         gw_entry_count(entry, GW_ENTRY_RDMA);
         rdx_batch_result(run->batch, index, &entry->result);
         if (!last)
@@ -30,6 +32,8 @@ static void task_tell(struct gw_task *task)
 {
         struct gw_run *run = task->run;
 
+        GW_CHECK(gw_task, task);
+        assert(run != NULL);
         task->run = NULL;
         gw_run_tell(task->line, run, task->index, &task->entry);
 }
@@ -49,6 +53,9 @@ static void check_task(struct gw_task *task)
 
         if (task->run != NULL || task->out > 0)
                 return;
+        GW_CHECK(gw_line, line);
+        assert(task->state != GW_TASK_IDLE && task->state != GW_TASK_LOOKING);
+        assert(line->tasks > 0 && line->reads >= task->reads);
         task_close_get(task);
         if (task->state == GW_TASK_LATER)
                 TAILQ_REMOVE(&line->later, task, link);
@@ -76,6 +83,8 @@ static void task_piece_done(struct rdx_write *write, int result)
         struct gw_task *task = piece->task;
         struct gw_line *line = task->line;
 
+        GW_CHECK(gw_task, task);
+        GW_CHECK(gw_line, line);
         assert(piece->busy && task->out > 0);
         piece->busy = false;
         task->out--;
@@ -103,6 +112,7 @@ static int give_span(struct gw_task *task)
 
         if (piece == NULL)
                 return -EAGAIN;
+        assert(task->out < GW_TASK_PIECES && task->state != GW_TASK_IDLE);
         piece->busy = true;
         piece->task = task;
         piece->write = (struct rdx_write){.buf = (void *)task->span,
@@ -190,9 +200,10 @@ void gw_task_pump(struct gw_task *task)
 
 static void task_woken(void *arg)
 {
-        struct gw_task *task = arg;
+        struct gw_task *task = GW_CAST(gw_task, arg);
         struct gw_line *line = task->line;
 
+        GW_CHECK(gw_line, line);
         if (task->state == GW_TASK_READING)
                 gw_task_pump(task);
         gw_line_settle(line);
@@ -202,6 +213,7 @@ void gw_task_read(struct gw_task *task)
 {
         int rv;
 
+        assert(task->run != NULL && !task->reads);
         task->state = GW_TASK_READING;
         task->reads = task->entry.large;
         task->line->reads += task->reads;
@@ -236,6 +248,9 @@ static void task_known(struct gw_entry *entry)
         struct gw_executor *ex = task->ex;
         struct gw_line *line = task->line;
 
+        GW_CHECK(gw_task, task);
+        GW_CHECK(gw_executor, ex);
+        assert(task->state == GW_TASK_LOOKING);
         assert(ex->looking > 0);
         ex->looking--;
         if (ex->ended) {
@@ -255,8 +270,10 @@ void gw_task_begin(struct gw_line *line, struct gw_run *run)
         unsigned index = gw_run_take(line, run);
         bool looking = false;
 
+        assert(task != NULL && task->state == GW_TASK_IDLE && task->run == NULL && task->out == 0);
         TAILQ_REMOVE(&ex->idle, task, link);
         memset(task, 0, offsetof(struct gw_task, piece));
+        task->magic = gw_task_magic;
         task->ex = ex;
         task->entry.loop = ex->loop;
         task->entry.known = task_known;
@@ -276,6 +293,7 @@ void gw_task_begin(struct gw_line *line, struct gw_run *run)
 
 void gw_task_end(struct gw_task *task)
 {
+        GW_CHECK(gw_task, task);
         assert(task->out == 0);
         if (task->state == GW_TASK_LOOKING)
                 gw_entry_give_up(&task->entry);

@@ -40,6 +40,7 @@ struct gw_run {
 
 /* One entry under way. */
 struct gw_task {
+        unsigned magic; /* gw_check.h */
         struct gw_entry entry;
         struct gw_executor *ex;
         struct gw_line *line;
@@ -59,6 +60,7 @@ TAILQ_HEAD(gw_task_list, gw_task);
 
 /* A session that has entries here. */
 struct gw_line {
+        unsigned magic; /* gw_check.h */
         struct gw_executor *ex;
         const void *session;
         STAILQ_HEAD(, gw_run) runs;
@@ -75,6 +77,7 @@ struct gw_line {
 
 /* owner: its loop */
 struct gw_executor {
+        unsigned magic; /* gw_check.h */
         struct gw_loop *loop;
         bool ended;
         unsigned looking; /* tasks whose lookups are to come back */

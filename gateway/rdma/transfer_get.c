@@ -29,6 +29,7 @@ void gw_transfer_written(struct gw_transfer *t)
 {
         struct gw_request *req = t->req;
 
+        assert(req->rdma->transfer == t && t->given == t->len);
         req->rdma->transfer = NULL;
         gw_session_headers(req, t->status, t->len);
         if (t->rdx.notice)
@@ -45,6 +46,7 @@ static void get_piece_done(struct rdx_write *write, int result)
         struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
         struct gw_transfer *t = piece->transfer;
 
+        GW_CHECK(gw_transfer, t);
         assert(piece->busy);
         piece->busy = false;
         if (write->buf == t->bounce)
@@ -61,6 +63,8 @@ static void bounce_granted(struct lp_reserve *reserve)
 {
         struct gw_transfer *t = (struct gw_transfer *)((char *)reserve - offsetof(struct gw_transfer, reserve));
 
+        GW_CHECK(gw_transfer, t);
+        assert(t->reserving && !t->reserved);
         t->reserving = false;
         t->reserved = true;
         get_pump(t);
@@ -68,7 +72,11 @@ static void bounce_granted(struct lp_reserve *reserve)
 
 static void bounce_refused(struct lp_reserve *reserve)
 {
-        gw_transfer_fail((struct gw_transfer *)((char *)reserve - offsetof(struct gw_transfer, reserve)), ENG_GET_BUSY);
+        struct gw_transfer *t = (struct gw_transfer *)((char *)reserve - offsetof(struct gw_transfer, reserve));
+
+        GW_CHECK(gw_transfer, t);
+        assert(t->reserving && !t->reserved);
+        gw_transfer_fail(t, ENG_GET_BUSY);
 }
 
 /* A slot to copy into: 0, -EAGAIN (get_pump() is called when there is one), or an error. */
@@ -143,7 +151,7 @@ static void get_pump(struct gw_transfer *t)
 
 static void get_wake(void *arg)
 {
-        get_pump(arg);
+        get_pump(GW_CAST(gw_transfer, arg));
 }
 
 bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, uint64_t len)
@@ -172,6 +180,8 @@ bool gw_transfer_send(struct gw_request *req, unsigned status, uint64_t offset, 
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
                 return true;
         }
+        GW_CHECK(gw_transfer, t);
+        assert(t->req == req && t->get == NULL);
         t->get = req->get;
         req->get = NULL;
         t->status = status;

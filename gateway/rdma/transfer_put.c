@@ -25,6 +25,8 @@ static void put_hand_over(struct gw_transfer *t)
 {
         struct gw_request *req = t->req;
 
+        assert(t->read && req != NULL && req->rdma->transfer == t);
+        assert(req->put == NULL);
         if (!eng_put_md5_ready(t->put))
                 return; /* wakes */
         req->rdma->transfer = NULL;
@@ -37,6 +39,7 @@ static void put_hand_over(struct gw_transfer *t)
 /* Nothing of the window is read any more: what fails from here on says so. */
 void gw_transfer_read(struct gw_transfer *t)
 {
+        assert(!t->read && t->given == t->len);
         t->req->rdma->posted = false;
         t->read = true;
         put_hand_over(t);
@@ -48,6 +51,7 @@ static void put_piece_done(struct rdx_write *write, int result)
         struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
         struct gw_transfer *t = piece->transfer;
 
+        GW_CHECK(gw_transfer, t);
         assert(piece->busy);
         piece->busy = false;
         if (result != 0)
@@ -84,7 +88,7 @@ static void put_pump(struct gw_transfer *t)
 
 static void put_wake(void *arg)
 {
-        struct gw_transfer *t = arg;
+        struct gw_transfer *t = GW_CAST(gw_transfer, arg);
 
         if (t->read)
                 put_hand_over(t);
@@ -113,6 +117,8 @@ void gw_transfer_receive(struct gw_request *req)
 {
         struct gw_transfer *t = req->rdma->transfer;
 
+        GW_CHECK(gw_transfer, t);
+        assert(t->req == req && t->put == NULL);
         t->put = req->put;
         req->put = NULL;
         t->len = req->rdma->window.length;

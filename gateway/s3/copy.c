@@ -23,7 +23,7 @@ static const struct gw_checksum *source_sum(const struct gw_request *req, struct
 
 static void copy_release(struct gw_request *req)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
 
         era_digest_free(copy->md5);
         s3_sums_free(copy->sums);
@@ -58,6 +58,7 @@ bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req
                 gw_reply_no_memory(req);
                 return false;
         }
+        copy->magic = gw_copying_magic;
         req->work = copy;
         req->release = copy_release;
         copy->opened = opened;
@@ -107,7 +108,7 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                         eng_get_close(get);
                 return;
         }
-        copy = req->work;
+        copy = GW_CAST(gw_copying, req->work);
         if (rv == -ENOENT) {
                 refuse_missing(req, S3_ERR_NO_SUCH_KEY, "Key", s3_address_key(&copy->source.address));
                 return;
@@ -128,7 +129,7 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
 
 void gw_copy_open(struct gw_request *req)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         struct s3_str source = s3_address_bucket(&copy->source.address), key = s3_address_key(&copy->source.address);
         const struct eng_bucket *bucket;
         int rv;
@@ -154,7 +155,7 @@ void gw_copy_open(struct gw_request *req)
 
 void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_object *object)
 {
-        const struct gw_copying *copy = req->work;
+        const struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         char etag[S3_ETAG_SIZE];
         struct s3_xml xml;
 
@@ -179,7 +180,7 @@ static void copy_stored(void *arg, int rv, const struct eng_object *object)
 
         if (!gw_back(req))
                 return;
-        copy = req->work;
+        copy = GW_CAST(gw_copying, req->work);
         if (rv != 0)
                 gw_reply_errno(req, rv, copy->is_part ? GW_ABOUT_UPLOAD : GW_ABOUT_WRITE);
         else
@@ -189,7 +190,7 @@ static void copy_stored(void *arg, int rv, const struct eng_object *object)
 /* All bytes are in the target. */
 static void copy_commit(struct gw_request *req)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         struct eng_put_commit c = {.condition = copy->condition};
         uint8_t attrs[ENG_ATTRS_MAX], md5[ERA_DIGEST_MAX];
         struct eng_put *put = req->put;
@@ -250,7 +251,7 @@ static void copy_pump(void *arg)
 
         if (!gw_back(req) || gw_answered(req))
                 return;
-        copy = req->work;
+        copy = GW_CAST(gw_copying, req->work);
         if (copy->committing)
                 return;
         if (req->peer_gone) {
@@ -294,7 +295,7 @@ static int prepare_sums(struct gw_request *req, struct gw_copying *copy)
 
 void gw_copy_run(struct gw_request *req)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         struct eng_put_params params = {.bucket = req->bucket_id,
                                         .key = gw_eng_str(req->key),
                                         .size = copy->len,

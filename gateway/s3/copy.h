@@ -9,6 +9,7 @@
 
 /* One copy under way: req->work. owner: its request */
 struct gw_copying {
+        unsigned magic; /* gw_check.h */
         struct s3_copy_source source;
         uint64_t source_bucket;
         struct eng_condition condition; /* on the target */

@@ -5,6 +5,7 @@
 #define GATEWAY_S3_HANDLERS_H
 
 #include "gateway/s3/meta.h"
+#include "gateway/http/gw_check.h"
 #include "gateway/s3/refuse.h"
 #include "gateway/http/http_request.h"
 

@@ -10,6 +10,7 @@
 
 /* What was asked for. owner: the request (arena) */
 struct attributes {
+        unsigned magic; /* gw_check.h */
         bool etag, checksum, parts, storage, size;
         uint64_t max_parts, marker;
 };
@@ -106,7 +107,7 @@ static void write_parts(struct gw_request *req, struct s3_xml *xml, const struct
 static void attributes_answer(struct gw_request *req, const struct gw_meta *meta)
 {
         const struct eng_object *object = eng_get_object(req->get);
-        const struct attributes *a = req->work;
+        const struct attributes *a = GW_CAST(attributes, req->work);
         char date[S3_DATE_HTTP_SIZE], etag[S3_ETAG_SIZE];
         struct gw_checksum sum = meta->sum;
         struct s3_xml xml;
@@ -170,6 +171,7 @@ void gw_run_attributes(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
+        a->magic = attributes_magic;
         req->work = a;
         if (!gw_version_check(req, gw_query(req, "versionId")))
                 return;

@@ -17,6 +17,7 @@
 
 /* owner: its request */
 struct complete {
+        unsigned magic; /* gw_check.h */
         const struct s3_doc *doc;
         uint8_t upload_id[ENG_ID_LEN];
         struct eng_condition condition;
@@ -36,7 +37,7 @@ struct complete {
 
 static void complete_release(struct gw_request *req)
 {
-        struct complete *c = req->work;
+        struct complete *c = GW_CAST(complete, req->work);
 
         s3_parts_sum_free(c->parts_sum);
         c->parts_sum = NULL;
@@ -94,7 +95,7 @@ static void upload_completed(void *arg, int rv, const struct eng_object *object)
 
         if (!gw_back(req))
                 return;
-        c = req->work;
+        c = GW_CAST(complete, req->work);
         if (rv == 0)
                 reply_complete(req, object);
         else if (rv == -ENOENT && (c->condition.if_etag || c->condition.if_present))
@@ -117,7 +118,7 @@ static bool same_sum(const struct s3_complete_part *named, const struct gw_check
 
 static void reply_invalid_part(struct gw_request *req)
 {
-        const struct complete *c = req->work;
+        const struct complete *c = GW_CAST(complete, req->work);
 
         char etag[S3_ETAG_SIZE] = "", id[GW_UPLOAD_ID_TEXT];
         const struct s3_complete_part *part = &c->doc->parts[c->checked];
@@ -160,7 +161,7 @@ static void earlier_opened(void *arg, int rv, struct eng_get *get)
                         eng_get_close(get);
                 return;
         }
-        c = req->work;
+        c = GW_CAST(complete, req->work);
         if (rv == 0)
                 req->get = get; /* closed with the request */
         made = rv == 0 && memcmp(eng_get_object(get)->upload_id, c->upload_id, ENG_ID_LEN) == 0;
@@ -179,7 +180,7 @@ static void earlier_opened(void *arg, int rv, struct eng_get *get)
 /* The upload, or a part of it, is not there. Perhaps another try was faster; else the error stands. */
 static void look_for_earlier(struct gw_request *req, enum s3_error gone)
 {
-        struct complete *c = req->work;
+        struct complete *c = GW_CAST(complete, req->work);
 
         c->gone = gone;
         eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), earlier_opened, req);
@@ -271,7 +272,7 @@ static void reply_unsummed(struct gw_request *req, const struct complete *c)
 
 static void make_object(struct gw_request *req)
 {
-        struct complete *c = req->work;
+        struct complete *c = GW_CAST(complete, req->work);
         struct eng_complete_params params = {
                 .bucket = req->bucket_id, .key = gw_eng_str(req->key), .parts = c->parts, .count = c->checked};
         uint8_t attrs[ENG_ATTRS_MAX], md5[ERA_DIGEST_MAX];
@@ -372,7 +373,7 @@ static bool take_stored_part(struct complete *c, const struct eng_part_entry *pa
 /* A part is not what the client says. */
 static void refuse_part(struct gw_request *req)
 {
-        const struct complete *c = req->work;
+        const struct complete *c = GW_CAST(complete, req->work);
 
         if (c->alien == 0)
                 reply_invalid_part(req);
@@ -392,7 +393,7 @@ static void complete_parts_listed(void *arg, int rv, const struct eng_part_entry
 
         if (!gw_back(req))
                 return;
-        c = req->work;
+        c = GW_CAST(complete, req->work);
         if (rv == -ENOENT) {
                 look_for_earlier(req, S3_ERR_NO_SUCH_UPLOAD);
                 return;
@@ -417,7 +418,7 @@ static void complete_parts_listed(void *arg, int rv, const struct eng_part_entry
 
 static void complete_next_page(struct gw_request *req)
 {
-        const struct complete *c = req->work;
+        const struct complete *c = GW_CAST(complete, req->work);
         unsigned left = c->doc->part_count - c->checked;
 
         eng_part_list(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), c->upload_id,
@@ -457,7 +458,7 @@ static void complete_upload_found(void *arg, int rv, const struct eng_object *up
                 return;
         }
         if (rv == 0)
-                rv = take_upload(req, req->work, upload);
+                rv = take_upload(req, GW_CAST(complete, req->work), upload);
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
         else
@@ -488,6 +489,7 @@ void gw_run_complete(struct gw_request *req)
                 return;
         }
         c->doc = req->body->doc;
+        c->magic = complete_magic;
         req->work = c;
         req->release = complete_release;
         if (!one_sum(req) || !gw_upload_id_of(req, c->upload_id) || !gw_condition_read(req, &c->condition, &never))

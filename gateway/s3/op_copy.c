@@ -88,7 +88,7 @@ static bool condition_holds(const struct eng_condition *condition, const struct 
 
 static void update_self(struct gw_request *req)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         const struct eng_object *object = eng_get_object(req->get);
         struct eng_condition same = {.if_etag = true, .etag_parts = object->etag_parts};
         uint8_t attrs[ENG_ATTRS_MAX], tag[8];
@@ -112,7 +112,7 @@ static void update_self(struct gw_request *req)
 /* Source and target are one. */
 static void copy_self(struct gw_request *req, bool replace)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         struct gw_checksum sum;
         struct gw_tag tag;
 
@@ -138,7 +138,7 @@ static void copy_self(struct gw_request *req, bool replace)
 
 static void copy_object_opened(struct gw_request *req)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         bool replace = s3_str_eq(gw_header(req, "x-amz-metadata-directive"), S3_STR("REPLACE"));
 
         if (!read_meta(req, copy, replace))
@@ -157,7 +157,7 @@ void gw_run_copy(struct gw_request *req)
 
         if (!gw_copy_begin(req, copy_object_opened))
                 return;
-        copy = req->work;
+        copy = GW_CAST(gw_copying, req->work);
         if (gw_header(req, "x-amz-copy-source-range").data != NULL) {
                 gw_refuse_header(req, "x-amz-copy-source-range");
                 return;
@@ -172,7 +172,7 @@ void gw_run_copy(struct gw_request *req)
 
 static void part_opened(struct gw_request *req)
 {
-        struct gw_copying *copy = req->work;
+        struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         uint64_t size = eng_get_object(req->get)->size;
         enum s3_error error = S3_OK;
 
@@ -195,7 +195,7 @@ static void copy_upload_found(void *arg, int rv, const struct eng_object *upload
 
         if (!gw_back(req))
                 return;
-        copy = req->work;
+        copy = GW_CAST(gw_copying, req->work);
         if (rv == 0 && gw_meta_decode_checksum(upload->attrs, &sum) != 0)
                 rv = -EIO;
         if (rv != 0) {
@@ -214,7 +214,7 @@ void gw_run_part_copy(struct gw_request *req)
 
         if (!gw_copy_begin(req, part_opened))
                 return;
-        copy = req->work;
+        copy = GW_CAST(gw_copying, req->work);
         copy->is_part = true;
         if (!gw_part_number_of(req, &copy->part_number) || !gw_upload_id_of(req, copy->upload_id))
                 return;

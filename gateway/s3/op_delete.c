@@ -62,12 +62,14 @@ void gw_run_delete(struct gw_request *req)
 
 /* One key of a request. owner: the request */
 struct item {
+        unsigned magic; /* gw_check.h */
         struct gw_request *req;
         enum s3_error error;
 };
 
 /* owner: its request */
 struct many {
+        unsigned magic; /* gw_check.h */
         const struct s3_doc *doc;
         struct item *items;
         unsigned next; /* first not begun */
@@ -111,7 +113,7 @@ static void put_deleted(struct s3_xml *xml, const struct s3_delete_object *objec
 
 static void reply_many(struct gw_request *req)
 {
-        const struct many *many = req->work;
+        const struct many *many = GW_CAST(many, req->work);
         struct s3_xml xml;
 
         s3_xml_init(&xml, ANSWER_LIMIT);
@@ -152,13 +154,14 @@ static void begin_some(struct gw_request *req);
 
 static void item_deleted(void *arg, int rv, bool existed)
 {
-        struct item *item = arg;
+        struct item *item = GW_CAST(item, arg);
         struct gw_request *req = item->req;
         struct many *many;
 
         if (!gw_back(req))
                 return;
-        many = req->work;
+        many = GW_CAST(many, req->work);
+        assert(many->under_way > 0);
         many->under_way--;
         item->error = gw_error_of(rv, GW_ABOUT_KEY);
         begin_some(req);
@@ -166,7 +169,7 @@ static void item_deleted(void *arg, int rv, bool existed)
 
 static void begin_some(struct gw_request *req)
 {
-        struct many *many = req->work;
+        struct many *many = GW_CAST(many, req->work);
 
         while (many->next < many->doc->object_count && many->under_way < AT_ONCE) {
                 const struct s3_delete_object *object = &many->doc->objects[many->next];
@@ -198,8 +201,11 @@ void gw_run_delete_many(struct gw_request *req)
                 return;
         }
         many->doc = req->body->doc;
-        for (unsigned i = 0; i < many->doc->object_count; i++)
+        for (unsigned i = 0; i < many->doc->object_count; i++) {
+                many->items[i].magic = item_magic;
                 many->items[i].req = req;
+        }
+        many->magic = many_magic;
         req->work = many;
         begin_some(req);
 }

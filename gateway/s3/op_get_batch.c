@@ -118,6 +118,8 @@ static ssize_t read_frames(void *cls, uint64_t pos, char *buf, size_t max)
 
         if (req->peer_gone || batch == NULL)
                 return MHD_CONTENT_READER_END_WITH_ERROR;
+        GW_CHECK(gw_batch, batch);
+        assert(batch->req == req);
         while (done < max && rv == 0) {
                 rv = get_batch_step(batch, buf + done, max - done, &n);
                 done += n;
@@ -139,7 +141,7 @@ static ssize_t read_frames(void *cls, uint64_t pos, char *buf, size_t max)
 
 static void get_batch_release(struct gw_request *req)
 {
-        gw_batch_end(req->work);
+        gw_batch_end(GW_CAST(gw_batch, req->work));
         req->work = NULL;
 }
 

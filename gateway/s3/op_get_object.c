@@ -16,6 +16,7 @@
 
 /* What a GET or HEAD wants, between lookup and answer. In the request's arena. */
 struct get_work {
+        unsigned magic; /* gw_check.h */
         struct s3_range range;
         unsigned part;                  /* partNumber, 0: none */
         uint64_t offset, len;
@@ -273,7 +274,7 @@ static bool get_keep(struct gw_request *req, struct get_work *work)
 
 static void free_work(struct gw_request *req)
 {
-        struct get_work *work = req->work;
+        struct get_work *work = GW_CAST(get_work, req->work);
 
         free(work->buffer);
         work->buffer = NULL;
@@ -291,7 +292,7 @@ static void get_gather(void *arg)
 
         if (!gw_back(req))
                 return;
-        work = req->work;
+        work = GW_CAST(get_work, req->work);
         if (req->peer_gone) {
                 gw_reply_errno(req, -EIO, GW_ABOUT_KEY);
                 return;
@@ -394,7 +395,7 @@ static void refuse_range(struct gw_request *req, uint64_t size)
 static void get_object_answer(struct gw_request *req)
 {
         const struct eng_object *object = eng_get_object(req->get);
-        struct get_work *work = req->work;
+        struct get_work *work = GW_CAST(get_work, req->work);
         enum s3_error error;
 
         if (!gw_plain_check(req, "x-amz-server-side-encryption") || !conditions_hold(req, object))
@@ -456,6 +457,7 @@ void gw_run_get(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
+        work->magic = get_work_magic;
         req->work = work;
         if (!read_get_wishes(req, work))
                 return;

@@ -29,6 +29,7 @@ static const struct {
 
 /* One listing under way. owner: its request */
 struct list {
+        unsigned magic; /* gw_check.h */
         enum form form;
         struct s3_str prefix, delimiter, marker;
         struct s3_str token; /* V2: as given */
@@ -266,7 +267,7 @@ static void put_place_versions(struct gw_request *req, struct list *list, struct
 
 static void reply_list(struct gw_request *req, const struct eng_list_entry *entries, unsigned count, bool more)
 {
-        struct list *list = req->work;
+        struct list *list = GW_CAST(list, req->work);
         struct s3_str next = more && count > 0 ? gw_s3_str(entries[count - 1].name) : (struct s3_str){NULL, 0};
         struct s3_xml xml;
 
@@ -316,7 +317,7 @@ static struct eng_str bounded(struct s3_str s)
 
 static void ask_engine(struct gw_request *req)
 {
-        const struct list *list = req->work;
+        const struct list *list = GW_CAST(list, req->work);
         struct eng_list_params params = {.bucket = req->bucket_id, .prefix = gw_eng_str(list->prefix)};
 
         /* A delimiter longer than any key divides none. */
@@ -336,6 +337,7 @@ static void run_list(struct gw_request *req, enum form form)
                 gw_reply_no_memory(req);
                 return;
         }
+        list->magic = list_magic;
         req->work = list;
         list->form = form;
         list->second = -1;

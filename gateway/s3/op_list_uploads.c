@@ -11,6 +11,7 @@
 
 /* owner: its request */
 struct uploads {
+        unsigned magic; /* gw_check.h */
         struct s3_str prefix, delimiter, key_marker, upload_marker;
         uint8_t after_upload[ENG_ID_LEN];
         bool has_after_upload, url;
@@ -91,7 +92,7 @@ static void put_uploads_head(struct gw_request *req, const struct uploads *list,
 
 static void reply_uploads(struct gw_request *req, const struct eng_upload_entry *entries, unsigned count, bool more)
 {
-        const struct uploads *list = req->work;
+        const struct uploads *list = GW_CAST(uploads, req->work);
         struct s3_xml xml;
 
         s3_xml_init(&xml, LIST_LIMIT);
@@ -134,6 +135,7 @@ void gw_run_list_uploads(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
+        list->magic = uploads_magic;
         req->work = list;
         if (!read_uploads(req, list))
                 return;
@@ -156,6 +158,7 @@ void gw_run_list_uploads(struct gw_request *req)
 
 /* owner: its request */
 struct parts {
+        unsigned magic; /* gw_check.h */
         uint8_t upload_id[ENG_ID_LEN];
         uint64_t max, after;
         struct gw_tag tag; /* of the upload */
@@ -199,7 +202,7 @@ static void put_parts_head(struct gw_request *req, const struct parts *list, str
 
 static void reply_parts(struct gw_request *req, const struct eng_part_entry *parts, unsigned count, bool more)
 {
-        const struct parts *list = req->work;
+        const struct parts *list = GW_CAST(parts, req->work);
         struct s3_xml xml;
 
         s3_xml_init(&xml, LIST_LIMIT);
@@ -232,7 +235,7 @@ static void list_parts_upload_found(void *arg, int rv, const struct eng_object *
 
         if (!gw_back(req))
                 return;
-        list = req->work;
+        list = GW_CAST(parts, req->work);
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_UPLOAD);
                 return;
@@ -253,6 +256,7 @@ void gw_run_list_parts(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
+        list->magic = parts_magic;
         req->work = list;
         if (!gw_upload_id_of(req, list->upload_id) ||
             !gw_query_uint(req, "max-parts", ASKED_MAX, PAGE_MAX, &list->max) ||

@@ -11,6 +11,7 @@
 
 /* owner: the request (arena) */
 struct put_work {
+        unsigned magic; /* gw_check.h */
         struct gw_meta meta;            /* slices of headers, which stay until the request ends */
         struct eng_condition condition;
         struct gw_checksum upload_sum;  /* what the upload was begun with (parts) */
@@ -110,6 +111,7 @@ static void begin_put(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
+        work->magic = put_work_magic;
         req->work = work;
         if (!gw_write_headers_check(req) || !gw_condition_read(req, &work->condition, &never))
                 return;
@@ -182,7 +184,7 @@ static void put_upload_found(void *arg, int rv, const struct eng_object *object)
 
         if (!gw_back(req))
                 return;
-        work = req->work;
+        work = GW_CAST(put_work, req->work);
         if (rv == 0 && gw_meta_decode_checksum(object->attrs, &work->upload_sum) != 0)
                 rv = -EIO;
         if (rv != 0) {
@@ -201,6 +203,7 @@ static void begin_part(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
+        work->magic = put_work_magic;
         req->work = work;
         if (!gw_write_headers_check(req) || !gw_part_number_of(req, &work->part))
                 return;
@@ -239,7 +242,7 @@ static void put_stored(void *arg, int rv, const struct eng_object *object)
 
         if (!gw_back(req))
                 return;
-        work = req->work;
+        work = GW_CAST(put_work, req->work);
         if (rv != 0) {
                 gw_reply_errno(req, rv, work->part != 0 ? GW_ABOUT_UPLOAD : GW_ABOUT_WRITE);
                 return;
@@ -275,7 +278,7 @@ static void put_object_commit(struct gw_request *req, struct put_work *work)
 
 void gw_run_put(struct gw_request *req)
 {
-        struct put_work *work = req->work;
+        struct put_work *work = GW_CAST(put_work, req->work);
 
         take_sum(req, req->body->has_kind ? req->body->kind : S3_CRC64NVME, &work->meta.sum);
         work->sum = work->meta.sum;
@@ -284,7 +287,7 @@ void gw_run_put(struct gw_request *req)
 
 void gw_run_part(struct gw_request *req)
 {
-        struct put_work *work = req->work;
+        struct put_work *work = GW_CAST(put_work, req->work);
 
         take_sum(req, part_kind(work), &work->meta.sum);
         /* One that neither the upload nor the part names is our own affair. */

@@ -1,0 +1,46 @@
+/*
+ * gw_check.h - what comes back through a void * is what was handed over: an object has the number of its kind
+ * from its beginning on, and who gets it back compares it. A mismatch is a bug of the gateway's, never of who calls
+ * it. Requests have a number of their own (http_request.h).
+ */
+#ifndef GATEWAY_HTTP_GW_CHECK_H
+#define GATEWAY_HTTP_GW_CHECK_H
+
+#include <assert.h>
+#include <stddef.h>
+
+/* Each is named after its struct. No number is what zeroed or freed memory tends to hold. */
+enum gw_magic {
+        attributes_magic = 0x67770101,
+        complete_magic,
+        get_work_magic,
+        gw_batch_magic,
+        gw_batch_slot_magic,
+        gw_copying_magic,
+        gw_entry_magic,
+        gw_executor_magic,
+        gw_line_magic,
+        gw_pack_magic,
+        gw_pack_slot_magic,
+        gw_task_magic,
+        gw_transfer_magic,
+        item_magic,
+        list_magic,
+        many_magic,
+        parts_magic,
+        put_work_magic,
+        uploads_magic,
+};
+
+/* Asserts that an object is there and is of its struct's kind: GW_CHECK(gw_batch, batch). */
+#define GW_CHECK(tag, object) assert((object) != NULL && (object)->magic == tag##_magic)
+
+/* A void * as a pointer to struct tag, checked: struct get_work *work = GW_CAST(get_work, req->work). */
+#define GW_CAST(tag, arg)                                                                                              \
+        ({                                                                                                             \
+                struct tag *cast_ = (arg);                                                                             \
+                GW_CHECK(tag, cast_);                                                                                  \
+                cast_;                                                                                                 \
+        })
+
+#endif
