@@ -3,6 +3,7 @@
  * buffers whose sum is bounded (I9) until it is their turn. The caller's thread writes to the stream; ranges end on the client's.
  */
 #include "client/base/client_wait.h"
+#include "client/base/object_check.h"
 #include "client/http/object_info.h"
 #include "client/transfer/download.h"
 
@@ -88,6 +89,7 @@ struct stream;
 
 /* A buffer and the range that fills it. owner: the calling thread, but while fetch is under way */
 struct slot {
+        unsigned magic; /* object_check.h */
         struct stream *stream;
         struct mr_fetch fetch;
         char *buffer;
@@ -118,10 +120,11 @@ struct stream {
 
 static void slot_ended(void *arg, struct mr_fetch *fetch, int rv)
 {
-        struct slot *slot = arg;
+        struct slot *slot = MR_CAST(slot, arg);
         struct stream *stream = slot->stream;
 
         pthread_mutex_lock(&stream->lock);
+        assert(slot->flying && !slot->ready);
         slot->rv = rv;
         slot->flying = false;
         slot->ready = true;
@@ -228,6 +231,7 @@ static int get_fd_run(struct stream *stream, struct mr_error *err)
         int rv = 0;
 
         for (unsigned i = 0; i < stream->slots && rv == 0; i++) {
+                stream->slot[i].magic = slot_magic;
                 stream->slot[i].stream = stream;
                 stream->slot[i].buffer = malloc((size_t)stream->plan.part_size + 1);
                 rv = stream->slot[i].buffer == NULL ? mr_failure_errno(err, -ENOMEM)

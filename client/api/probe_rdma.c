@@ -6,6 +6,7 @@
 
 #include "client/base/failure.h"
 #include "client/base/client_wait.h"
+#include "client/base/object_check.h"
 #include "client/rdma/connection.h"
 #include "client/transfer/plan.h"
 
@@ -15,6 +16,7 @@
 
 /* owner: the caller, which waits */
 struct probe {
+        unsigned magic; /* object_check.h */
         struct mr_lease lease;
         struct mr_rdma_report *report;
         struct mr_wait wait;
@@ -22,8 +24,9 @@ struct probe {
 
 static void probe_granted(void *arg, struct mr_lease *lease, int rv)
 {
-        struct probe *probe = arg;
+        struct probe *probe = MR_CAST(probe, arg);
 
+        assert(lease == &probe->lease);
         if (rv != 0) {
                 mr_wait_tell(&probe->wait, rv);
                 return;
@@ -34,14 +37,15 @@ static void probe_granted(void *arg, struct mr_lease *lease, int rv)
 
 static void probe_ended(void *arg, struct mr_lease *lease, int rv)
 {
-        struct probe *probe = arg;
+        struct probe *probe = MR_CAST(probe, arg);
 
+        assert(lease == &probe->lease);
         mr_wait_tell(&probe->wait, rv);
 }
 
 int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct mr_error *err)
 {
-        struct probe probe = {.report = out, .wait = MR_WAIT_INIT};
+        struct probe probe = {.magic = probe_magic, .report = out, .wait = MR_WAIT_INIT};
         int rv;
 
         memset(out, 0, sizeof(*out));

@@ -3,6 +3,7 @@
  * bounded (I9). The caller's thread reads the stream; parts end on the client's.
  */
 #include "client/base/client_wait.h"
+#include "client/base/object_check.h"
 #include "client/http/object_info.h"
 #include "client/transfer/put_object.h"
 
@@ -84,6 +85,7 @@ struct stream {
 
 /* One buffer of a stream, and its part. owner: the reading thread, then the part */
 struct piece {
+        unsigned magic; /* object_check.h */
         struct stream *stream;
         char *data;
         uint64_t len, cap;
@@ -156,8 +158,10 @@ static struct piece *piece_new(struct stream *stream)
 {
         struct piece *piece = calloc(1, sizeof(*piece));
 
-        if (piece != NULL)
-                piece->stream = stream;
+        if (piece == NULL)
+                return NULL;
+        piece->magic = piece_magic;
+        piece->stream = stream;
         return piece;
 }
 
@@ -165,6 +169,8 @@ static void piece_free(struct piece *piece)
 {
         if (piece == NULL)
                 return;
+        MR_CHECK(piece, piece);
+        piece->magic = 0;
         free(piece->data);
         free(piece);
 }
@@ -185,6 +191,7 @@ static int put_fd_book_memory(struct stream *stream, uint64_t bytes)
 static void give_back(struct stream *stream, uint64_t bytes)
 {
         pthread_mutex_lock(&stream->lock);
+        assert(stream->memory >= bytes && stream->flying > 0);
         stream->memory -= bytes;
         stream->flying--;
         pthread_cond_signal(&stream->room);
@@ -193,7 +200,7 @@ static void give_back(struct stream *stream, uint64_t bytes)
 
 static void put_fd_piece_done(void *arg, struct mr_part_upload *part, int rv)
 {
-        struct piece *piece = arg;
+        struct piece *piece = MR_CAST(piece, arg);
         struct stream *stream = piece->stream;
         uint64_t booked = piece->cap;
 

@@ -10,7 +10,15 @@
 
 /* Each is named after its struct. No number is what zeroed or freed memory tends to hold. */
 enum mr_magic {
-        mr_batch_fetch_magic = 0x6d720101,
+        close_op_magic = 0x6d720101,
+        exchange_magic,
+        get_op_magic,
+        group_magic,
+        message_magic,
+        mr_batch_fetch_magic,
+        mr_batch_item_magic,
+        mr_batch_op_magic,
+        mr_batch_slot_magic,
         mr_buffer_magic,
         mr_connection_magic,
         mr_download_magic,
@@ -28,6 +36,12 @@ enum mr_magic {
         mr_span_magic,
         mr_transfer_magic,
         mr_upload_steps_magic,
+        part_op_magic,
+        piece_magic,
+        probe_magic,
+        put_op_magic,
+        slot_magic,
+        small_op_magic,
 };
 
 /* Asserts that an object is there and is of its struct's kind: MR_CHECK(mr_fetch, fetch). */

@@ -23,6 +23,7 @@ static void op_free(struct mr_op *op)
                 free(op->texts);
                 op->texts = next;
         }
+        op->magic = 0;
         free(op);
 }
 
@@ -30,6 +31,8 @@ static void operation_take_result(struct mr_node *node, struct mr_result *out)
 {
         struct mr_op *op = (struct mr_op *)((char *)node - offsetof(struct mr_op, node));
 
+        MR_CHECK(mr_op, op);
+        assert(op->queue != NULL && op->out == NULL);
         *out = op->result;
         op_free(op);
 }
@@ -54,8 +57,10 @@ static void table_remove(struct mr_op *op)
 
         pthread_mutex_lock(&client->lock);
         at = &client->op[op->result.op % MR_OP_SLOTS];
-        while (*at != op)
+        while (*at != op) {
+                assert(*at != NULL); /* it is in the table until its end */
                 at = &(*at)->id_next;
+        }
         *at = op->id_next;
         pthread_mutex_unlock(&client->lock);
 }

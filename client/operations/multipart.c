@@ -16,6 +16,7 @@ enum state { NEW, CREATING, OPEN, CLOSED };
 
 struct part_op {
         struct mr_op op;
+        unsigned magic; /* object_check.h */
         struct mr_multipart *upload;
         struct mr_part_upload sending;
         struct part_op *next; /* that waits, too */
@@ -62,7 +63,7 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
 
 static void part_ended(void *arg, struct mr_part_upload *sending, int rv)
 {
-        struct part_op *part = arg;
+        struct part_op *part = MR_CAST(part_op, arg);
         struct mr_result *result = &part->op.result;
 
         if (rv == 0) {
@@ -155,6 +156,7 @@ static int part_begin(struct mr_client *client, const void *arg, const struct mr
         if (rv != 0)
                 return rv;
         part = (struct part_op *)op;
+        part->magic = part_op_magic;
         rv = mr_place_take(client, what->place, &op->buffer, &memory);
         if (rv == -EINVAL) {
                 mr_op_abandon(op, 1);
@@ -200,20 +202,21 @@ int mr_multipart_part(struct mr_multipart *upload, unsigned number, const struct
 
 struct close_op {
         struct mr_op op;
+        unsigned magic; /* object_check.h */
         struct mr_multipart *upload;
         struct mr_putting putting; /* of no bytes, where there was no part */
 };
 
 static void multipart_completed(void *arg, int rv)
 {
-        struct close_op *closing = arg;
+        struct close_op *closing = MR_CAST(close_op, arg);
 
         mr_put_result(&closing->op, rv, &closing->upload->steps.result, &closing->upload->steps.error);
 }
 
 static void empty_put(void *arg, struct mr_putting *putting, int rv)
 {
-        struct close_op *closing = arg;
+        struct close_op *closing = MR_CAST(close_op, arg);
 
         mr_put_result(&closing->op, rv, &putting->result, &putting->error);
 }
@@ -238,7 +241,7 @@ static int put_empty(struct close_op *closing)
 /* It could not even be asked for: why is in the result, and what the abort answers changes nothing. */
 static void given_up(void *arg, int rv)
 {
-        struct close_op *closing = arg;
+        struct close_op *closing = MR_CAST(close_op, arg);
 
         mr_op_end(&closing->op, closing->op.result.error.code);
 }
@@ -264,6 +267,7 @@ static int complete_begin(struct mr_client *client, const void *what, const stru
                 return rv;
         }
         closing = (struct close_op *)op;
+        closing->magic = close_op_magic;
         closing->upload = upload;
         if (state == NEW) {
                 rv = put_empty(closing);

@@ -61,6 +61,8 @@ static void batch_fill(struct mr_batch_op *batch, struct mr_batch_slot *slot)
                 char *memory = NULL;
                 int rv = atomic_load(&batch->op.canceled) ? -ECANCELED : mr_get_check(get);
 
+                assert(!slot->busy && index < batch->count);
+                slot->magic = mr_batch_slot_magic;
                 slot->batch = batch;
                 slot->index = index;
                 slot->buffer = NULL;
@@ -86,6 +88,8 @@ void mr_batch_over(struct mr_batch_op *batch)
         struct mr_result *result = &batch->op.result;
         int rv = batch->failed == 0 ? 0 : batch->got[batch->first_failed].code;
 
+        MR_CHECK(mr_batch_op, batch);
+        assert(batch->flying == 0 && batch->messages == 0 && batch->next == batch->todo_count);
         result->bytes = batch->bytes;
         result->failed = batch->failed;
         result->transport = batch->carried;
@@ -98,11 +102,13 @@ void mr_batch_over(struct mr_batch_op *batch)
 
 static void entry_ended(void *arg, struct mr_download *download, int rv)
 {
-        struct mr_batch_slot *slot = arg;
+        struct mr_batch_slot *slot = MR_CAST(mr_batch_slot, arg);
         struct mr_batch_op *batch = slot->batch;
         bool last;
 
+        MR_CHECK(mr_batch_op, batch);
         pthread_mutex_lock(&batch->lock);
+        assert(slot->busy && batch->flying > 0 && slot->index < batch->count);
         mr_buffer_put(slot->buffer);
         note(batch, slot->index, rv, download);
         batch->flying--;

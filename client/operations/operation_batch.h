@@ -9,12 +9,14 @@ struct mr_batch_op;
 /* owner: the batch */
 struct mr_batch_item {
         struct mr_node node;
+        unsigned magic; /* object_check.h */
         struct mr_batch_op *batch;
         struct mr_get get; /* its strings are the operation's */
 };
 
 /* A download of an entry. owner: the batch */
 struct mr_batch_slot {
+        unsigned magic; /* object_check.h */
         struct mr_batch_op *batch;
         bool busy;
         struct mr_download download;
@@ -24,6 +26,7 @@ struct mr_batch_slot {
 
 struct mr_batch_op {
         struct mr_op op;
+        unsigned magic; /* object_check.h */
         struct mr_got *got; /* the program's */
         struct mr_batch_item *entry;
         size_t count;

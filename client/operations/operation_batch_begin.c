@@ -25,6 +25,9 @@ static void batch_begin_entry(struct mr_node *node, struct mr_result *out)
         size_t index = (size_t)(entry - batch->entry);
         const struct mr_got *got = &batch->got[index];
 
+        MR_CHECK(mr_batch_item, entry);
+        MR_CHECK(mr_batch_op, batch);
+        assert(batch->each && index < batch->count);
         memset(out, 0, sizeof(*out));
         out->op = batch->op.result.op;
         out->tag = batch->op.result.tag;
@@ -55,6 +58,7 @@ static int batch_copy(struct mr_batch_op *batch, const struct mr_batch *from)
                 const char *bucket = from->gets[i].bucket;
 
                 *get = from->gets[i];
+                batch->entry[i].magic = mr_batch_item_magic;
                 batch->entry[i].batch = batch;
                 batch->entry[i].node.take = batch_begin_entry;
                 get->bucket = i > 0 && bucket == from->gets[i - 1].bucket ? batch->entry[i - 1].get.bucket
@@ -83,6 +87,7 @@ static int batch_begin(struct mr_client *client, const void *what, const struct 
         if (rv != 0)
                 return rv;
         batch = (struct mr_batch_op *)op;
+        batch->magic = mr_batch_op_magic;
         pthread_mutex_init(&batch->lock, NULL);
         op->free = batch_begin_free;
         batch->got = from->got;

@@ -26,6 +26,7 @@ _Static_assert(RDX_ETAG_MOST < sizeof(((struct mr_got *)0)->etag), "an ETag of t
 
 /* Entries that are one request. owner: itself, from its beginning until it has ended */
 struct group {
+        unsigned magic; /* object_check.h */
         struct mr_batch_op *batch;
         struct mr_batch_fetch fetch;
         struct mr_buffer *buffer[RDX_MESSAGE_ENTRIES]; /* of its entries */
@@ -35,6 +36,7 @@ struct group {
 
 /* Entries that are one message. owner: as a group */
 struct message {
+        unsigned magic; /* object_check.h */
         struct mr_batch_op *batch;
         struct mr_message rdma;
 };
@@ -43,7 +45,7 @@ struct message {
 
 static void group_got(void *arg, const struct mr_batch_entry *entry, const struct rdx_result *result)
 {
-        struct group *group = arg;
+        struct group *group = MR_CAST(group, arg);
         struct mr_batch_op *batch = group->batch;
         struct mr_got *got = &batch->got[entry->index];
 
@@ -69,6 +71,8 @@ static void group_end(struct group *group)
 {
         struct mr_batch_op *batch = group->batch;
 
+        MR_CHECK(group, group);
+        assert(group->fetch.count <= RDX_MESSAGE_ENTRIES);
         if (group->some) {
                 batch->bytes += group->bytes;
                 batch->carried = MR_TRANSPORT_TCP;
@@ -79,17 +83,20 @@ static void group_end(struct group *group)
                 if (!group->fetch.entry[i].got)
                         batch->todo[batch->todo_count++] = group->fetch.entry[i].index;
         }
+        assert(batch->todo_count <= batch->count);
+        group->magic = 0;
         free(group);
 }
 
 static void group_done(void *arg)
 {
-        struct group *group = arg;
+        struct group *group = MR_CAST(group, arg);
         struct mr_batch_op *batch = group->batch;
         bool last;
 
         pthread_mutex_lock(&batch->lock);
         group_end(group);
+        assert(batch->flying > 0);
         batch->flying--;
         mr_batch_fill(batch);
         last = batch->flying == 0;
@@ -144,6 +151,7 @@ static struct group *group_new(struct mr_batch_op *batch, struct mr_batch_item *
 
         if (group == NULL)
                 return NULL;
+        group->magic = group_magic;
         group->batch = batch;
         group->fetch.client = batch->op.client;
         group->fetch.canceled = &batch->op.canceled;
@@ -221,6 +229,8 @@ static void message_leave(struct message *message, bool last)
 
 static void message_free(struct message *message)
 {
+        MR_CHECK(message, message);
+        message->magic = 0;
         mr_buffer_put(message->rdma.buffer);
         free(message);
 }
@@ -229,7 +239,7 @@ static void begin_messages(struct mr_batch_op *batch);
 
 static void message_settled(void *arg, struct mr_message *rdma, bool last)
 {
-        struct message *message = arg;
+        struct message *message = MR_CAST(message, arg);
         struct mr_batch_op *batch = message->batch;
         bool all = false;
 
@@ -240,6 +250,7 @@ static void message_settled(void *arg, struct mr_message *rdma, bool last)
         message_leave(message, last);
         if (last) {
                 message_free(message);
+                assert(batch->messages > 0 && batch->flying >= batch->messages);
                 batch->messages--;
                 batch->flying--;
                 begin_messages(batch);
@@ -260,6 +271,7 @@ static struct message *message_new(struct mr_batch_op *batch, unsigned most)
 
         if (message == NULL)
                 return NULL;
+        message->magic = message_magic;
         message->batch = batch;
         message->rdma.client = batch->op.client;
         message->rdma.canceled = &batch->op.canceled;

@@ -54,12 +54,13 @@ void mr_get_download(struct mr_op *op, const struct mr_get *get, char *memory, s
 
 struct get_op {
         struct mr_op op;
+        unsigned magic; /* object_check.h */
         struct mr_download download;
 };
 
 static void get_ended(void *arg, struct mr_download *download, int rv)
 {
-        struct get_op *get = arg;
+        struct get_op *get = MR_CAST(get_op, arg);
         struct mr_result *result = &get->op.result;
 
         result->transport = rv == 0 ? download->carried : MR_TRANSPORT_AUTO;
@@ -86,6 +87,7 @@ static int get_begin(struct mr_client *client, const void *what, const struct mr
         if (rv != 0)
                 return rv;
         get = (struct get_op *)op;
+        get->magic = get_op_magic;
         copy.bucket = mr_op_text(op, copy.bucket);
         copy.key = mr_op_text(op, copy.key);
         copy.version_id = mr_op_text(op, copy.version_id);

@@ -63,13 +63,14 @@ void mr_put_result(struct mr_op *op, int rv, const struct mr_put_done *done, con
 
 struct put_op {
         struct mr_op op;
+        unsigned magic; /* object_check.h */
         struct mr_put_copy copy;
         struct mr_putting putting;
 };
 
 static void operation_put_ended(void *arg, struct mr_putting *putting, int rv)
 {
-        struct put_op *put = arg;
+        struct put_op *put = MR_CAST(put_op, arg);
 
         mr_put_result(&put->op, rv, &putting->result, &putting->error);
 }
@@ -90,6 +91,7 @@ static int put_begin(struct mr_client *client, const void *what, const struct mr
         if (rv != 0)
                 return rv;
         put = (struct put_op *)op;
+        put->magic = put_op_magic;
         rv = mr_put_copy_head(op, from, &put->copy);
         if (rv == 0)
                 rv = mr_place_take(client, &from->place, &op->buffer, &memory);

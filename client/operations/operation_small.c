@@ -14,6 +14,7 @@
 
 struct small_op {
         struct mr_op op;
+        unsigned magic; /* object_check.h */
         struct mr_request request;
         int rv;
         int (*finish)(struct small_op *small); /* reads a 2xx answer into the result; fills its error */
@@ -26,13 +27,14 @@ static void small_free(struct mr_op *op)
 {
         struct small_op *small = (struct small_op *)op;
 
+        MR_CHECK(small_op, small);
         mr_response_free(&small->request.response);
         free(small->source);
 }
 
 static void small_finish(void *arg)
 {
-        struct small_op *small = arg;
+        struct small_op *small = MR_CAST(small_op, arg);
         int rv = small->rv;
 
         small->op.result.error = small->request.error;
@@ -43,7 +45,7 @@ static void small_finish(void *arg)
 
 static void small_answered(void *arg, struct mr_request *request, int rv)
 {
-        struct small_op *small = arg;
+        struct small_op *small = MR_CAST(small_op, arg);
 
         small->rv = rv;
         if (request->response.body_len > 4096) {
@@ -66,6 +68,7 @@ static int small_new(struct mr_client *client, const struct mr_target *target, c
         if (rv != 0)
                 return rv;
         *out = (struct small_op *)op;
+        (*out)->magic = small_op_magic;
         op->free = small_free;
         (*out)->finish = finish_fn;
         (*out)->request.method = method;
@@ -203,7 +206,7 @@ int mr_list_start(struct mr_client *client, const struct mr_list *list, struct m
 
 static int take_copied(void *arg, const struct mr_record *record)
 {
-        struct small_op *small = arg;
+        struct small_op *small = MR_CAST(small_op, arg);
 
         if (strcmp(record->name, "CopyObjectResult") == 0)
                 mr_etag_copy(small->op.result.object.etag, sizeof(small->op.result.object.etag),

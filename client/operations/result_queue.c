@@ -89,7 +89,10 @@ void mr_queue_push(struct mr_queue *queue, struct mr_node *node)
         uint64_t one = 1;
         ssize_t n = sizeof(one);
 
+        assert(node->take != NULL);
         pthread_mutex_lock(&queue->lock);
+        assert(queue->there < queue->reserved); /* there is room for each */
+        assert((queue->last == NULL) == (queue->there == 0));
         node->next = NULL;
         if (queue->last != NULL)
                 queue->last->next = node;
@@ -109,6 +112,7 @@ static void result_queue_take_one(struct mr_queue *queue, struct mr_result *out)
         struct mr_node *node = queue->first;
         uint64_t count;
 
+        assert(node != NULL && queue->there > 0 && queue->reserved >= queue->there);
         queue->first = node->next;
         if (queue->first == NULL)
                 queue->last = NULL;

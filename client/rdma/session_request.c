@@ -6,6 +6,7 @@
 
 #include "client/credentials/creds.h"
 #include "client/http/client_request.h"
+#include "client/base/object_check.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -22,6 +23,7 @@
 
 /* owner: the connection's thread, which waits until over */
 struct exchange {
+        unsigned magic; /* object_check.h */
         struct mr_request request;
         struct mr_session_wait wait;
         pthread_mutex_t lock; /* guards over, and holds up the connection until it was woken: it may go then */
@@ -31,9 +33,10 @@ struct exchange {
 
 static void session_request_answered(void *arg, struct mr_request *request, int rv)
 {
-        struct exchange *exchange = arg;
+        struct exchange *exchange = MR_CAST(exchange, arg);
 
         pthread_mutex_lock(&exchange->lock);
+        assert(!exchange->over && request == &exchange->request);
         exchange->rv = rv;
         exchange->over = true;
         exchange->wait.wake(exchange->wait.arg);
@@ -54,6 +57,7 @@ static int session_request_run(struct mr_client *client, struct exchange *exchan
 {
         int rv;
 
+        exchange->magic = exchange_magic;
         pthread_mutex_init(&exchange->lock, NULL);
         exchange->request.done = session_request_answered;
         exchange->request.done_arg = exchange;
