@@ -359,7 +359,8 @@ enum fmt_epoch_flag {
         FMT_EPOCH_SHEDDING = 16,       /* groups went from it: it may still hold names of them */
         FMT_EPOCH_GIVEN_UP = 32,       /* out by the operator's word: this epoch, or one before it, was forced without it. What it holds is another
                                           history, whatever its number; the mark goes when the slot has another drive */
-        FMT_EPOCH_LOST_WRITES = 64     /* with FILLING: it had lost writes that it acknowledged. No group begins anew from what it holds */
+        FMT_EPOCH_LOST_WRITES = 64,    /* with FILLING: it had lost writes that it acknowledged. No group begins anew from what it holds */
+        FMT_EPOCH_ADDED = 128          /* was ADDING in the last epoch that was surely in force: it still is if this one never was, and it has not got it */
 };
 
 struct fmt_epoch_drive {
@@ -620,6 +621,7 @@ FMT_STORED(FMT_EPOCH_GONE, 8);
 FMT_STORED(FMT_EPOCH_SHEDDING, 16);
 FMT_STORED(FMT_EPOCH_GIVEN_UP, 32);
 FMT_STORED(FMT_EPOCH_LOST_WRITES, 64);
+FMT_STORED(FMT_EPOCH_ADDED, 128);
 
 FMT_STORED(FMT_INDEX_META_IDENTITY, 0);
 FMT_STORED(FMT_INDEX_META_COVERED, 1);

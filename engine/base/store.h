@@ -252,6 +252,7 @@ struct eng_coord {
         eng_mask present;              /* opened and not stale */
         uint8_t epoch_id[FMT_ID];
         eng_mask base;                 /* of the epoch in force: members of the last one before it that was surely in force */
+        eng_mask added;                /* FMT_EPOCH_ADDED: goes with the next epoch that is in force */
         uint64_t in_force;             /* number and id of the last epoch that surely was; 0: not known */
         uint8_t in_force_id[FMT_ID];
         bool changing;                 /* an epoch change is under way */

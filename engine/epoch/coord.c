@@ -22,8 +22,10 @@
 static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
 {
         const struct eng_shape *shape = &c->next_shape;
+        eng_mask added = c->added | (c->shape.adding & ~shape->adding & ~shape->gone);
 
-        return (uint8_t)((c->filling & drive ? FMT_EPOCH_FILLING : 0) | (c->given_up & drive ? FMT_EPOCH_GIVEN_UP : 0) |
+        return (uint8_t)((added & drive ? FMT_EPOCH_ADDED : 0) |
+                         (c->filling & drive ? FMT_EPOCH_FILLING : 0) | (c->given_up & drive ? FMT_EPOCH_GIVEN_UP : 0) |
                          (c->filling & c->lost_writes & drive ? FMT_EPOCH_LOST_WRITES : 0) |
                          (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
                          (shape->leaving & drive ? FMT_EPOCH_LEAVING : 0) | (shape->gone & drive ? FMT_EPOCH_GONE : 0) |
@@ -238,8 +240,14 @@ static void take_shape(struct eng_coord *c)
         eng_mask gone = c->next_shape.gone & ~c->shape.gone;
 
         c->shape = c->next_shape;
+        c->added = 0;
         c->present &= ~gone;
         c->view.up &= ~gone;
+        eng_shape_map_taken(c);
+}
+
+void eng_shape_map_taken(struct eng_coord *c)
+{
         if (c->next_map == NULL)
                 return;
         c->next_map->next = c->maps;

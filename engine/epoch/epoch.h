@@ -66,6 +66,8 @@ void eng_reshape_next(struct eng_store *store, eng_mask promoted);
 void eng_reshape_behind(struct eng_store *store, eng_mask behind);
 /* Coordinator: makes the placement for coord->next_shape, if it is another than the one in force: coord->next_map. -ENOMEM. */
 int eng_shape_map(struct eng_store *store);
+/* Makes it the coordinator's, if there is one. */
+void eng_shape_map_taken(struct eng_coord *c);
 /* An epoch came into force. */
 void eng_reshape_epoch(struct eng_store *store);
 /* A drive that is to catch up with groups that come to it, or -1; it has; no record names the drive that leaves any more (said again until it is gone). */

@@ -14,6 +14,7 @@
  * A drive whose log ends before what its index covers says so itself when it is opened.
  */
 #include "engine/base/store.h"
+#include "engine/epoch/epoch.h"
 #include "engine/epoch/recover.h"
 
 #include <errno.h>
@@ -230,6 +231,21 @@ eng_mask eng_lost_joining(const struct eng_store *store)
         return mask;
 }
 
+/*
+ * Drives that were being added in the last epoch that was surely in force, and that lack the chosen one, which was to make them members and gave them
+ * their groups: it was never in force, so the drives that groups went from speak for them as before.
+ */
+static eng_mask still_adding(const struct lost_find *find)
+{
+        struct eng_coord *c = find->store->coord;
+        eng_mask mask = c->added & eng_lost_joining(find->store);
+
+        c->added &= ~mask;
+        c->shape.adding |= mask;
+        c->next_shape = c->shape;
+        return mask;
+}
+
 /* ---- the run of it ---------------------------------------------------------------------------------------------- */
 
 static void find_end(struct lost_find *find)
@@ -255,7 +271,12 @@ static void judge(struct lost_find *find)
         c->in_force = r->chosen_in_force ? epoch->number : tail.in_force;
         memcpy(c->in_force_id, r->chosen_in_force ? epoch->id : tail.in_force_id, FMT_ID);
         lost_epochs(find);
-        if (c->in_force != 0 && tail.size != 0)
+        if (r->chosen_in_force)
+                c->added = 0;
+        else if (still_adding(find) != 0)
+                rv = eng_shape_map(store);
+        eng_shape_map_taken(c);
+        if (rv == 0 && c->in_force != 0 && tail.size != 0)
                 rv = lost_records(find);
         if (rv != 0)
                 abort(); /* nothing is served yet; a restart tries again */

@@ -211,8 +211,7 @@ static void opened(struct lp_msg *msg)
         } else if (c->phase == ENG_PHASE_WAITING) {
                 adopt(o);
                 memset(r->judged, 0, sizeof(r->judged)); /* nor is it known whether this one lost writes */
-                if (store->pgs == NULL || c->view.map != NULL) /* else there was no memory for the map: that wants a restart */
-                        eng_recover_again(store);
+                eng_recover_again(store);
         } else {
                 o->late = true;
                 eng_attach_late(store);
@@ -395,15 +394,20 @@ static int place_pgs(struct eng_store *store)
         const struct eng_placement *map;
         unsigned pg, first;
 
+        c->next_shape = c->shape;
         store->meta_replicas = store->m + 1;
+        if (eng_shape_map(store) != 0)
+                return -ENOMEM;
+        eng_shape_map_taken(c);
+        map = c->view.map;
+        if (store->pgs != NULL)
+                return 0; /* another epoch was chosen before: loops keep their groups */
         store->pg_words = store->pg_count / 64 + 1;
+        free(store->pg_loop);
         store->pg_loop = calloc(store->pg_count + 1, sizeof(uint16_t));
         store->pgs = calloc(store->pg_count + 1, sizeof(struct eng_pg));
-        c->next_shape = c->shape;
-        if (store->pg_loop == NULL || store->pgs == NULL || eng_shape_map(store) != 0)
+        if (store->pg_loop == NULL || store->pgs == NULL)
                 return -ENOMEM;
-        map = c->view.map = c->maps = c->next_map;
-        c->next_map = NULL;
         first = store->meta_replicas < map->drives ? store->meta_replicas : map->drives;
         for (pg = 0; pg <= store->pg_count; pg++) {
                 store->pgs[pg].number = pg;
@@ -423,6 +427,7 @@ static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
         c->shape.leaving |= flags & FMT_EPOCH_LEAVING ? drive : 0;
         c->shape.gone |= flags & FMT_EPOCH_GONE ? drive : 0;
         c->shape.shedding |= flags & FMT_EPOCH_SHEDDING ? drive : 0;
+        c->added |= flags & FMT_EPOCH_ADDED ? drive : 0;
 }
 
 /* Puts a drive in its slot of the map. */
@@ -441,9 +446,13 @@ static void take_slot(struct eng_store *store, const struct eng_member *m)
         pthread_mutex_unlock(&store->health_lock);
 }
 
-/* Takes the drive map from an epoch and puts the opened drives in their slots. */
+/*
+ * Takes the drive map from an epoch and puts the opened drives in their slots. Another may have been taken before: the drive that held it has failed since,
+ * or one that was opened later holds a newer one.
+ */
 static int take_map(struct eng_store *store, const struct eng_member *from)
 {
+        struct eng_coord *c = store->coord;
         const struct fmt_epoch *epoch = eng_epoch_of(from);
         const struct fmt_epoch_drive *d = eng_epoch_drives(from);
         const uint8_t *places = from->epoch_len >= FMT_EPOCH_PLACED(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
@@ -452,8 +461,11 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         store->k = epoch->k;
         store->m = epoch->m;
         store->pg_count = epoch->pg_count;
-        if (era_code_new(store->k, store->m, &store->code) != 0)
+        if (store->code == NULL && era_code_new(store->k, store->m, &store->code) != 0)
                 return -ENOMEM;
+        c->filling = c->lost_writes = c->added = 0;
+        c->given_up = c->forcing ? c->given_up : 0;
+        memset(&c->shape, 0, sizeof(c->shape));
         for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
                 memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
@@ -464,7 +476,10 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         pthread_mutex_unlock(&store->health_lock);
         for (i = 0; i < store->unplaced_count; i++)
                 take_slot(store, &store->unplaced[i]);
-        return place_pgs(store);
+        if (place_pgs(store) != 0)
+                return -ENOMEM;
+        memcpy(((struct recovery *)c->recovery)->mapped, epoch->id, FMT_ID);
+        return 0;
 }
 
 static bool known_path(const struct eng_store *store, unsigned slot)
@@ -717,7 +732,11 @@ static void choose(struct eng_store *store)
                 eng_recover_wait(store, "recovery did not come to an end");
                 return;
         }
-        if (store->pgs == NULL && take_map(store, chosen) != 0) {
+        if (c->view.map != NULL && eng_epoch_of(chosen)->drives < store->drive_count) {
+                eng_recover_wait(store, "the drives that know of the last drive added have failed: start again");
+                return;
+        }
+        if (memcmp(((struct recovery *)c->recovery)->mapped, eng_epoch_of(chosen)->id, FMT_ID) != 0 && take_map(store, chosen) != 0) {
                 eng_recover_wait(store, "no memory for the placement groups");
                 return;
         }

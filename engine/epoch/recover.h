@@ -50,6 +50,7 @@ struct recovery {
         unsigned refusals;             /* attempts that drives ended which lacked something for the moment (-EAGAIN) */
         struct opening opening[ENG_DRIVES_MAX];
         uint8_t begun[FMT_ID];         /* id of the epoch that is being made durable */
+        uint8_t mapped[FMT_ID];        /* the epoch that drive map and placement were taken from */
         uint8_t judged[FMT_ID];        /* the chosen epoch for which it is known who lost writes */
         bool chosen_in_force;          /* that epoch surely was */
         struct settle *settle;

@@ -51,6 +51,17 @@ void eng_shed_free(struct eng_store *store)
         free(shed);
 }
 
+/* All groups have all their copies where they belong: others are of no use, whatever happened when the groups moved. */
+static bool all_in(const struct eng_view *view, unsigned pg_count)
+{
+        unsigned pg;
+
+        for (pg = 0; pg <= pg_count; pg++)
+                if ((view->map->groups[pg].after & ~(view->in & view->up)) != 0)
+                        return false;
+        return true;
+}
+
 /* A drive that has something to forget, when no other change is under way and no loop asks by a map of before; or -1. */
 static int candidate(const struct eng_store *store)
 {
@@ -58,7 +69,7 @@ static int candidate(const struct eng_store *store)
         eng_mask mask = c->shape.shedding & ~c->wish.shed & c->view.in & c->view.up;
 
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->join != NULL || c->changing ||
-            c->shape.adding != 0 || mask == 0)
+            c->shape.adding != 0 || mask == 0 || !all_in(&c->view, store->pg_count))
                 return -1;
         return __builtin_ctzll(mask);
 }
