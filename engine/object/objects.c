@@ -18,7 +18,7 @@ static bool wants_present(const struct eng_condition *c)
 /* ---- put --------------------------------------------------------------------------------------------- */
 
 /*
- * A drive that holds some of its shards was replaced, or opened anew, since they were made durable: a change may wait long for its turn. The walk that
+ * A drive that holds some of its shards was replaced, or opened anew, since its upload began: a change may wait long for its turn. The walk that
  * fills the drive may be over, so a record that named them would lack them until a scrub.
  */
 static bool lost_shards(const struct eng_txn_put *put)
