@@ -177,7 +177,7 @@ static void test_a_member_with_a_damaged_log(void **state)
         snprintf(command, sizeof(command), "dd if=/dev/zero of=%s/log/0000000000000001.log bs=4096 seek=5 count=3 conv=notrunc status=none && rm %s/index/*",
                  sf.path[0], sf.path[0]);
         assert_int_equal(system(command), 0);
-        sf.options.faults = "delay:op=scan,ms=1500,every=50"; /* what it lacks is not compared before anybody looks */
+        sf.options.faults = "delay:op=scan,ms=1500,every=3"; /* what it lacks is not compared before anybody looks */
         start(&sf, others);
         assert_true(sf_wait_health(&sf, has_in, &all, 60));
         assert_int_equal(eng_verify_start(sf.store), 0);
