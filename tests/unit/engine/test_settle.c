@@ -46,22 +46,26 @@ static bool all_in(const struct eng_health *h, void *arg)
         return h->ready && h->writable && h->drives_in == 4;
 }
 
-/* The first number from *at on that makes a key whose group has no other of those chosen so far. */
+static uint32_t group_of(const struct sf *sf, uint64_t bucket, const char *kind, unsigned i)
+{
+        const char *key = key_of(kind, i);
+
+        return eng_pg_of_key(sf->store->pg_count, bucket, key, strlen(key));
+}
+
+/* The first number from `at` on that makes a key whose group has none of the early keys, and no other of those chosen so far. */
 static unsigned next_late(const struct sf *sf, uint64_t bucket, const unsigned *chosen, unsigned count, unsigned at)
 {
-        uint32_t pg_count = sf->store->pg_count, pg;
-        const char *key;
-        unsigned i;
+        uint32_t pg;
+        unsigned i, others;
 
         for (;; at++) {
-                key = key_of("late", at);
-                pg = eng_pg_of_key(pg_count, bucket, key, strlen(key));
-                for (i = 0; i < count; i++) {
-                        key = key_of("late", chosen[i]);
-                        if (eng_pg_of_key(pg_count, bucket, key, strlen(key)) == pg)
-                                break;
-                }
-                if (i == count)
+                pg = group_of(sf, bucket, "late", at);
+                for (i = others = 0; i < count; i++)
+                        others += group_of(sf, bucket, "late", chosen[i]) == pg;
+                for (i = 0; i < EARLY; i++)
+                        others += group_of(sf, bucket, "early", i) == pg;
+                if (others == 0)
                         return at;
         }
 }
