@@ -219,7 +219,7 @@ void rdx_dialer_sent(struct rdx_dialer *dialer, const struct rdx_done *done)
 {
         uint32_t seq;
 
-        assert(rdx_on_loop(dialer->lane->home));
+        assert(dialer == NULL || rdx_on_loop(dialer->lane->home));
         if (dialer == NULL || dialer->state == RDX_DIALER_OFF || dialer->generation != (uint16_t)(done->tag >> 32))
                 return;
         seq = dialer->over + (uint16_t)((uint16_t)done->tag - (uint16_t)dialer->over);

@@ -45,7 +45,7 @@ enum mr_magic {
 };
 
 /* Asserts that an object is there and is of its struct's kind: MR_CHECK(mr_fetch, fetch). */
-#define MR_CHECK(tag, object) assert((object) != NULL && (object)->magic == tag##_magic)
+#define MR_CHECK(tag, object) assert((object)->magic == tag##_magic)
 
 /* A void * as a pointer to struct tag, checked: struct mr_fetch *fetch = MR_CAST(mr_fetch, arg). */
 #define MR_CAST(tag, arg)                                                                                              \

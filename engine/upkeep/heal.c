@@ -301,11 +301,11 @@ static void walk_over(struct eng_heal *heal)
         bool whole, failed, undecided, parts, helped, skipped = false;
         unsigned i;
 
-        lp_trace(LP_TRACE_REPAIR, false, r->done_objects);
         pthread_mutex_lock(&store->health_lock);
         r->running = false;
         r->level = 0;
         r->ended_ms = lp_wall_ms();
+        lp_trace(LP_TRACE_REPAIR, false, r->done_objects);
         eng_heal_publish(store);
         for (i = 0; i < store->loop_count; i++)
                 skipped |= heal->lanes[i].skipped;
@@ -433,6 +433,7 @@ static void new_report(struct eng_heal *heal, bool goes_on)
 
         pthread_mutex_lock(&store->health_lock);
         before = *r;
+        lp_trace(LP_TRACE_REPAIR, true, before.below);
         for (i = 0; i < store->loop_count; i++)
                 heal->lanes[i].surveyed = false;
         memset(r, 0, sizeof(*r));
@@ -481,7 +482,6 @@ static void heal_begin(struct eng_heal *heal)
         eng_mask filling = heal->drives.filling;
         bool known = heal->place.len != 0 && same_drives(heal);
 
-        lp_trace(LP_TRACE_REPAIR, true, store->heal.below);
         lp_timer_stop(store->loops[0].loop, &heal->timer);
         heal->running = true;
         heal->stopping = heal->again = heal->flush_anew = false;

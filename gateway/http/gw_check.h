@@ -33,7 +33,7 @@ enum gw_magic {
 };
 
 /* Asserts that an object is there and is of its struct's kind: GW_CHECK(gw_batch, batch). */
-#define GW_CHECK(tag, object) assert((object) != NULL && (object)->magic == tag##_magic)
+#define GW_CHECK(tag, object) assert((object)->magic == tag##_magic)
 
 /* A void * as a pointer to struct tag, checked: struct get_work *work = GW_CAST(get_work, req->work). */
 #define GW_CAST(tag, arg)                                                                                              \

@@ -227,14 +227,17 @@ static void test_added_by_an_epoch_that_was_not_in_force(void **state)
 {
         static struct eng_health health;
         struct so_expected e;
-        unsigned i, after, seen = 0;
+        unsigned i, after, waits, seen = 0;
         char faults[128];
         uint64_t bucket;
         struct sf sf;
 
         so_begin_coded(&sf, 4, 2, 1, &bucket, &e);
+        sf_close(&sf);
+        sf.options.faults = "delay:op=scan,ms=2000"; /* nothing is compared before the end */
+        start(&sf);
         add(&sf);
-        sf_close(&sf); /* it has hardly begun to be brought up to date */
+        sf_close(&sf);
         for (i = 0; i < sf.drives; i++)
                 copy_image(&sf, i, "", ".image");
         for (after = 1; after < 9; after++) {
@@ -244,8 +247,11 @@ static void test_added_by_an_epoch_that_was_not_in_force(void **state)
                 snprintf(faults, sizeof(faults), "fail:op=append,after=%u,slot=2;fail:op=append,after=%u,slot=3", after, after);
                 sf.options.faults = faults;
                 assert_int_equal(sf_open(&sf, false), 0);
-                usleep(700000); /* the epoch behind those that slots 2 and 3 took reaches slot 0 alone */
-                eng_health_read(sf.store, &health);
+                waits = 0;
+                do { /* the epoch behind those that slots 2 and 3 took reaches slot 0 alone, or there is none: slot 4 is in */
+                        usleep(10000);
+                        eng_health_read(sf.store, &health);
+                } while (health.drives_in != 4 && strstr(health.reason, "too few to write") == NULL && waits++ < 6000);
                 sf_close(&sf);
                 sf.options.faults = NULL;
                 if (health.drives_in > 1)
