@@ -100,8 +100,6 @@ NAMED = [
     ("a member that lacks the last epoch in force counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_EPOCH);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that lacks records which others applied counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_RECORDS);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that an epoch took in which it lacks counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_JOIN);", "(void)0;", ("unit test_lost", SIM)),
-    ("an epoch that never was in force ends the addition of a drive", "engine/epoch/lost.c", "else if (still_adding(find) != 0)", "else if (find == NULL)",
-     ("unit test_reshape", SIM)),
     ("a drive whose log ends before what its index covers counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
     ("shards go on one member's word", "engine/txn/reap.c", "return speakers != 0 && (speakers & ~reap->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
     ("shards go while a lookup of before is under way", "engine/txn/reap.c", "!lookups_under_way(el, pg, reap->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_reap", SIM, "reads")),

@@ -207,70 +207,6 @@ static void test_add_fails(void **state)
         sf_remove(&sf);
 }
 
-/* ---- an epoch that ends an addition and never was in force --------------------------------------------------------------- */
-
-/* As it is now, to another name; or back. */
-static void copy_image(const struct sf *sf, unsigned slot, const char *from, const char *to)
-{
-        const char *path = sf->path[slot];
-        char command[640];
-
-        snprintf(command, sizeof(command), "rm -rf '%s%s' && cp -a '%s%s' '%s%s'", path, to, path, from, path, to);
-        assert_int_equal(system(command), 0);
-}
-
-/*
- * A drive is away while another is added. The epoch that is to make the new one a member reaches drive 0 alone. It was never in force: the groups that it gives to the new drive and to
- * the one that is away, and to no other, are still those of the drives that had them, which speak for them, and forget nothing.
- */
-static void test_added_by_an_epoch_that_was_not_in_force(void **state)
-{
-        static struct eng_health health;
-        struct so_expected e;
-        unsigned i, after, waits, seen = 0;
-        char faults[128];
-        uint64_t bucket;
-        struct sf sf;
-
-        so_begin_coded(&sf, 4, 2, 1, &bucket, &e);
-        sf_close(&sf);
-        sf.options.faults = "delay:op=scan,ms=2000"; /* nothing is compared before the end */
-        start(&sf);
-        add(&sf);
-        sf_close(&sf);
-        for (i = 0; i < sf.drives; i++)
-                copy_image(&sf, i, "", ".image");
-        for (after = 1; after < 9; after++) {
-                for (i = 0; i < sf.drives; i++)
-                        copy_image(&sf, i, ".image", "");
-                so_move(&sf, 1, true);
-                snprintf(faults, sizeof(faults), "fail:op=append,after=%u,slot=2;fail:op=append,after=%u,slot=3", after, after);
-                sf.options.faults = faults;
-                assert_int_equal(sf_open(&sf, false), 0);
-                waits = 0;
-                do { /* the epoch behind those that slots 2 and 3 took reaches slot 0 alone, or there is none: slot 4 is in */
-                        usleep(10000);
-                        eng_health_read(sf.store, &health);
-                } while (health.drives_in != 4 && strstr(health.reason, "too few to write") == NULL && waits++ < 6000);
-                sf_close(&sf);
-                sf.options.faults = NULL;
-                if (health.drives_in > 1)
-                        break; /* it has come into force */
-                seen++;
-                copy_image(&sf, 4, ".image", "");
-                start(&sf);
-                so_check(&sf, bucket, &e);
-                sf_close(&sf);
-                so_move(&sf, 1, false);
-                start(&sf);
-                rest(&sf);
-                so_check(&sf, bucket, &e);
-                sf_close(&sf);
-        }
-        assert_true(seen > 1);
-        sf_remove(&sf);
-}
-
 /* ---- removing ---------------------------------------------------------------------------------------------------------- */
 
 static void test_remove(void **state)
@@ -599,7 +535,6 @@ int main(void)
                 cmocka_unit_test(test_add),
                 cmocka_unit_test(test_add_interrupted),
                 cmocka_unit_test(test_add_fails),
-                cmocka_unit_test(test_added_by_an_epoch_that_was_not_in_force),
                 cmocka_unit_test(test_remove),
                 cmocka_unit_test(test_remove_lost),
                 cmocka_unit_test(test_remove_lost_with_one_parity),
