@@ -85,6 +85,22 @@ static void copies_ask_for_their_source(void **state)
         close(fd);
 }
 
+/* DeleteObjects in the bucket, with this document: it is answered key by key. */
+static void delete_keys(const char *body, struct answer *a)
+{
+        uint8_t md5[ERA_DIGEST_MAX];
+        char text[S3_BASE64_SIZE(16)], more[64];
+        int fd = dial();
+
+        era_digest_of(ERA_MD5, body, strlen(body), md5);
+        s3_base64_encode(md5, 16, text);
+        snprintf(more, sizeof(more), "Content-MD5: %s\r\n", text);
+        ask(fd, "POST", "/bucket?delete", NULL, 0, more, body);
+        read_answer(fd, a, false);
+        assert_int_equal(a->status, 200);
+        close(fd);
+}
+
 static bool b_is_kept(const char *permission, struct s3_str bucket, struct s3_str key)
 {
         return !s3_str_eq(key, S3_STR("b"));
@@ -93,22 +109,13 @@ static bool b_is_kept(const char *permission, struct s3_str bucket, struct s3_st
 static void deletes_ask_for_each_key(void **state)
 {
         static const char body[] = "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key></Object></Delete>";
-        uint8_t md5[ERA_DIGEST_MAX];
-        char text[S3_BASE64_SIZE(16)], more[64];
         struct answer a;
-        int fd = dial();
 
-        era_digest_of(ERA_MD5, body, strlen(body), md5);
-        s3_base64_encode(md5, 16, text);
-        snprintf(more, sizeof(more), "Content-MD5: %s\r\n", text);
         site_may = b_is_kept;
-        ask(fd, "POST", "/bucket?delete", NULL, 0, more, body);
-        read_answer(fd, &a, false);
-        assert_int_equal(a.status, 200);
+        delete_keys(body, &a);
         has(&a, "<Deleted><Key>a</Key></Deleted>");
         has(&a, "<Error><Key>b</Key><Code>AccessDenied</Code>");
         answer_free(&a);
-        close(fd);
 }
 
 /* By their names, not by the permission that the gate looks at: what makes, changes or takes away. */
@@ -174,23 +181,14 @@ static void read_only_comes_between_keys(void **state)
 {
         static const char body[] =
                 "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key></Object><Object><Key>c</Key></Object></Delete>";
-        uint8_t md5[ERA_DIGEST_MAX];
-        char text[S3_BASE64_SIZE(16)], more[64];
         struct answer a;
-        int fd = dial();
 
-        era_digest_of(ERA_MD5, body, strlen(body), md5);
-        s3_base64_encode(md5, 16, text);
-        snprintf(more, sizeof(more), "Content-MD5: %s\r\n", text);
         site_may = switch_on_at_b;
-        ask(fd, "POST", "/bucket?delete", NULL, 0, more, body);
-        read_answer(fd, &a, false);
-        assert_int_equal(a.status, 200);
+        delete_keys(body, &a);
         has(&a, "<Deleted><Key>a</Key></Deleted>");
         has(&a, "<Deleted><Key>b</Key></Deleted>");
         has(&a, "<Error><Key>c</Key><Code>AccessDenied</Code>");
         answer_free(&a);
-        close(fd);
 }
 
 int main(void)
