@@ -16,6 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tidy import read_known
+
 ROOT = Path(__file__).resolve().parent.parent
 KNOWN = "tools/duplicates.known"
 FOLDERS = ["engine", "gateway", "client", "rdma", "loop", "server", "cli", "load", "s3", "ec"]
@@ -69,29 +71,11 @@ def find(files):
     return {key: text for key, (_, text) in sorted(found.items(), key=lambda item: -item[1][0])}
 
 
-def read_known(text):
-    """The keys of the list. One without a reason, a comment, before it is an error."""
-    known, reason = set(), False
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if line.startswith("#"):
-            reason = True
-        elif not line:
-            reason = False
-        elif not reason:
-            raise SystemExit(f"{KNOWN}:{number}: no reason (a comment) stands before this")
-        elif len(line.split()) != 4:
-            raise SystemExit(f"{KNOWN}:{number}: not PATH FUNCTION PATH FUNCTION")
-        else:
-            known.add(line)
-    return known
-
-
 def main():
     os.chdir(ROOT)
     files = sys.argv[1:]
     whole = not files
-    known = read_known(Path(KNOWN).read_text()) if Path(KNOWN).exists() else set()
+    known = read_known(Path(KNOWN).read_text(), KNOWN, "PATH FUNCTION PATH FUNCTION") if Path(KNOWN).exists() else set()
     if whole:
         files = sorted(str(path) for folder in FOLDERS for path in Path(folder).rglob("*.c"))
     found = find(files)

@@ -81,8 +81,8 @@ def findings_in(output):
     return list(found.values())
 
 
-def read_known(text):
-    """The keys of a list of what is known. One without a reason, a comment, before it is an error."""
+def read_known(text, name="tidy.known", form="PATH FUNCTION CHECK"):
+    """The keys of a list of what is known, each of the words of `form`. One without a reason, a comment, before it is an error."""
     known, reason = set(), False
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -91,9 +91,9 @@ def read_known(text):
         elif not line:
             reason = False
         elif not reason:
-            raise SystemExit(f"tidy.known:{number}: no reason (a comment) stands before this")
-        elif len(line.split()) != 3:
-            raise SystemExit(f"tidy.known:{number}: not PATH FUNCTION CHECK")
+            raise SystemExit(f"{name}:{number}: no reason (a comment) stands before this")
+        elif len(line.split()) != len(form.split()):
+            raise SystemExit(f"{name}:{number}: not {form}")
         else:
             known.add(line)
     return known

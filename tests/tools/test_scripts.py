@@ -182,7 +182,8 @@ def body(name, variable, steps, step="        if ({v} > {n})\n                {v
 def test_duplicates(tmp_path, second, found):
     if not Path("/usr/bin/sim_c").exists():
         pytest.skip("similarity-tester is not installed")
-    tree(tmp_path, {"tools/duplicates.py": (ROOT / "tools/duplicates.py").read_text(), "engine/a.c": body("a", "x", 10), "gateway/b.c": second})
+    tree(tmp_path, {**{f"tools/{name}": (ROOT / "tools" / name).read_text() for name in ("duplicates.py", "tidy.py")},
+                    "engine/a.c": body("a", "x", 10), "gateway/b.c": second})
 
     def duplicates(known):
         (tmp_path / "tools/duplicates.known").write_text(known)
