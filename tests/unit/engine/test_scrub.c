@@ -284,7 +284,7 @@ static void closed_logs(bool restart)
                 scrub_drives(&sf);
                 usleep(100000);
                 seen = look(&sf);
-                if (seen.rounds == 4 && seen.damaged > 0)
+                if (seen.rounds == 4 && seen.damaged > 0 && seen.unrepaired == 0)
                         break;
         }
         assert_true(seen.damaged > 0);
