@@ -48,6 +48,12 @@ MUTATIONS = {
         "(c->view.joining & eng_bit(join->slot))) {\n                join->step = STEP_COMPARE;\n                begin_compare(join);",
         "(c->view.joining & eng_bit(join->slot))) {\n                join->step = STEP_LEAVE;\n                eng_epoch_change(store);",
     ),
+    "added-forgotten": (
+        "a drive counts as added by an epoch that was never in force",
+        "engine/epoch/coord.c",
+        "(added & drive ? FMT_EPOCH_ADDED : 0)",
+        "(added & drive ? 0 : 0)",
+    ),
     "stale-counts": (
         "a drive that was out counts as a member at the next start",
         "engine/epoch/recover.c",
