@@ -60,7 +60,7 @@ PROGRAMS = {
     "millrace": ("cli", "load", "client", "rdma", "s3", "loop", "ec"),
 }
 # Houses whose files and static functions have names of their own. The others are still to be renamed: add each that is done.
-UNIQUE_NAMES = {"gateway", "server"}
+UNIQUE_NAMES = {"engine", "gateway", "server"}
 STATIC = re.compile(r"^static\s+(?:__attribute__\(\([^)]*\)+\s*)?[\w\s]*?[\s*](\w+)\(", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 

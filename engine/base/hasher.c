@@ -13,7 +13,7 @@
 #define SLICE       (64u << 10)          /* of each stream in a round: a tenth of a millisecond */
 #define PATIENCE_NS (2ull * 1000 * 1000) /* for others to have something, too */
 
-static struct eng_hash_piece *of_msg(struct lp_msg *msg)
+static struct eng_hash_piece *hasher_of_msg(struct lp_msg *msg)
 {
         return (struct eng_hash_piece *)((char *)msg - offsetof(struct eng_hash_piece, msg));
 }
@@ -27,7 +27,7 @@ static struct eng_hash_stream *of_want(struct lp_msg *msg)
 
 static void piece_is_back(struct lp_msg *msg)
 {
-        struct eng_hash_piece *piece = of_msg(msg);
+        struct eng_hash_piece *piece = hasher_of_msg(msg);
 
         piece->stream->out--;
         piece->hashed(piece);
@@ -65,7 +65,7 @@ static void give_back_first(struct eng_hash_stream *stream)
         lp_post(stream->home, &piece->msg);
 }
 
-static struct era_md5_job next_slice(struct eng_hash_stream *stream)
+static struct era_md5_job hasher_next_slice(struct eng_hash_stream *stream)
 {
         struct eng_hash_piece *piece = TAILQ_FIRST(&stream->pieces);
         struct era_md5_job job = {
@@ -86,7 +86,7 @@ static void hash_slices(struct eng_hasher *hasher)
         TAILQ_FOREACH(stream, &hasher->streams, link) {
                 if (n == most)
                         break;
-                jobs[n] = next_slice(stream);
+                jobs[n] = hasher_next_slice(stream);
                 streams[n++] = stream;
         }
         era_md5_update(jobs, n);
@@ -104,7 +104,7 @@ static bool has_company(const struct eng_hasher *hasher)
         return hasher->count >= era_md5_lanes() || hasher->count >= atomic_load_explicit(&hasher->expected, memory_order_relaxed);
 }
 
-static bool is_wanted(const struct eng_hasher *hasher)
+static bool hasher_is_wanted(const struct eng_hasher *hasher)
 {
         const struct eng_hash_stream *stream;
 
@@ -126,13 +126,13 @@ static void round_comes(struct lp_timer *timer)
 
         hasher->due = false;
         hash_slices(hasher);
-        if (!hasher->due && hasher->count > 0 && (has_company(hasher) || is_wanted(hasher)))
+        if (!hasher->due && hasher->count > 0 && (has_company(hasher) || hasher_is_wanted(hasher)))
                 go_in(hasher, 0);
 }
 
 static void piece_arrives(struct lp_msg *msg)
 {
-        struct eng_hash_piece *piece = of_msg(msg);
+        struct eng_hash_piece *piece = hasher_of_msg(msg);
         struct eng_hash_stream *stream = piece->stream;
         struct eng_hasher *hasher = stream->hasher;
 

@@ -23,7 +23,7 @@
 
 /* ---- a loop's copy --------------------------------------------------------------------------------------- */
 
-static int add(struct eng_loop *el, const struct eng_bucket *bucket)
+static int bucket_add(struct eng_loop *el, const struct eng_bucket *bucket)
 {
         struct eng_str name = {bucket->name, strlen(bucket->name)};
         struct eng_config_bucket *b = calloc(1, sizeof(*b));
@@ -51,7 +51,7 @@ static int add(struct eng_loop *el, const struct eng_bucket *bucket)
         return 0;
 }
 
-static void drop(struct eng_loop *el, uint64_t id)
+static void bucket_drop(struct eng_loop *el, uint64_t id)
 {
         struct eng_config_bucket *b;
         unsigned i;
@@ -81,7 +81,7 @@ void eng_config_stop(struct eng_loop *el)
 void eng_config_free(struct eng_loop *el)
 {
         while (el->bucket_count > 0)
-                drop(el, el->buckets[el->bucket_count - 1]->bucket.id);
+                bucket_drop(el, el->buckets[el->bucket_count - 1]->bucket.id);
         free(el->buckets);
 }
 
@@ -157,9 +157,9 @@ static struct config *config_of(struct eng_store *store)
         return store->coord->config;
 }
 
-static void begin(struct request *req);
+static void bucket_begin(struct request *req);
 
-static void answer(struct lp_msg *msg)
+static void bucket_answer(struct lp_msg *msg)
 {
         struct request *req = (struct request *)msg;
 
@@ -170,11 +170,11 @@ static void answer(struct lp_msg *msg)
 static void reply(struct request *req, int rv)
 {
         req->result = rv;
-        req->msg.run = answer;
+        req->msg.run = bucket_answer;
         lp_post(req->home->loop, &req->msg);
 }
 
-static void finish(struct request *req, int rv)
+static void bucket_finish(struct request *req, int rv)
 {
         struct config *config = config_of(req->store);
         struct request *next;
@@ -184,7 +184,7 @@ static void finish(struct request *req, int rv)
         reply(req, rv);
         next = STAILQ_FIRST(&config->queue);
         if (next != NULL)
-                begin(next);
+                bucket_begin(next);
 }
 
 static void start_txn(struct request *req, void (*prepare)(struct eng_txn *txn), void (*done)(struct eng_txn *txn))
@@ -210,17 +210,17 @@ static bool add_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct request *req = arg;
 
-        if (add(el, &req->bucket) != 0)
+        if (bucket_add(el, &req->bucket) != 0)
                 abort(); /* the bucket exists: a loop that does not know it would lie */
         return true;
 }
 
 static void added(struct eng_store *store, void *arg)
 {
-        finish(arg, 0);
+        bucket_finish(arg, 0);
 }
 
-static void create_prepare(struct eng_txn *txn)
+static void bucket_create_prepare(struct eng_txn *txn)
 {
         struct request *req = request_of(txn);
         struct eng_buf *value = bucket_value(txn->pg, &req->bucket);
@@ -243,7 +243,7 @@ static void create_recorded(struct eng_txn *txn)
         struct request *req = request_of(txn);
 
         if (txn->result != 0)
-                finish(req, txn->result);
+                bucket_finish(req, txn->result);
         else if (eng_cast(req->store, add_everywhere, added, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
@@ -254,18 +254,18 @@ static void begin_create(struct request *req)
         struct eng_str name = {req->bucket.name, strlen(req->bucket.name)};
 
         if (eng_bucket_find(el, name) != NULL) {
-                finish(req, -EEXIST);
+                bucket_finish(req, -EEXIST);
                 return;
         }
         if (el->bucket_count >= BUCKETS_MAX) {
-                finish(req, -ENOSPC);
+                bucket_finish(req, -ENOSPC);
                 return;
         }
         do
                 lp_random(&req->bucket.id, sizeof(req->bucket.id));
         while (req->bucket.id == 0 || eng_bucket_by_id(el, req->bucket.id) != NULL);
         req->bucket.created_ms = lp_wall_ms();
-        start_txn(req, create_prepare, create_recorded);
+        start_txn(req, bucket_create_prepare, create_recorded);
 }
 
 /* ---- delete ------------------------------------------------------------------------------------------------------------- */
@@ -287,7 +287,7 @@ static void reopened(struct eng_store *store, void *arg)
 {
         struct request *req = arg;
 
-        finish(req, req->result);
+        bucket_finish(req, req->result);
 }
 
 static void back_to_open(struct request *req, int rv)
@@ -302,13 +302,13 @@ static bool drop_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         const struct request *req = arg;
 
-        drop(el, req->bucket.id);
+        bucket_drop(el, req->bucket.id);
         return true;
 }
 
 static void dropped(struct eng_store *store, void *arg)
 {
-        finish(arg, 0);
+        bucket_finish(arg, 0);
         eng_drop_consider(store);
 }
 
@@ -323,7 +323,7 @@ static void delete_recorded(struct eng_txn *txn)
 }
 
 /* One record: the bucket is gone, and what is left under its id is nobody's. */
-static void delete_prepare(struct eng_txn *txn)
+static void bucket_delete_prepare(struct eng_txn *txn)
 {
         const struct request *req = request_of(txn);
         struct eng_buf *value = bucket_value(txn->pg, &req->bucket);
@@ -363,7 +363,7 @@ static void objects_listed(void *arg, int rv, const struct eng_list_entry *entri
         else if (count > 0)
                 back_to_open(req, -EBUSY);
         else
-                start_txn(req, delete_prepare, delete_recorded);
+                start_txn(req, bucket_delete_prepare, delete_recorded);
 }
 
 static bool count_changes(struct eng_loop *el, void *arg, struct lp_msg *ack)
@@ -415,37 +415,37 @@ static void begin_delete(struct request *req)
         struct eng_config_bucket *b = eng_bucket_find(&req->store->loops[0], name);
 
         if (b == NULL) {
-                finish(req, -ENOENT);
+                bucket_finish(req, -ENOENT);
                 return;
         }
         req->bucket = b->bucket;
         req->closing = true;
         req->drain.expired = drain_again;
         if (eng_cast(req->store, set_closing, closed, req) != 0)
-                finish(req, -ENOMEM);
+                bucket_finish(req, -ENOMEM);
 }
 
-static void begin(struct request *req)
+static void bucket_begin(struct request *req)
 {
         if (!eng_takes_changes(req->store, &req->store->coord->view))
-                finish(req, -EROFS);
+                bucket_finish(req, -EROFS);
         else if (req->kind == CREATE)
                 begin_create(req);
         else
                 begin_delete(req);
 }
 
-static void line_up(struct request *req)
+static void bucket_line_up(struct request *req)
 {
         struct config *config = config_of(req->store);
         bool first = STAILQ_EMPTY(&config->queue);
 
         STAILQ_INSERT_TAIL(&config->queue, req, link);
         if (first)
-                begin(req);
+                bucket_begin(req);
 }
 
-static void refuse(struct request *req, int rv)
+static void bucket_refuse(struct request *req, int rv)
 {
         config_of(req->store)->count--;
         reply(req, rv);
@@ -456,9 +456,9 @@ static void looked(void *arg, int rv, const struct eng_list_entry *entries, unsi
         struct request *req = arg;
 
         if (rv != 0 || count > 0)
-                refuse(req, rv != 0 ? rv : -EBUSY);
+                bucket_refuse(req, rv != 0 ? rv : -EBUSY);
         else
-                line_up(req);
+                bucket_line_up(req);
 }
 
 /* Nobody's change waits for a bucket that is in use, and no change of other buckets for this look. */
@@ -468,14 +468,14 @@ static void look_first(struct request *req)
                 eng_bucket_find(&req->store->loops[0], (struct eng_str){req->bucket.name, strlen(req->bucket.name)});
 
         if (b == NULL) {
-                refuse(req, -ENOENT);
+                bucket_refuse(req, -ENOENT);
                 return;
         }
         req->bucket = b->bucket;
         list_objects(req, looked);
 }
 
-static void arrive(struct lp_msg *msg)
+static void bucket_arrive(struct lp_msg *msg)
 {
         struct request *req = (struct request *)msg;
         struct config *config = config_of(req->store);
@@ -488,7 +488,7 @@ static void arrive(struct lp_msg *msg)
         if (req->kind == DELETE)
                 look_first(req);
         else
-                line_up(req);
+                bucket_line_up(req);
 }
 
 static void send(struct eng_store *store, enum request_kind kind, struct eng_str name, const void *attrs, size_t attrs_len,
@@ -512,7 +512,7 @@ static void send(struct eng_store *store, enum request_kind kind, struct eng_str
         req->bucket.attrs_len = (uint16_t)attrs_len;
         req->done = done;
         req->arg = arg;
-        req->msg.run = arrive;
+        req->msg.run = bucket_arrive;
         lp_post(store->loops[0].loop, &req->msg);
 }
 
@@ -531,7 +531,7 @@ void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done do
 
 int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket)
 {
-        return eng_bucket_by_id(el, bucket->id) != NULL ? 0 : add(el, bucket);
+        return eng_bucket_by_id(el, bucket->id) != NULL ? 0 : bucket_add(el, bucket);
 }
 
 int eng_config_begin(struct eng_store *store)

@@ -49,7 +49,7 @@ struct eng_drop {
 static void next_record(struct eng_drop *drop);
 static void list_page(struct eng_drop *drop);
 
-static void consider_again(struct lp_timer *timer)
+static void drop_consider_again(struct lp_timer *timer)
 {
         eng_drop_consider(((struct eng_drop *)((char *)timer - offsetof(struct eng_drop, timer)))->store);
 }
@@ -58,7 +58,7 @@ static void end_round(struct eng_drop *drop, bool later)
 {
         drop->running = false;
         drop->waiting = later;
-        drop->timer.expired = consider_again;
+        drop->timer.expired = drop_consider_again;
         if (later)
                 lp_timer_start(drop->store->loops[0].loop, &drop->timer, LATER_NS);
         else if (drop->again)
@@ -105,7 +105,7 @@ static void remove_record(struct eng_drop *drop)
 
 /* ---- its uploads ------------------------------------------------------------------------------------------------- */
 
-static void begin_walk(struct eng_drop *drop)
+static void drop_begin_walk(struct eng_drop *drop)
 {
         drop->behind = false;
         drop->after_len = 0;
@@ -114,28 +114,28 @@ static void begin_walk(struct eng_drop *drop)
         list_page(drop);
 }
 
-static void walk_ended(struct eng_drop *drop)
+static void drop_walk_ended(struct eng_drop *drop)
 {
         if (drop->failed)
                 end_round(drop, true);
         else if (drop->clean)
                 remove_record(drop);
         else
-                begin_walk(drop); /* what was aborted must not be found again */
+                drop_begin_walk(drop); /* what was aborted must not be found again */
 }
 
-static void rested(struct lp_timer *timer)
+static void drop_rested(struct lp_timer *timer)
 {
         list_page((struct eng_drop *)((char *)timer - offsetof(struct eng_drop, timer)));
 }
 
-static void page_done(struct eng_drop *drop)
+static void drop_page_done(struct eng_drop *drop)
 {
         if (!drop->more) {
-                walk_ended(drop);
+                drop_walk_ended(drop);
                 return;
         }
-        drop->timer.expired = rested;
+        drop->timer.expired = drop_rested;
         lp_timer_start(drop->store->loops[0].loop, &drop->timer, REST_NS);
 }
 
@@ -163,9 +163,9 @@ static void abort_some(struct eng_drop *drop)
         if (drop->out > 0)
                 return;
         if (drop->failed)
-                walk_ended(drop);
+                drop_walk_ended(drop);
         else
-                page_done(drop);
+                drop_page_done(drop);
 }
 
 static void keep_upload(struct eng_drop *drop, const struct eng_upload_entry *e)
@@ -182,7 +182,7 @@ static void keep_upload(struct eng_drop *drop, const struct eng_upload_entry *e)
         drop->clean = false;
 }
 
-static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more)
+static void drop_uploads_listed(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more)
 {
         struct eng_drop *drop = arg;
         unsigned i;
@@ -203,18 +203,18 @@ static void list_page(struct eng_drop *drop)
 
         p.prefix.data = p.delimiter.data = "";
         p.after = (struct eng_str){drop->after, drop->after_len};
-        eng_upload_list(drop->store, &p, drop->behind ? drop->after_id : NULL, uploads_listed, drop);
+        eng_upload_list(drop->store, &p, drop->behind ? drop->after_id : NULL, drop_uploads_listed, drop);
 }
 
 /* ---- which buckets ----------------------------------------------------------------------------------------------- */
 
 /* A bucket that is there is not dead, whatever a record says: it is left alone. */
-static bool is_dead(const struct eng_drop *drop)
+static bool drop_is_dead(const struct eng_drop *drop)
 {
         return drop->bucket != 0 && eng_bucket_by_id(&drop->store->loops[0], drop->bucket) == NULL;
 }
 
-static void take_record(struct eng_drop *drop, const struct eng_scan_entry *e)
+static void drop_take_record(struct eng_drop *drop, const struct eng_scan_entry *e)
 {
         size_t len;
 
@@ -227,8 +227,8 @@ static void take_record(struct eng_drop *drop, const struct eng_scan_entry *e)
                 return;
         }
         memcpy(&drop->bucket, drop->dead.data + 10 + len + 1, sizeof(drop->bucket));
-        if (is_dead(drop))
-                begin_walk(drop);
+        if (drop_is_dead(drop))
+                drop_begin_walk(drop);
         else
                 next_record(drop);
 }
@@ -248,7 +248,7 @@ static void record_found(struct eng_op *op)
         else if (count == 0)
                 end_round(drop, false);
         else
-                take_record(drop, (const struct eng_scan_entry *)entries->data);
+                drop_take_record(drop, (const struct eng_scan_entry *)entries->data);
         eng_buf_unref(entries);
 }
 

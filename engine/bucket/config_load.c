@@ -161,20 +161,20 @@ static bool agree(const struct eng_config_loading *load)
 
 /* ---- giving it to the loops ----------------------------------------------------------------------------------------- */
 
-static bool is_there(const struct eng_config_loading *load, const struct found *f)
+static bool config_is_there(const struct eng_config_loading *load, const struct found *f)
 {
         unsigned have = (unsigned)__builtin_popcountll(f->holders), asked = (unsigned)__builtin_popcountll(load->answered);
 
         return 2 * have >= asked;
 }
 
-static bool give(struct eng_loop *el, void *arg, struct lp_msg *ack)
+static bool config_give(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         const struct eng_config_loading *load = arg;
         unsigned i;
 
         for (i = 0; i < load->count; i++)
-                if (is_there(load, &load->found[i]) && eng_config_take(el, &load->found[i].bucket) != 0)
+                if (config_is_there(load, &load->found[i]) && eng_config_take(el, &load->found[i].bucket) != 0)
                         abort(); /* nothing is served yet; a restart tries again */
         return true;
 }
@@ -204,7 +204,7 @@ static void next_member(struct eng_config_loading *load)
         if (enough(load) || left == 0) {
                 if (load->answered == 0)
                         end_load(load, -EIO);
-                else if (eng_cast(load->store, give, given, load) != 0)
+                else if (eng_cast(load->store, config_give, given, load) != 0)
                         end_load(load, -ENOMEM);
                 return;
         }
@@ -281,7 +281,7 @@ static void repair_again(struct lp_timer *timer)
         repair_next((struct eng_config_loading *)((char *)timer - offsetof(struct eng_config_loading, timer)));
 }
 
-static void repaired(struct eng_fix *fix)
+static void config_repaired(struct eng_fix *fix)
 {
         struct eng_config_loading *load = (struct eng_config_loading *)((char *)fix - offsetof(struct eng_config_loading, fix));
         struct eng_store *store = load->store;
@@ -306,7 +306,7 @@ static void repair_next(struct eng_config_loading *load)
         eng_mask lack;
 
         for (; load->at < load->count && load->tries < REPAIR_TRIES; load->at++, load->to_slot = 0) {
-                if (!is_there(load, &load->found[load->at]))
+                if (!config_is_there(load, &load->found[load->at]))
                         continue;
                 lack = load->tried & ~load->found[load->at].holders;
                 while (load->to_slot < store->drive_count && !(lack & eng_bit(load->to_slot)))
@@ -315,7 +315,7 @@ static void repair_next(struct eng_config_loading *load)
                         continue;
                 load->fix.slot = load->to_slot;
                 load->fix.repair = true;
-                load->fix.done = repaired;
+                load->fix.done = config_repaired;
                 eng_name_bucket(&load->fix.name, load->found[load->at].bucket.name);
                 load->fixing = eng_fix_start(store, &load->fix) == 0;
                 if (load->fixing)

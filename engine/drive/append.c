@@ -231,7 +231,7 @@ void eng_append_reach(const struct eng_local *l, struct fmt_index_covered *out)
 
 /* ---- APPEND ---------------------------------------------------------------------------------------- */
 
-static void answer(struct eng_append *append, int rv)
+static void append_answer(struct eng_append *append, int rv)
 {
         struct eng_op *op = append->op;
 
@@ -247,13 +247,13 @@ static void durable_pg(void *arg, struct eng_append *append)
 
         eng_count(&l->figures.appends, 1);
         if (pg == NULL) {
-                answer(append, -EIO);
+                append_answer(append, -EIO);
                 eng_local_fail(l, -ENOMEM, "keeping a record");
                 eng_append_free(append);
                 return;
         }
         eng_pgs_set_committed(pg, append->rec.committed);
-        answer(append, 0);
+        append_answer(append, 0);
         if (!eng_pgs_add(&l->pgs, pg, append))
                 eng_append_free(append); /* the same record once more: the first one counts */
 }
@@ -269,7 +269,7 @@ static void durable_copy(void *arg, struct eng_append *append)
                 rv = eng_apply_void(l, append);
         if (rv != 0)
                 eng_local_fail(l, rv, "applying a record");
-        answer(append, rv != 0 ? -EIO : 0);
+        append_answer(append, rv != 0 ? -EIO : 0);
         eng_append_free(append);
 }
 
@@ -278,7 +278,7 @@ void eng_append_epoch_durable(void *arg, struct eng_append *append)
         struct eng_local *l = arg;
         int rv = eng_epochs_add(l, append->body, append->rec.file);
 
-        answer(append, rv);
+        append_answer(append, rv);
         eng_append_free(append);
 }
 
@@ -328,7 +328,7 @@ static bool have_already(struct eng_local *l, const struct eng_op *op)
                (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
 }
 
-static int admit(struct eng_local *l, const struct eng_op *op)
+static int append_admit(struct eng_local *l, const struct eng_op *op)
 {
         uint64_t bound = ENG_APPEND_QUEUE_BYTES * ((op->flags & ENG_OP_RESERVE) != 0 ? 2 : 1);
         uint64_t len = op->append.body != NULL ? op->append.body->len : 0;
@@ -372,7 +372,7 @@ static bool name_void(struct eng_local *l, struct eng_append *append)
 void eng_append_op(struct eng_local *l, struct eng_op *op)
 {
         struct eng_append *append;
-        int rv = admit(l, op);
+        int rv = append_admit(l, op);
 
         if (rv != 0 || have_already(l, op)) {
                 eng_local_answer(op, rv);

@@ -273,7 +273,7 @@ static void batch_run(struct eng_job *job)
 
 static void batch_done(struct eng_job *job);
 
-static void give(struct eng_local *l)
+static void batch_give(struct eng_local *l)
 {
         eng_local_give(l, &l->index_worker, &l->batch.job, batch_run, batch_done);
 }
@@ -286,13 +286,13 @@ static void batch_flushed(struct eng_op *op)
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
         if (op->result == 0)
-                give(l); /* else there was no memory for it: eng_batch_tick() tries again */
+                batch_give(l); /* else there was no memory for it: eng_batch_tick() tries again */
 }
 
 static void flush_and_give(struct eng_local *l)
 {
         if (l->writes.flushing == 0 && !eng_segments_unsynced(l->segments)) {
-                give(l);
+                batch_give(l);
                 return;
         }
         l->batch_flushing = true;
@@ -317,7 +317,7 @@ static void batch_done(struct eng_job *job)
         if (rv == -EFBIG) { /* the worker is idle and this loop reads nothing now: nobody uses the map */
                 rv = eng_index_grow(l->index);
                 if (rv == 0) {
-                        give(l);
+                        batch_give(l);
                         return;
                 }
         }

@@ -15,7 +15,7 @@
 
 /* ---- lists ----------------------------------------------------------------------------------------- */
 
-static int add_dead(struct eng_batch *batch, const uint8_t *value, size_t len)
+static int batch_add_dead(struct eng_batch *batch, const uint8_t *value, size_t len)
 {
         struct eng_buf *buf = eng_buf_new(len);
 
@@ -64,7 +64,7 @@ static int look_at_old(struct eng_index_txn *txn, struct eng_batch *batch, const
             (entry->kind == ENG_TAIL_PUT &&
              eng_value_same_shards(old.value, old.value_len, entry->value->data, entry->value->len)))
                 return 0;
-        return add_dead(batch, old.value, old.value_len);
+        return batch_add_dead(batch, old.value, old.value_len);
 }
 
 struct range {
@@ -82,7 +82,7 @@ static void part_gone(void *arg, const struct eng_index_entry *entry)
                 return;
         memcpy(&head, entry->value, sizeof(head));
         if (eng_value_has_shards(&head) && !eng_value_in_ids(&head, range->ids->data, range->ids->len))
-                range->rv = add_dead(range->batch, entry->value, entry->value_len);
+                range->rv = batch_add_dead(range->batch, entry->value, entry->value_len);
 }
 
 static int write_range(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_tail_name *entry)
@@ -126,7 +126,7 @@ struct discard {
         int rv;
 };
 
-static void place_gone(void *arg, const struct eng_place *place)
+static void batch_place_gone(void *arg, const struct eng_place *place)
 {
         struct discard *discard = arg;
 
@@ -147,7 +147,7 @@ static int write_object(struct eng_index_txn *txn, struct eng_batch *batch, cons
         int rv = 0;
 
         if (object->discarded)
-                rv = eng_index_place_discard(txn, object->id, place_gone, &discard);
+                rv = eng_index_place_discard(txn, object->id, batch_place_gone, &discard);
         if (rv != 0 || discard.rv != 0)
                 return rv != 0 ? rv : discard.rv;
         for (at = object->places; at != NULL; at = at->next) {

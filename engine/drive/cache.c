@@ -52,7 +52,7 @@ struct eng_cache *eng_cache_new(uint64_t bytes)
         return cache;
 }
 
-static void leave(struct eng_cache *cache, struct entry *entry)
+static void cache_leave(struct eng_cache *cache, struct entry *entry)
 {
         TAILQ_REMOVE(&cache->queues[entry->where], entry, link);
         cache->used[entry->where] -= cost(entry);
@@ -67,9 +67,9 @@ static void join(struct eng_cache *cache, struct entry *entry, enum where where)
         cache->ghosts += where == GHOST;
 }
 
-static void destroy(struct eng_cache *cache, struct entry *entry)
+static void cache_destroy(struct eng_cache *cache, struct entry *entry)
 {
-        leave(cache, entry);
+        cache_leave(cache, entry);
         HASH_DEL(cache->by_id, entry);
         eng_buf_unref(entry->bytes);
         free(entry);
@@ -82,7 +82,7 @@ void eng_cache_free(struct eng_cache *cache)
         if (cache == NULL)
                 return;
         HASH_ITER (hh, cache->by_id, entry, next)
-                destroy(cache, entry);
+                cache_destroy(cache, entry);
         free(cache);
 }
 
@@ -91,7 +91,7 @@ static void evict_small(struct eng_cache *cache)
 {
         struct entry *entry = TAILQ_FIRST(&cache->queues[SMALL]);
 
-        leave(cache, entry);
+        cache_leave(cache, entry);
         if (entry->asked > 0) {
                 entry->asked = 0;
                 join(cache, entry, MAIN);
@@ -101,7 +101,7 @@ static void evict_small(struct eng_cache *cache)
         entry->bytes = NULL;
         join(cache, entry, GHOST);
         if (cache->ghosts > GHOSTS_MAX)
-                destroy(cache, TAILQ_FIRST(&cache->queues[GHOST]));
+                cache_destroy(cache, TAILQ_FIRST(&cache->queues[GHOST]));
 }
 
 /* The oldest of MAIN goes round again as often as it was asked for (at most ASKED_MAX times, so this ends). */
@@ -110,15 +110,15 @@ static void evict_main(struct eng_cache *cache)
         struct entry *entry = TAILQ_FIRST(&cache->queues[MAIN]);
 
         if (entry->asked == 0) {
-                destroy(cache, entry);
+                cache_destroy(cache, entry);
                 return;
         }
         entry->asked--;
-        leave(cache, entry);
+        cache_leave(cache, entry);
         join(cache, entry, MAIN);
 }
 
-static void make_room(struct eng_cache *cache, uint64_t need)
+static void cache_make_room(struct eng_cache *cache, uint64_t need)
 {
         while (cache->used[SMALL] + cache->used[MAIN] + need > cache->limit) {
                 if (TAILQ_EMPTY(&cache->queues[MAIN]) ||
@@ -129,7 +129,7 @@ static void make_room(struct eng_cache *cache, uint64_t need)
         }
 }
 
-static struct entry *find(struct eng_cache *cache, const uint8_t id[FMT_ID])
+static struct entry *cache_find(struct eng_cache *cache, const uint8_t id[FMT_ID])
 {
         struct entry *entry;
 
@@ -139,7 +139,7 @@ static struct entry *find(struct eng_cache *cache, const uint8_t id[FMT_ID])
 
 struct eng_buf *eng_cache_get(struct eng_cache *cache, const uint8_t id[FMT_ID])
 {
-        struct entry *entry = find(cache, id);
+        struct entry *entry = cache_find(cache, id);
 
         if (entry == NULL || entry->bytes == NULL)
                 return NULL;
@@ -150,17 +150,17 @@ struct eng_buf *eng_cache_get(struct eng_cache *cache, const uint8_t id[FMT_ID])
 
 void eng_cache_put(struct eng_cache *cache, const uint8_t id[FMT_ID], struct eng_buf *bytes)
 {
-        struct entry *entry = find(cache, id);
+        struct entry *entry = cache_find(cache, id);
         uint64_t need = sizeof(*entry) + sizeof(*bytes) + bytes->len;
         enum where where = SMALL;
 
         if (need > cache->limit / SMALL_SHARE || (entry != NULL && entry->bytes != NULL))
                 return;
         if (entry != NULL) { /* it was here not long ago and is wanted again */
-                destroy(cache, entry);
+                cache_destroy(cache, entry);
                 where = MAIN;
         }
-        make_room(cache, need);
+        cache_make_room(cache, need);
         entry = calloc(1, sizeof(*entry));
         if (entry == NULL)
                 return;
@@ -172,10 +172,10 @@ void eng_cache_put(struct eng_cache *cache, const uint8_t id[FMT_ID], struct eng
 
 void eng_cache_drop(struct eng_cache *cache, const uint8_t id[FMT_ID])
 {
-        struct entry *entry = find(cache, id);
+        struct entry *entry = cache_find(cache, id);
 
         if (entry != NULL)
-                destroy(cache, entry);
+                cache_destroy(cache, entry);
 }
 
 uint64_t eng_cache_bytes(const struct eng_cache *cache)

@@ -37,7 +37,7 @@ static int write_row(struct eng_local *l, const struct fmt_index_damage *row)
         return rv;
 }
 
-static int remember(struct eng_local *l, uint64_t epoch)
+static int damage_remember(struct eng_local *l, uint64_t epoch)
 {
         struct fmt_index_damage row = {.epoch = epoch};
         int rv;
@@ -96,7 +96,7 @@ int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position)
         d->there = true;
         if (!l->log_lost) /* that is more, and has its text */
                 describe(d);
-        return remember(l, NO_EPOCH);
+        return damage_remember(l, NO_EPOCH);
 }
 
 void eng_damage_mark_lost(struct eng_local *l, const struct fmt_index_covered *known)
@@ -168,11 +168,11 @@ int eng_damage_log_lost(struct eng_local *l)
         if (d->text[0] == '\0')
                 snprintf(d->text, sizeof(d->text), "its log lost its end; lost may be what groups nobody knows held");
         d->there = true;
-        return remember(l, NO_EPOCH);
+        return damage_remember(l, NO_EPOCH);
 }
 
 /* What the newest epoch that it knows says of this drive. */
-static bool is_member(const struct eng_local *l, struct fmt_epoch *epoch)
+static bool damage_is_member(const struct eng_local *l, struct fmt_epoch *epoch)
 {
         const struct eng_buf *body = l->epochs.newest;
         struct fmt_epoch_drive d;
@@ -192,7 +192,7 @@ static bool is_member(const struct eng_local *l, struct fmt_epoch *epoch)
 int eng_damage_end(struct eng_local *l)
 {
         struct fmt_epoch newest = {.number = 0};
-        bool member = is_member(l, &newest);
+        bool member = damage_is_member(l, &newest);
         uint64_t epoch;
         int rv;
 
@@ -213,7 +213,7 @@ int eng_damage_end(struct eng_local *l)
         }
         if (l->damage.places > 0 && !l->log_lost)
                 describe(&l->damage);
-        return remember(l, newest.number);
+        return damage_remember(l, newest.number);
 }
 
 const char *eng_local_damage(struct eng_drive *drive)

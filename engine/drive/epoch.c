@@ -19,7 +19,7 @@ static void count_file(struct eng_local *l, uint64_t number, int change)
                 file->epochs = (unsigned)((int)file->epochs + change);
 }
 
-static struct fmt_index_epoch *find(struct eng_epochs *epochs, const uint8_t id[FMT_ID])
+static struct fmt_index_epoch *epoch_find(struct eng_epochs *epochs, const uint8_t id[FMT_ID])
 {
         unsigned i;
 
@@ -30,7 +30,7 @@ static struct fmt_index_epoch *find(struct eng_epochs *epochs, const uint8_t id[
 }
 
 /* A copy of a record that is known: the later one counts. */
-static void move_to(struct eng_local *l, struct fmt_index_epoch *known, uint64_t file)
+static void epoch_move_to(struct eng_local *l, struct fmt_index_epoch *known, uint64_t file)
 {
         if (file <= known->file)
                 return;
@@ -60,9 +60,9 @@ int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
         if (eng_rec_check_epoch(body->data, body->len) != 0)
                 return -EBADMSG;
         memcpy(&epoch, body->data, sizeof(epoch));
-        known = find(epochs, epoch.id);
+        known = epoch_find(epochs, epoch.id);
         if (known != NULL) {
-                move_to(l, known, file);
+                epoch_move_to(l, known, file);
                 return 0;
         }
         at = rank(epochs, epoch.number);
@@ -85,7 +85,7 @@ int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
 }
 
 /* The newest is copied whole; of those before it nothing but the head is of use any more, so the copy names no drives. */
-static struct eng_buf *copy_body(const struct eng_epochs *epochs, unsigned i)
+static struct eng_buf *epoch_copy_body(const struct eng_epochs *epochs, unsigned i)
 {
         struct fmt_epoch head = epochs->known[i].head;
         struct eng_buf *body;
@@ -109,7 +109,7 @@ int eng_epochs_move(struct eng_local *l, const struct eng_log_file *file)
         for (i = 0; i < l->epochs.count && rv == 0; i++) {
                 if (l->epochs.known[i].file != file->number)
                         continue;
-                body = copy_body(&l->epochs, i);
+                body = epoch_copy_body(&l->epochs, i);
                 if (body == NULL)
                         return -ENOMEM;
                 rv = eng_append_own(l, FMT_RECORD_EPOCH, body, l->epochs.known[i].head.number,

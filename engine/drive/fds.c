@@ -166,7 +166,7 @@ static void close_idle(struct eng_local *l, unsigned most)
                 eng_fd_close(fd);
 }
 
-static void answer(struct eng_fd *fd, int rv)
+static void fds_answer(struct eng_fd *fd, int rv)
 {
         struct eng_want *want;
 
@@ -200,7 +200,7 @@ static int opened_error(struct eng_local *l, const struct eng_fd_opening *o)
 }
 
 /* There is no descriptor for it: one of the drive's own is given up. False: there was none, or that was done before. */
-static bool ask_again(struct eng_local *l, struct eng_fd *fd)
+static bool fds_ask_again(struct eng_local *l, struct eng_fd *fd)
 {
         if (fd->again || TAILQ_EMPTY(&l->fds.idle))
                 return false;
@@ -235,11 +235,11 @@ static void open_done(struct eng_job *job)
                 fd->users = 1; /* of its own, until all have been answered */
                 if (o.look)
                         seen(l, fd, &o);
-                answer(fd, 0);
+                fds_answer(fd, 0);
                 eng_fd_put(l, fd);
-        } else if (!eng_io_again(o.result) || !ask_again(l, fd)) {
+        } else if (!eng_io_again(o.result) || !fds_ask_again(l, fd)) {
                 fd->again = false;
-                answer(fd, opened_error(l, &o));
+                fds_answer(fd, opened_error(l, &o));
         }
         open_next(l);
 }
@@ -316,11 +316,11 @@ void eng_fds_fail(struct eng_local *l, int rv)
         struct eng_fd *fd;
 
         if (l->fds.now != NULL)
-                answer(l->fds.now, rv);
+                fds_answer(l->fds.now, rv);
         while ((fd = TAILQ_FIRST(&l->fds.queue)) != NULL) {
                 TAILQ_REMOVE(&l->fds.queue, fd, link);
                 fd->asked = fd->again = false;
-                answer(fd, rv);
+                fds_answer(fd, rv);
         }
 }
 

@@ -172,7 +172,7 @@ static int forget_segments(struct eng_local *l)
 }
 
 /* True: of one of them, at least, it is known now. Where there was no descriptor, it is tried again. */
-static bool take_ends(struct eng_local *l)
+static bool file_take_ends(struct eng_local *l)
 {
         struct eng_log_file *file, *before;
         bool any = false;
@@ -212,7 +212,7 @@ static void free_done(struct eng_job *job)
                 return;
         TAILQ_FOREACH (file, &l->files.list, order)
                 file->going = false; /* those that could not be unlinked stay */
-        more = take_ends(l);
+        more = file_take_ends(l);
         rv = forget_logs(l);
         if (rv == 0)
                 rv = forget_segments(l);
@@ -417,7 +417,7 @@ int eng_file_take_marks(struct eng_local *l, const uint8_t *body, size_t len)
 /* ---- which log files go ---------------------------------------------------------------------------- */
 
 /* Nothing lives in it as far as names go, and nobody uses it. */
-static bool is_dead(const struct eng_local *l, const struct eng_log_file *file)
+static bool file_is_dead(const struct eng_local *l, const struct eng_log_file *file)
 {
         return file != l->log.current && file->number < l->covered.file && file->live_names == 0 && file->pins == 0;
 }
@@ -466,7 +466,7 @@ static void pick_logs(struct eng_local *l)
         TAILQ_FOREACH (file, &l->files.list, order) {
                 if (l->file.log_count == ENG_FREE_AT_ONCE || file->number >= l->covered.file)
                         break;
-                if (is_dead(l, file) && (oldest || file->tombstones == 0) && marks_behind(l, file) &&
+                if (file_is_dead(l, file) && (oldest || file->tombstones == 0) && marks_behind(l, file) &&
                     without_epochs(l, file)) {
                         if (oldest || file->freed) {
                                 l->file.logs[l->file.log_count++] = file;

@@ -66,7 +66,7 @@ static void free_op(struct eng_filter_op *of)
         free(of);
 }
 
-static void answer(struct eng_filter_op *of, int rv)
+static void filter_answer(struct eng_filter_op *of, int rv)
 {
         struct eng_op *above = of->above;
 
@@ -79,7 +79,7 @@ static void answer_message(struct lp_msg *msg)
 {
         struct eng_filter_op *of = (struct eng_filter_op *)((char *)msg - offsetof(struct eng_filter_op, msg));
 
-        answer(of, of->result);
+        filter_answer(of, of->result);
 }
 
 /* From inside submit: the answer comes in a later message. */
@@ -107,7 +107,7 @@ static void below_done(struct eng_op *op)
                 rv = eng_filter_wire_answer(of);
         else
                 eng_filter_copy_answer(of->above, op);
-        answer(of, rv);
+        filter_answer(of, rv);
 }
 
 static void pass(struct eng_filter_op *of)
@@ -128,7 +128,7 @@ static void drop_over(struct lp_timer *timer)
         struct eng_filter_op *of = (struct eng_filter_op *)((char *)timer - offsetof(struct eng_filter_op, timer));
 
         atomic_store(&of->filter->dead, true);
-        answer(of, -EIO);
+        filter_answer(of, -EIO);
 }
 
 /* ---- submitting ------------------------------------------------------------------------------------ */
@@ -230,7 +230,7 @@ static const struct eng_drive_ops filter_ops = {.submit = filter_submit, .close 
 
 /* ---- the text -------------------------------------------------------------------------------------- */
 
-static int find_name(const char *const *names, unsigned count, const char *name)
+static int filter_find_name(const char *const *names, unsigned count, const char *name)
 {
         unsigned i;
 
@@ -261,7 +261,7 @@ static int parse_setting(struct eng_filter *filter, char *setting)
                 return -EINVAL;
         *value++ = '\0';
         if (strcmp(setting, "op") == 0) {
-                op = find_name(eng_drive_step_names, ENG_OP_KINDS, value);
+                op = filter_find_name(eng_drive_step_names, ENG_OP_KINDS, value);
                 filter->ops = op >= 0 ? 1u << op : 0;
                 return op >= 0 && (filter->kind != CORRUPT || (CORRUPTIBLE & filter->ops) != 0) ? 0 : -EINVAL;
         }
@@ -287,7 +287,7 @@ static int parse_filter(struct eng_filter *filter, char *text)
 
         if (settings != NULL)
                 *settings++ = '\0';
-        kind = find_name(kind_names, FILTER_KINDS, text);
+        kind = filter_find_name(kind_names, FILTER_KINDS, text);
         if (kind < 0)
                 return -EINVAL;
         filter->kind = (enum filter_kind)kind;

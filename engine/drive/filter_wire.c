@@ -216,7 +216,7 @@ static struct eng_buf *get_buf(struct wire *wire)
 
 /* ---- requests -------------------------------------------------------------------------------------- */
 
-static void put_append(struct wire *wire, const struct eng_op *op)
+static void wire_put_append(struct wire *wire, const struct eng_op *op)
 {
         put_buf(wire, op->kind == ENG_OP_APPEND ? op->append.body : NULL);
         put_number(wire, op->append.pg);
@@ -296,7 +296,7 @@ static void put_request(struct wire *wire, const struct eng_op *op)
         switch (op->kind) {
         case ENG_OP_APPEND:
         case ENG_OP_RECORD:
-                put_append(wire, op);
+                wire_put_append(wire, op);
                 break;
         case ENG_OP_COMMIT:
                 put_number(wire, op->commit.pg);
@@ -353,7 +353,7 @@ static void put_request(struct wire *wire, const struct eng_op *op)
         }
 }
 
-static void *new_slot(struct wire *wire)
+static void *wire_new_slot(struct wire *wire)
 {
         void *slot = aligned_alloc(FMT_BLOCK, LP_SLOT_SIZE);
 
@@ -378,7 +378,7 @@ static void get_write(struct wire *wire, struct eng_filter_op *of)
         op->write.key_hash = get_number(wire);
         payload = get_string(wire, &len);
         op->write.payload_len = (uint32_t)len;
-        op->write.slot = of->slot = new_slot(wire);
+        op->write.slot = of->slot = wire_new_slot(wire);
         if (of->slot == NULL)
                 return;
         op->write.payload = (uint8_t *)of->slot + LP_SLOT_HEADER;
@@ -396,7 +396,7 @@ static void get_read(struct wire *wire, struct eng_filter_op *of)
         op->read.offset = (uint32_t)get_number(wire);
         op->read.len = (uint32_t)get_number(wire);
         op->read.payload_len = (uint32_t)get_number(wire);
-        op->read.slot = of->slot = new_slot(wire);
+        op->read.slot = of->slot = wire_new_slot(wire);
 }
 
 static void get_request(struct wire *wire, struct eng_filter_op *of)
@@ -449,7 +449,7 @@ static void get_request(struct wire *wire, struct eng_filter_op *of)
                 op->scrub.what = (enum eng_scrub_what)get_number(wire);
                 op->scrub.most = (uint32_t)get_number(wire);
                 op->scrub.yield = get_number(wire) != 0;
-                op->scrub.slot = of->slot = new_slot(wire);
+                op->scrub.slot = of->slot = wire_new_slot(wire);
                 break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
@@ -498,7 +498,7 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
         switch (op->kind) {
         case ENG_OP_RECORD:
                 put_buf(wire, op->append.body);
-                put_append(wire, op);
+                wire_put_append(wire, op);
                 break;
         case ENG_OP_LOOKUP:
                 put_buf(wire, op->lookup.value);

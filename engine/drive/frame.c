@@ -25,7 +25,7 @@ static bool length_is_right(uint32_t payload_len)
 }
 
 /* With header_crc taken as zero. */
-static uint32_t header_crc(const struct fmt_frame *frame)
+static uint32_t frame_header_crc(const struct fmt_frame *frame)
 {
         static const uint32_t zero;
         const size_t after = offsetof(struct fmt_frame, header_crc) + sizeof(frame->header_crc);
@@ -60,7 +60,7 @@ void eng_frame_place(struct fmt_frame *frame, const struct eng_frame_where *wher
         frame->segment = where->segment;
         frame->generation = where->generation;
         frame->position = where->position;
-        frame->header_crc = header_crc(frame);
+        frame->header_crc = frame_header_crc(frame);
 }
 
 int eng_frame_check(const struct fmt_frame *frame, const struct eng_frame_where *where)
@@ -71,7 +71,7 @@ int eng_frame_check(const struct fmt_frame *frame, const struct eng_frame_where 
                 return -EBADMSG;
         if (memcmp(frame->drive_id, where->drive_id, FMT_ID) != 0 || !length_is_right(frame->payload_len))
                 return -EBADMSG;
-        return header_crc(frame) == frame->header_crc ? 0 : -EBADMSG;
+        return frame_header_crc(frame) == frame->header_crc ? 0 : -EBADMSG;
 }
 
 uint64_t eng_frame_key(const struct fmt_frame *frame)

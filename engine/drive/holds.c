@@ -67,7 +67,7 @@ void eng_held_op(struct eng_local *l, struct eng_op *op)
 
 static void ids_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
 
-static int read_ids(struct eng_local *l, struct eng_op *op)
+static int holds_read_ids(struct eng_local *l, struct eng_op *op)
 {
         struct eng_held_id *held = (struct eng_held_id *)op->ids.ids->data;
         const uint8_t *after = op->ids.count > 0 ? held[op->ids.count - 1].id : op->ids.after;
@@ -97,7 +97,7 @@ static void ids_end(struct eng_op *op, int rv)
 
 static void ids_now(struct eng_local *l, struct eng_op *op)
 {
-        int rv = read_ids(l, op);
+        int rv = holds_read_ids(l, op);
 
         if (rv == ENG_INDEX_ABSENT) {
                 eng_pages_wait_op(l, op, ids_again);

@@ -161,7 +161,7 @@ int index_owners_change(struct eng_index_txn *txn, const uint8_t *name, size_t n
 
 /* ---- asking ----------------------------------------------------------------------------------------- */
 
-static int owned(struct eng_index_txn *txn, const uint8_t *id)
+static int owners_owned(struct eng_index_txn *txn, const uint8_t *id)
 {
         MDB_val mkey = {.mv_size = FMT_ID, .mv_data = (void *)id}, data;
         uint64_t unknown;
@@ -184,7 +184,7 @@ static int owned(struct eng_index_txn *txn, const uint8_t *id)
 
 int eng_index_owned(struct eng_index_txn *txn, const uint8_t id[FMT_ID])
 {
-        ENG_GUARDED(&txn->index->broken, owned(txn, id));
+        ENG_GUARDED(&txn->index->broken, owners_owned(txn, id));
 }
 
 /* ---- making them ------------------------------------------------------------------------------------- */

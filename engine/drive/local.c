@@ -60,7 +60,7 @@ static void dispatch(struct eng_local *l, struct eng_op *op)
                 handlers[op->kind](l, op);
 }
 
-static void arrive(struct lp_msg *msg)
+static void local_arrive(struct lp_msg *msg)
 {
         struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
 
@@ -80,7 +80,7 @@ static void local_submit(struct eng_drive *drive, struct eng_op *op)
                 dispatch(eng_local_of(drive), op);
                 return;
         }
-        op->msg.run = arrive;
+        op->msg.run = local_arrive;
         lp_post(drive->owner, &op->msg);
 }
 

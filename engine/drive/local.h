@@ -2,12 +2,12 @@
  * local.h - the inside of a local drive: what its owner loop holds, and how the files of drive/ call each other.
  *
  *   submit (any loop) -> local.c dispatch (owner) -+-> append.c   APPEND COMMIT TAIL RECORD  -> log.c   one batch in flight
- *                                                  +-> lookup.c   LOOKUP                     -> recread.c  on the home loop
+ *                                                  +-> lookup_name.c LOOKUP                   -> recread.c  on the home loop
  *                                                  +-> scan.c     SCAN
  *                                                  +-> write.c    WRITE SYNC DISCARD
  *                                                  +-> read.c     READ                       -> on the home loop
  *                                                  +-> holds.c    HELD IDS OWNED
- *   fds.c: the descriptors that lookup.c and read.c read by
+ *   fds.c: the descriptors that lookup_name.c and read.c read by
  *   what these need of the index and is not in memory: pages.c, then the same again
  *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)   reclaim (reclaim*.c)
  *
@@ -553,7 +553,7 @@ void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out
 /* The end of the log that was written and taken in: the next batch holds nothing of what is behind it. */
 void eng_append_reach(const struct eng_local *l, struct fmt_index_covered *out);
 
-/* ---- lookup.c, recread.c, scan.c, read.c ------------------------------------------------------------ */
+/* ---- lookup_name.c, recread.c, scan.c, read.c ------------------------------------------------------------ */
 
 void eng_lookup_op(struct eng_local *l, struct eng_op *op);
 /* The newest visible value of a name: a reference in *out. -ENOENT, ENG_INDEX_ABSENT (see pages.h) ... */

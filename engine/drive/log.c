@@ -80,7 +80,7 @@ static bool fits(const struct eng_local *l)
 }
 
 /* There is no room on the file system for the log. */
-static void is_full(struct eng_local *l)
+static void log_is_full(struct eng_local *l)
 {
         if (l->options.full != NULL)
                 l->options.full(l->options.arg, &l->drive);
@@ -100,7 +100,7 @@ static void next_done(struct eng_job *job)
         l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
         atomic_store(&l->figures.starved, eng_io_full(rv));
         if (eng_io_full(rv)) {
-                is_full(l);
+                log_is_full(l);
                 eng_log_fail_queue(l, -ENOSPC); /* the next append asks again, or the next tick */
                 return;
         }
@@ -112,7 +112,7 @@ static void next_done(struct eng_job *job)
 }
 
 /* Few small appends are durable sooner in blocks that were written before; many, or large ones, are not, and then writing twice takes half of the drive. */
-static bool is_busy(const struct eng_local *l)
+static bool log_is_busy(const struct eng_local *l)
 {
         uint64_t ns = lp_now(l->drive.owner) - l->log.file_began;
 
@@ -128,13 +128,13 @@ static void make_next(struct eng_local *l)
         l->log.next_bytes = eng_space_portion(l->space, l->reserve_bytes, l->log_file_bytes, ENG_LOG_BYTES_MIN) /
                             FMT_BLOCK * FMT_BLOCK;
         l->log.claimed = l->log.next_bytes;
-        l->log.next_written = !is_busy(l);
+        l->log.next_written = !log_is_busy(l);
         eng_space_claim(l->space, l->log.claimed);
         eng_local_give(l, &l->file_worker, &l->log.make_next, next_run, next_done);
 }
 
 /* Ends the current file and begins the prepared one. Its header goes to the front of the buffer. */
-static int begin_file(struct eng_local *l)
+static int log_begin_file(struct eng_local *l)
 {
         struct eng_log *log = &l->log;
         struct eng_log_file *file;
@@ -188,7 +188,7 @@ static void put_record(struct eng_local *l, struct eng_append *append, uint64_t 
 }
 
 /* Moves records from the queue into the buffer as far as room goes. Returns the bytes of the batch, a whole number of blocks. */
-static uint32_t build(struct eng_local *l, uint64_t room)
+static uint32_t log_build(struct eng_local *l, uint64_t room)
 {
         uint64_t batch = l->log.current->bytes, size;
         struct eng_append *append;
@@ -294,7 +294,7 @@ static void take_back(struct eng_local *l, bool full)
         if (!full)
                 return;
         atomic_store(&l->figures.starved, true);
-        is_full(l);
+        log_is_full(l);
 }
 
 /* The machine had no memory for the write, which is no failure of the drive; but it is not waited for longer than for any I/O. */
@@ -321,7 +321,7 @@ static bool met_full(struct eng_log *log, int res)
         return ++log->short_writes < SHORT_WRITES_MOST;
 }
 
-static void written(struct lp_io *io, int res)
+static void log_written(struct lp_io *io, int res)
 {
         struct eng_local *l = (struct eng_local *)((char *)io - offsetof(struct eng_local, log.io));
         struct eng_log *log = &l->log;
@@ -385,7 +385,7 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         time_waits(l);
         eng_watch_begin(l, &log->watch);
         memset(&log->io, 0, sizeof(log->io));
-        log->io.done = written;
+        log->io.done = log_written;
         eng_local_hold(l);
         lp_trace_set_request(0); /* the write is of many */
         lp_trace_at(log->write_began, LP_TRACE_LOG_WRITE, l->drive.slot, log->write_len);
@@ -430,7 +430,7 @@ void eng_log_kick(struct eng_local *l)
                         make_next(l);
                         return;
                 }
-                rv = begin_file(l);
+                rv = log_begin_file(l);
                 if (eng_io_again(rv))
                         return; /* the next append tries again, or the next tick */
                 if (rv != 0) {
@@ -440,7 +440,7 @@ void eng_log_kick(struct eng_local *l)
                 with_header = true;
         }
         log->crc_before = log->crc;
-        start_write(l, build(l, log->current->capacity - log->current->bytes), with_header);
+        start_write(l, log_build(l, log->current->capacity - log->current->bytes), with_header);
         if (log->current->bytes > log->current->capacity / 2)
                 make_next(l);
 }

@@ -123,7 +123,7 @@ out_free:
         return rv;
 }
 
-static int open_direct(int dir_fd, const char *name, int flags)
+static int logfile_open_direct(int dir_fd, const char *name, int flags)
 {
         int fd = openat(dir_fd, name, flags | O_DIRECT | O_CLOEXEC, 0600);
 
@@ -137,7 +137,7 @@ int eng_logfile_open_write(int dir_fd, uint64_t number)
         char name[ENG_LOGFILE_NAME_MAX];
 
         eng_logfile_name(name, number);
-        return open_direct(dir_fd, name, O_WRONLY);
+        return logfile_open_direct(dir_fd, name, O_WRONLY);
 }
 
 static int fill_with_zeroes(int fd, uint64_t bytes)
@@ -164,7 +164,7 @@ int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool writte
 
         eng_logfile_name(name, number);
         snprintf(new_name, sizeof(new_name), "%016llx.new", (unsigned long long)number);
-        fd = open_direct(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC);
+        fd = logfile_open_direct(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC);
         if (fd < 0)
                 return fd;
         rv = -posix_fallocate(fd, 0, (off_t)bytes);

@@ -238,7 +238,7 @@ static int counts(const struct intake *intake, const struct eng_segment *segment
         return rv == 0 ? 1 : rv == -EBADMSG || rv == -EIO ? 0 : rv;
 }
 
-static int take_place(struct intake *intake, const struct fmt_frame *frame, const struct eng_place *place)
+static int open_take_place(struct intake *intake, const struct fmt_frame *frame, const struct eng_place *place)
 {
         struct eng_local *l = intake->l;
         struct eng_place old;
@@ -266,7 +266,7 @@ static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_
         if (rv == 0)
                 rv = counts(intake, segment, frame);
         if (rv == 1)
-                rv = take_place(intake, frame, &place);
+                rv = open_take_place(intake, frame, &place);
         eng_local_index_error(intake->l, rv);
         return rv < 0 ? rv : 0;
 }
@@ -318,7 +318,7 @@ static int is_new_index(struct eng_local *l, bool *out)
         return *out ? 0 : rv;
 }
 
-static bool try_again(struct intake *intake, int *rv)
+static bool open_try_again(struct intake *intake, int *rv)
 {
         if (*rv == -EFBIG) {
                 *rv = eng_index_grow(intake->l->index);
@@ -342,7 +342,7 @@ static int scan_segments(struct eng_local *l, bool *took, struct eng_error *erro
                 rv = eng_segments_scan(l->segments, found_frame, segment_done, &intake, error);
                 eng_index_write_abort(intake.txn);
                 intake.txn = NULL;
-        } while (rv != 0 && try_again(&intake, &rv));
+        } while (rv != 0 && open_try_again(&intake, &rv));
         *took = intake.took;
         if (rv != 0 && error->text[0] == '\0')
                 eng_error_set(error, rv, "%s/data cannot be read: %s", l->path, strerror(-rv));
@@ -429,7 +429,7 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
 
 /* ---- the owner loop's part ------------------------------------------------------------------------- */
 
-static void tick(struct lp_timer *timer)
+static void open_tick(struct lp_timer *timer)
 {
         struct eng_local *l = (struct eng_local *)((char *)timer - offsetof(struct eng_local, tick));
         struct eng_segments_info info;
@@ -452,7 +452,7 @@ static void tick(struct lp_timer *timer)
         lp_timer_start(l->drive.owner, timer, ENG_TICK_NS);
 }
 
-static void start(struct lp_msg *msg)
+static void open_start(struct lp_msg *msg)
 {
         struct eng_local *l = (struct eng_local *)((char *)msg - offsetof(struct eng_local, start_msg));
 
@@ -461,8 +461,8 @@ static void start(struct lp_msg *msg)
         if (l->dead.count > 0 && l->options.superseded != NULL)
                 l->options.superseded(l->options.arg, &l->drive, l->dead.items, l->dead.count);
         eng_buf_list_clear(&l->dead);
-        l->tick.expired = tick;
-        tick(&l->tick);
+        l->tick.expired = open_tick;
+        open_tick(&l->tick);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------ */
@@ -609,7 +609,7 @@ int eng_local_open(const struct eng_local_options *options, struct eng_drive **o
         if (rv != 0)
                 return rv;
         l->opened = true;
-        l->start_msg.run = start;
+        l->start_msg.run = open_start;
         eng_local_hold(l);
         lp_post(l->drive.owner, &l->start_msg);
         *out = &l->drive;

@@ -50,7 +50,7 @@ static bool is_suspect(struct eng_local *l)
         return oldest != NULL && lp_now(l->drive.owner) - oldest->started > ENG_PAGES_SUSPECT_NS;
 }
 
-static int ask(void *arg, const void *at, size_t page, size_t count)
+static int pages_ask(void *arg, const void *at, size_t page, size_t count)
 {
         struct eng_local *l = arg;
         uint64_t there;
@@ -71,7 +71,7 @@ int eng_pages_open(struct eng_local *l)
 {
         int rv = eng_resident_open(&l->pages.resident);
 
-        return rv != 0 ? rv : eng_index_reader_ask(l->reader, ask, l);
+        return rv != 0 ? rv : eng_index_reader_ask(l->reader, pages_ask, l);
 }
 
 void eng_pages_tick(struct eng_local *l)
@@ -135,7 +135,7 @@ static void read_ended(struct eng_page_read *r, int res)
         eng_local_release(l);
 }
 
-static void read_done(struct lp_io *io, int res)
+static void pages_read_done(struct lp_io *io, int res)
 {
         read_ended((struct eng_page_read *)((char *)io - offsetof(struct eng_page_read, io)), res);
 }
@@ -158,7 +158,7 @@ static bool hangs(struct eng_local *l)
         return true;
 }
 
-static struct eng_page_read *read_start(struct eng_local *l, uint64_t page, uint64_t count)
+static struct eng_page_read *pages_read_start(struct eng_local *l, uint64_t page, uint64_t count)
 {
         struct eng_page_read *r = calloc(1, sizeof(*r));
 
@@ -168,7 +168,7 @@ static struct eng_page_read *read_start(struct eng_local *l, uint64_t page, uint
         r->page = page;
         r->count = count < READ_PAGES ? count : READ_PAGES;
         TAILQ_INIT(&r->waiting);
-        r->io.done = read_done;
+        r->io.done = pages_read_done;
         r->timer.expired = hang_over;
         r->timed = hangs(l);
         if (r->timed) {
@@ -210,7 +210,7 @@ void eng_pages_wait(struct eng_local *l, struct eng_page_wait *wait)
                 return;
         }
         if (r == NULL)
-                r = read_start(l, l->pages.page, l->pages.count);
+                r = pages_read_start(l, l->pages.page, l->pages.count);
         if (r == NULL)
                 wait->again(l, wait, -EAGAIN);
         else

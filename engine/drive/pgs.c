@@ -13,12 +13,12 @@
 
 #include "engine/drive/rec.h"
 
-static int compare(const struct eng_log_pg *a, const struct eng_log_pg *b)
+static int pgs_compare(const struct eng_log_pg *a, const struct eng_log_pg *b)
 {
         return a->pg < b->pg ? -1 : a->pg > b->pg;
 }
 
-RB_GENERATE_INTERNAL(eng_log_pg_tree, eng_log_pg, tree, compare, static __attribute__((unused)))
+RB_GENERATE_INTERNAL(eng_log_pg_tree, eng_log_pg, tree, pgs_compare, static __attribute__((unused)))
 
 void eng_append_free(struct eng_append *append)
 {

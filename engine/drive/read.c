@@ -66,7 +66,7 @@ struct eng_reading {
         struct lp_msg msg;
 };
 
-static struct eng_reading *of_msg(struct lp_msg *msg)
+static struct eng_reading *read_of_msg(struct lp_msg *msg)
 {
         return (struct eng_reading *)((char *)msg - offsetof(struct eng_reading, msg));
 }
@@ -90,7 +90,7 @@ static bool recall(const struct eng_local *l, const struct eng_frame_where *wher
         return true;
 }
 
-static void remember(struct eng_local *l, const struct eng_reading *r)
+static void read_remember(struct eng_local *l, const struct eng_reading *r)
 {
         unsigned i = header_slot(r->where.segment, r->where.position);
 
@@ -124,16 +124,16 @@ static unsigned *flying(struct eng_local *l, const struct lp_loop *home)
         return &l->reads.flying[lp_index(home) % ENG_READ_LOOPS_MAX];
 }
 
-static void gone(struct eng_flight *flight)
+static void read_gone(struct eng_flight *flight)
 {
         free(flight);
 }
 
 static void fly_next(struct eng_local *l, struct lp_loop *home);
 
-static void back_on_owner(struct lp_msg *msg)
+static void read_back_on_owner(struct lp_msg *msg)
 {
-        struct eng_reading *r = of_msg(msg);
+        struct eng_reading *r = read_of_msg(msg);
         struct eng_local *l = r->l;
 
         if (eng_local_release(l)) {
@@ -143,7 +143,7 @@ static void back_on_owner(struct lp_msg *msg)
                 eng_segment_unpin(l->segments, r->segment);
                 (*flying(l, r->home))--;
                 if (r->learned)
-                        remember(l, r);
+                        read_remember(l, r);
                 if (r->unreadable && !r->watch.late)
                         eng_local_read_error(l, r->where.segment, r->where.position);
                 fly_next(l, r->home);
@@ -153,7 +153,7 @@ static void back_on_owner(struct lp_msg *msg)
 
 /* ---- home ------------------------------------------------------------------------------------------ */
 
-static void finish(struct eng_reading *r, int rv)
+static void read_finish(struct eng_reading *r, int rv)
 {
         if (rv == 0)
                 eng_count(&r->l->figures.read_bytes, r->op->read.len);
@@ -162,7 +162,7 @@ static void finish(struct eng_reading *r, int rv)
         else
                 r->left(r->home, r->kept);
         r->op = NULL;
-        r->msg.run = back_on_owner;
+        r->msg.run = read_back_on_owner;
         lp_post(r->l->drive.owner, &r->msg);
 }
 
@@ -199,11 +199,11 @@ static int verify(struct eng_reading *r)
 static void have_part(struct eng_reading *r)
 {
         if (--r->ios == 0)
-                finish(r, r->op != NULL ? verify(r) : -EIO);
+                read_finish(r, r->op != NULL ? verify(r) : -EIO);
 }
 
 /* The drive has failed, or gives these bytes too late: then they are as unreadable. The kernel has the slot. */
-static void give_up(struct eng_flight *flight)
+static void read_give_up(struct eng_flight *flight)
 {
         struct eng_reading *r = (struct eng_reading *)flight;
         struct eng_op *op = r->op;
@@ -217,7 +217,7 @@ static void give_up(struct eng_flight *flight)
         eng_local_answer(op, eng_local_failed(r->l) ? -EIO : -EBADMSG);
 }
 
-static void read_bytes(struct eng_reading *r)
+static void read_shard_bytes(struct eng_reading *r)
 {
         lp_read(r->home, &r->io, r->direct ? r->direct_fd : r->read_fd, r->to, r->want, r->from);
 }
@@ -228,7 +228,7 @@ static void have_bytes(struct lp_io *io, int res)
 
         if (r->direct && res == -EINVAL && r->op != NULL) { /* the file system wants larger blocks than a frame has */
                 r->direct = false;
-                read_bytes(r);
+                read_shard_bytes(r);
                 return;
         }
         r->res = res;
@@ -243,9 +243,9 @@ static void have_header(struct lp_io *io, int res)
         have_part(r);
 }
 
-static void on_home(struct lp_msg *msg)
+static void read_on_home(struct lp_msg *msg)
 {
-        struct eng_reading *r = of_msg(msg);
+        struct eng_reading *r = read_of_msg(msg);
         uint8_t *slot = r->op->read.slot;
         bool together = !r->known && r->first <= READ_WITH_HEADER;
 
@@ -260,7 +260,7 @@ static void on_home(struct lp_msg *msg)
         r->to = together ? slot : slot + LP_SLOT_HEADER + r->first;
         r->want = together ? LP_SLOT_HEADER + r->first + r->cover : r->cover;
         r->from = together ? r->where.position : r->where.position + FMT_BLOCK + r->first;
-        read_bytes(r);
+        read_shard_bytes(r);
 }
 
 /* ---- owner, first ---------------------------------------------------------------------------------- */
@@ -294,18 +294,18 @@ static int check_read(const struct eng_op *op)
         return 0;
 }
 
-static void fly(struct eng_local *l, struct eng_reading *r)
+static void read_fly(struct eng_local *l, struct eng_reading *r)
 {
         (*flying(l, r->home))++;
         r->watch.file = r->where.segment;
         r->watch.position = r->where.position;
         eng_watch_begin_read(l, &r->watch, &r->flight);
-        eng_flight_begin(l, &r->flight, r->home, give_up, gone);
+        eng_flight_begin(l, &r->flight, r->home, read_give_up, read_gone);
         eng_local_hold(l);
         r->known = recall(l, &r->where, r->op->read.slot);
-        r->msg.run = on_home;
+        r->msg.run = read_on_home;
         if (r->home == l->drive.owner)
-                on_home(&r->msg);
+                read_on_home(&r->msg);
         else
                 lp_post(r->home, &r->msg);
 }
@@ -328,7 +328,7 @@ static void fly_next(struct eng_local *l, struct lp_loop *home)
                 if (r->home != home)
                         continue;
                 TAILQ_REMOVE(&l->reads.waiting, r, wait);
-                fly(l, r);
+                read_fly(l, r);
         }
 }
 
@@ -357,7 +357,7 @@ void eng_read_late(struct eng_local *l)
 }
 
 /* The descriptors are there. */
-static void line_up(struct eng_local *l, struct eng_reading *r)
+static void read_line_up(struct eng_local *l, struct eng_reading *r)
 {
         r->read_fd = r->segment->fd.read_fd;
         r->direct_fd = r->segment->fd.direct_fd;
@@ -367,13 +367,13 @@ static void line_up(struct eng_local *l, struct eng_reading *r)
         fly_next(l, r->home);
 }
 
-static void have_fds(struct eng_want *want, int rv)
+static void read_have_fds(struct eng_want *want, int rv)
 {
         struct eng_reading *r = (struct eng_reading *)((char *)want - offsetof(struct eng_reading, descriptors));
         struct eng_local *l = r->l;
 
         if (rv == 0) {
-                line_up(l, r);
+                read_line_up(l, r);
                 return;
         }
         eng_segment_unpin(l->segments, r->segment);
@@ -382,7 +382,7 @@ static void have_fds(struct eng_want *want, int rv)
         free(r);
 }
 
-static void start(struct eng_local *l, struct eng_reading *r, struct eng_segment *segment, const struct eng_place *place)
+static void read_start(struct eng_local *l, struct eng_reading *r, struct eng_segment *segment, const struct eng_place *place)
 {
         struct eng_op *op = r->op;
 
@@ -395,9 +395,9 @@ static void start(struct eng_local *l, struct eng_reading *r, struct eng_segment
         r->where.generation = segment->generation;
         r->where.position = place->offset;
         r->cover = eng_frame_cover(op->read.payload_len, op->read.offset, op->read.len, &r->first);
-        r->descriptors.have = have_fds;
+        r->descriptors.have = read_have_fds;
         if (eng_fd_get(l, &segment->fd, &r->descriptors) == 0)
-                line_up(l, r);
+                read_line_up(l, r);
 }
 
 static void read_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
@@ -425,7 +425,7 @@ static void read_now(struct eng_local *l, struct eng_op *op)
                 return;
         }
         r->op = op;
-        start(l, r, segment, &place);
+        read_start(l, r, segment, &place);
 }
 
 static void read_again(struct eng_local *l, struct eng_page_wait *wait, int rv)

@@ -81,7 +81,7 @@ static bool segment_eligible(const struct eng_segment *segment)
 }
 
 /* Nothing of a victim is given back before all that lives in it is elsewhere: one for which there is no room would only fill the drive, to its last byte. */
-static bool has_room(const struct eng_local *l, const struct eng_segment *segment)
+static bool reclaim_has_room(const struct eng_local *l, const struct eng_segment *segment)
 {
         return segment->live_bytes + ENG_LOG_BYTES_MIN <= eng_segments_room(l->segments) + eng_space_free(l->space);
 }
@@ -94,7 +94,7 @@ static struct eng_segment *best_segment(struct eng_local *l, unsigned *dead)
         *dead = 0;
         while ((segment = eng_segments_each(l->segments, segment)) != NULL) {
                 percent = dead_percent(segment->live_bytes, segment->end);
-                if (!segment_eligible(segment) || percent <= *dead || !has_room(l, segment))
+                if (!segment_eligible(segment) || percent <= *dead || !reclaim_has_room(l, segment))
                         continue;
                 *dead = percent;
                 best = segment;
@@ -143,7 +143,7 @@ static struct eng_log_file *best_log(struct eng_local *l, unsigned wanted, unsig
         return best;
 }
 
-static void begin(struct eng_local *l)
+static void reclaim_begin(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
         unsigned wanted = dead_wanted(l), segment_dead, log_dead;
@@ -187,7 +187,7 @@ static bool tail_full(const struct eng_local *l)
         return l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0) >= l->tail_bytes;
 }
 
-static void refill(struct eng_local *l, uint64_t rate)
+static void reclaim_refill(struct eng_local *l, uint64_t rate)
 {
         struct eng_reclaim *rc = &l->reclaim;
         uint64_t now = lp_now(l->drive.owner), past = now - rc->refilled;
@@ -218,7 +218,7 @@ void eng_reclaim_pace(struct eng_local *l, uint64_t bytes, void (*step)(struct e
                 return;
         }
         rc->tokens -= (int64_t)bytes;
-        refill(l, rate);
+        reclaim_refill(l, rate);
         if (rc->tokens >= 0)
                 step(l);
         else
@@ -257,7 +257,7 @@ void eng_reclaim_passed(struct eng_local *l)
 }
 
 /* All that the pass has changed is in the index: is the victim empty? */
-static void judge(struct eng_local *l)
+static void reclaim_judge(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
         struct eng_segment *segment = rc->segment_id != 0 ? eng_segment_find(l->segments, rc->segment_id) : NULL;
@@ -285,11 +285,11 @@ void eng_reclaim_settled(struct eng_local *l)
         if (rc->state == ENG_RECLAIM_SETTLE) {
                 if (l->batches_ended < rc->settle_batch)
                         return;
-                judge(l);
+                reclaim_judge(l);
                 rc->look = true;
         }
         if (rc->state == ENG_RECLAIM_IDLE && rc->look && lp_now(l->drive.owner) >= rc->retry_at)
-                begin(l);
+                reclaim_begin(l);
 }
 
 void eng_reclaim_tick(struct eng_local *l)

@@ -26,7 +26,7 @@
 #define BUSY_TRIES   50u
 #define BUSY_WAIT_NS 2000000ull
 
-static void read_start(struct eng_local *l);
+static void reclaim_log_read_start(struct eng_local *l);
 static void copy_step(struct eng_local *l);
 
 /* ---- reading (blocking) ---------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ static void mark_busy(struct eng_reclaim *rc, uint32_t pg)
         rc->busy[pg % ENG_RECLAIM_BUSY_BITS / 64] |= 1ull << (pg % 64);
 }
 
-static bool is_busy(const struct eng_reclaim *rc, uint32_t pg)
+static bool reclaim_log_is_busy(const struct eng_reclaim *rc, uint32_t pg)
 {
         return (rc->busy[pg % ENG_RECLAIM_BUSY_BITS / 64] >> (pg % 64) & 1) != 0;
 }
@@ -167,7 +167,7 @@ static void find_busy(struct eng_local *l)
 /* ---- copying --------------------------------------------------------------------------------------- */
 
 /* 1: the value that counts for this name stands in this record. 0, ENG_INDEX_ABSENT, -ENOMEM, -EIO. */
-static int lives(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
+static int reclaim_log_lives(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
 {
         struct fmt_value head;
         struct eng_buf *value = NULL;
@@ -199,7 +199,7 @@ static void pass_on(struct eng_local *l)
         if (rc->move.ended)
                 eng_reclaim_passed(l);
         else
-                read_start(l);
+                reclaim_log_read_start(l);
 }
 
 /* What was on its way together has come back. */
@@ -254,7 +254,7 @@ static void copy_durable(void *arg, struct eng_append *append)
                 one_back(l);
 }
 
-static struct eng_buf *copy_body(const struct eng_mut *mut)
+static struct eng_buf *reclaim_log_copy_body(const struct eng_mut *mut)
 {
         struct fmt_mutation head = {.kind = FMT_MUT_PUT, .name_len = mut->name_len, .value_len = mut->value_len};
         size_t at = sizeof(head);
@@ -272,9 +272,9 @@ static struct eng_buf *copy_body(const struct eng_mut *mut)
         return body;
 }
 
-static int append_copy(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
+static int reclaim_log_append_copy(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
 {
-        struct eng_buf *body = copy_body(mut);
+        struct eng_buf *body = reclaim_log_copy_body(mut);
         struct eng_append *append = body != NULL ? eng_append_new(FMT_RECORD_COPY, body) : NULL;
 
         eng_buf_unref(body);
@@ -303,12 +303,12 @@ static int copy_record(struct eng_local *l, const struct fmt_record *rec, const 
         while (rv == 0 && eng_rec_next(body, rec->body_len, rec->inline_len, &pos, &mut) == 1) {
                 if (mut.kind != FMT_MUT_PUT)
                         continue;
-                rv = lives(l, rec, &mut);
-                if (rv == 1 && is_busy(rc, rec->pg)) {
+                rv = reclaim_log_lives(l, rec, &mut);
+                if (rv == 1 && reclaim_log_is_busy(rc, rec->pg)) {
                         rc->met_busy++;
                         rv = 0;
                 } else if (rv == 1) {
-                        rv = append_copy(l, rec, &mut);
+                        rv = reclaim_log_append_copy(l, rec, &mut);
                 }
         }
         return rv;
@@ -350,7 +350,7 @@ static void copy_step(struct eng_local *l)
                 eng_log_kick(l);
 }
 
-static void read_done(struct eng_job *job)
+static void reclaim_log_read_done(struct eng_job *job)
 {
         struct eng_local *l = OF(job, job);
         struct eng_log_move *move = &l->reclaim.move;
@@ -366,12 +366,12 @@ static void read_done(struct eng_job *job)
         copy_step(l);
 }
 
-static void read_start(struct eng_local *l)
+static void reclaim_log_read_start(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
 
         rc->state = ENG_RECLAIM_RECORDS;
-        eng_local_give(l, &rc->worker, &rc->job, read_run, read_done);
+        eng_local_give(l, &rc->worker, &rc->job, read_run, reclaim_log_read_done);
 }
 
 int eng_reclaim_log(struct eng_local *l, struct eng_log_file *victim)
@@ -391,6 +391,6 @@ int eng_reclaim_log(struct eng_local *l, struct eng_log_file *victim)
         rc->file = victim;
         rc->file_number = victim->number;
         victim->pins++;
-        read_start(l);
+        reclaim_log_read_start(l);
         return 0;
 }

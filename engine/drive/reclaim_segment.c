@@ -32,7 +32,7 @@ static uint32_t frame_bytes(const struct eng_copy_frame *frame)
 }
 
 /* 1: the frame of the victim is the one that counts. 0; ENG_INDEX_ABSENT: not to be said without reading a page. */
-static int lives(struct eng_local *l, const struct eng_copy_frame *frame)
+static int reclaim_segment_lives(struct eng_local *l, const struct eng_copy_frame *frame)
 {
         struct eng_place place;
         int rv = eng_place_find(l, frame->object_id, frame->stripe, frame->shard, &place);
@@ -43,7 +43,7 @@ static int lives(struct eng_local *l, const struct eng_copy_frame *frame)
                place.payload_len == frame->payload_len;
 }
 
-static void give_up(struct eng_local *l)
+static void reclaim_segment_give_up(struct eng_local *l)
 {
         l->reclaim.incomplete = true;
         eng_reclaim_passed(l);
@@ -64,7 +64,7 @@ static void lost_copy(struct eng_local *l, const struct eng_copy_frame *frame)
         one_dead(l, frame->to_segment, frame_bytes(frame));
 }
 
-static int enter(struct eng_local *l, const struct eng_copy_frame *frame)
+static int reclaim_segment_enter(struct eng_local *l, const struct eng_copy_frame *frame)
 {
         struct eng_place old, place = {.segment = frame->to_segment,
                                        .offset = frame->to_position,
@@ -74,7 +74,7 @@ static int enter(struct eng_local *l, const struct eng_copy_frame *frame)
                                        .key_hash = frame->key_hash};
         int rv;
 
-        rv = lives(l, frame);
+        rv = reclaim_segment_lives(l, frame);
         if (rv != 1) { /* ABSENT: it was there when the frame was written. The victim is tried again */
                 l->reclaim.incomplete |= rv != 0;
                 lost_copy(l, frame);
@@ -87,7 +87,7 @@ static int enter(struct eng_local *l, const struct eng_copy_frame *frame)
         return rv < 0 ? rv : 0;
 }
 
-static void synced(struct eng_op *op)
+static void reclaim_segment_synced(struct eng_op *op)
 {
         struct eng_local *l = OF(sync, op);
         struct eng_reclaim *rc = &l->reclaim;
@@ -101,13 +101,13 @@ static void synced(struct eng_op *op)
                 if (rc->copy.frames[i].to_segment == 0)
                         continue;
                 bytes += frame_bytes(&rc->copy.frames[i]);
-                rv = enter(l, &rc->copy.frames[i]);
+                rv = reclaim_segment_enter(l, &rc->copy.frames[i]);
         }
         if (rv == -EAGAIN) { /* no memory for a flush: what was written stays dead space */
                 for (i = rc->copy.loaded_from; i < rc->copy.loaded_to; i++)
                         if (rc->copy.frames[i].to_segment != 0)
                                 lost_copy(l, &rc->copy.frames[i]);
-                give_up(l);
+                reclaim_segment_give_up(l);
                 return;
         }
         if (rv != 0) {
@@ -139,7 +139,7 @@ static void flush(struct eng_local *l)
                 return;
         }
         rc->state = ENG_RECLAIM_FLUSH;
-        eng_sync_own(l, &rc->sync, synced);
+        eng_sync_own(l, &rc->sync, reclaim_segment_synced);
 }
 
 static void run_written(struct lp_io *io, int res)
@@ -193,7 +193,7 @@ static int place_one(struct eng_local *l, struct eng_copy_frame *frame)
 }
 
 /* Gathers frames that lie side by side in the buffer and will in the segment. 0: there is a run (or none is left); -EAGAIN: no segment. */
-static int gather(struct eng_local *l)
+static int reclaim_segment_gather(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
         struct eng_copy_frame *frame;
@@ -202,7 +202,7 @@ static int gather(struct eng_local *l)
         rc->run_bytes = 0;
         for (; rc->cursor < rc->copy.loaded_to; rc->cursor++) {
                 frame = &rc->copy.frames[rc->cursor];
-                if (!frame->wanted || !frame->good || lives(l, frame) == 0) {
+                if (!frame->wanted || !frame->good || reclaim_segment_lives(l, frame) == 0) {
                         if (rc->run_bytes > 0)
                                 return 0;
                         continue;
@@ -223,7 +223,7 @@ static int gather(struct eng_local *l)
 static void write_some(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
-        int rv = gather(l);
+        int rv = reclaim_segment_gather(l);
 
         if (rv == -EAGAIN) {
                 rc->state = ENG_RECLAIM_ROOM;
@@ -264,7 +264,7 @@ static void load_run(struct eng_job *job)
         eng_segment_copy_load(&OF(job, job)->reclaim.copy);
 }
 
-static void load_done(struct eng_job *job)
+static void reclaim_segment_load_done(struct eng_job *job)
 {
         struct eng_local *l = OF(job, job);
         const struct eng_segment_copy *copy = &l->reclaim.copy;
@@ -290,7 +290,7 @@ static void load_start(struct eng_local *l)
                 return;
         }
         rc->state = ENG_RECLAIM_LOAD;
-        eng_local_give(l, &rc->worker, &rc->job, load_run, load_done);
+        eng_local_give(l, &rc->worker, &rc->job, load_run, reclaim_segment_load_done);
 }
 
 static void headers_run(struct eng_job *job)
@@ -308,7 +308,7 @@ static void find_wanted(struct eng_local *l)
         int rv;
 
         for (; wait->done < copy->count; wait->done++) {
-                rv = lives(l, &copy->frames[wait->done]);
+                rv = reclaim_segment_lives(l, &copy->frames[wait->done]);
                 if (rv == ENG_INDEX_ABSENT) {
                         wait->again = headers_again;
                         eng_pages_wait(l, wait);
@@ -328,7 +328,7 @@ static void headers_again(struct eng_local *l, struct eng_page_wait *wait, int r
         if (rv == 0)
                 find_wanted(l);
         else
-                give_up(l);
+                reclaim_segment_give_up(l);
 }
 
 static void headers_done(struct eng_job *job)
@@ -339,7 +339,7 @@ static void headers_done(struct eng_job *job)
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
         if (copy->result != 0) {
-                give_up(l);
+                reclaim_segment_give_up(l);
                 return;
         }
         if (copy->count == 0) {

@@ -50,22 +50,22 @@ struct eng_rec_reading {
         struct lp_msg msg;
 };
 
-static struct eng_rec_reading *of_msg(struct lp_msg *msg)
+static struct eng_rec_reading *recread_of_msg(struct lp_msg *msg)
 {
         return (struct eng_rec_reading *)((char *)msg - offsetof(struct eng_rec_reading, msg));
 }
 
 /* ---- owner: memory --------------------------------------------------------------------------------- */
 
-static void destroy(struct eng_rec_reading *r)
+static void recread_destroy(struct eng_rec_reading *r)
 {
         free(r->spare);
         free(r);
 }
 
-static void gone(struct eng_flight *flight)
+static void recread_gone(struct eng_flight *flight)
 {
-        destroy((struct eng_rec_reading *)flight);
+        recread_destroy((struct eng_rec_reading *)flight);
 }
 
 static struct eng_rec_reading *take_spare(struct eng_local *l)
@@ -92,7 +92,7 @@ static struct eng_rec_reading *take_spare(struct eng_local *l)
 static void give_spare(struct eng_local *l, struct eng_rec_reading *r)
 {
         if (l->spares.count == SPARES_MAX) {
-                destroy(r);
+                recread_destroy(r);
                 return;
         }
         r->next = l->spares.first;
@@ -106,7 +106,7 @@ void eng_rec_read_free(struct eng_local *l)
 
         while ((r = l->spares.first) != NULL) {
                 l->spares.first = r->next;
-                destroy(r);
+                recread_destroy(r);
         }
         l->spares.count = 0;
         eng_marks_clear(&l->record_marks);
@@ -114,9 +114,9 @@ void eng_rec_read_free(struct eng_local *l)
 
 /* ---- owner, afterwards ----------------------------------------------------------------------------- */
 
-static void back_on_owner(struct lp_msg *msg)
+static void recread_back_on_owner(struct lp_msg *msg)
 {
-        struct eng_rec_reading *r = of_msg(msg);
+        struct eng_rec_reading *r = recread_of_msg(msg);
         struct eng_local *l = r->l;
 
         if (!eng_local_release(l)) {
@@ -145,18 +145,18 @@ static void back_on_owner(struct lp_msg *msg)
 
 /* ---- home ------------------------------------------------------------------------------------------ */
 
-static void finish(struct eng_rec_reading *r, int rv)
+static void recread_finish(struct eng_rec_reading *r, int rv)
 {
         free(r->large);
         r->large = NULL;
         if (r->op != NULL)
                 eng_local_answer(r->op, rv);
         r->op = NULL;
-        r->msg.run = back_on_owner;
+        r->msg.run = recread_back_on_owner;
         lp_post(r->l->drive.owner, &r->msg);
 }
 
-static int copy(const uint8_t *bytes, size_t len, struct eng_buf **out)
+static int recread_copy(const uint8_t *bytes, size_t len, struct eng_buf **out)
 {
         struct eng_buf *buf = eng_buf_new(len);
 
@@ -168,7 +168,7 @@ static int copy(const uint8_t *bytes, size_t len, struct eng_buf **out)
 }
 
 /* The drive has failed, or gives these bytes too late: then they are as unreadable. What is read into is this reading's own. */
-static void give_up(struct eng_flight *flight)
+static void recread_give_up(struct eng_flight *flight)
 {
         struct eng_rec_reading *r = (struct eng_rec_reading *)flight;
 
@@ -195,7 +195,7 @@ static int take_inline(struct eng_rec_reading *r, const struct fmt_record *rec)
                 if (memcmp(value.id, wanted->id, FMT_ID) != 0 || mut.inline_len != wanted->inline_len)
                         return -EBADMSG;
                 memcpy(r->id, value.id, FMT_ID);
-                return copy(mut.inline_bytes, mut.inline_len, &r->op->lookup.bytes);
+                return recread_copy(mut.inline_bytes, mut.inline_len, &r->op->lookup.bytes);
         }
         return -EBADMSG;
 }
@@ -211,15 +211,15 @@ static void use(struct eng_rec_reading *r, const struct fmt_record *rec)
                 if (rv == 0)
                         r->cached = eng_buf_ref(r->op->lookup.bytes);
         } else {
-                rv = copy(r->record + sizeof(*rec), rec->body_len, &r->op->append.body);
+                rv = recread_copy(r->record + sizeof(*rec), rec->body_len, &r->op->append.body);
         }
-        finish(r, rv);
+        recread_finish(r, rv);
 }
 
-static void read_bytes(struct eng_rec_reading *r, uint32_t want);
+static void recread_bytes(struct eng_rec_reading *r, uint32_t want);
 
 /* The bytes of the record, or as many of them as were wanted, are there. */
-static void look(struct eng_rec_reading *r, uint32_t got)
+static void recread_look(struct eng_rec_reading *r, uint32_t got)
 {
         struct fmt_record rec;
         uint32_t need;
@@ -227,9 +227,9 @@ static void look(struct eng_rec_reading *r, uint32_t got)
         memcpy(&rec, r->record, sizeof(rec));
         need = eng_rec_ok(&rec, &r->ident, r->position) ? (uint32_t)sizeof(rec) + rec.body_len : UINT32_MAX;
         if (need != UINT32_MAX && need > r->want)
-                read_bytes(r, need);
+                recread_bytes(r, need);
         else if (need > got || era_crc32c(0, r->record + sizeof(rec), rec.body_len) != rec.body_crc)
-                finish(r, -EBADMSG);
+                recread_finish(r, -EBADMSG);
         else
                 use(r, &rec);
 }
@@ -240,22 +240,22 @@ static void have_read(struct lp_io *io, int res)
         uint32_t before = (uint32_t)(r->position - io->offset); /* bytes read before the record */
 
         if (r->op == NULL) { /* answered as the drive failed */
-                finish(r, -EIO);
+                recread_finish(r, -EIO);
         } else if (res == -EINVAL && r->direct) { /* the file system wants larger blocks than the log has */
                 r->direct = false;
                 r->refused = true;
-                read_bytes(r, r->want);
+                recread_bytes(r, r->want);
         } else if (res < 0) {
                 r->unreadable = eng_io_unreadable(res);
-                finish(r, r->unreadable ? -EBADMSG : -EAGAIN);
+                recread_finish(r, r->unreadable ? -EBADMSG : -EAGAIN);
         } else if ((uint32_t)res < before + sizeof(struct fmt_record)) {
-                finish(r, -EBADMSG);
+                recread_finish(r, -EBADMSG);
         } else {
-                look(r, (uint32_t)res - before);
+                recread_look(r, (uint32_t)res - before);
         }
 }
 
-static void read_bytes(struct eng_rec_reading *r, uint32_t want)
+static void recread_bytes(struct eng_rec_reading *r, uint32_t want)
 {
         uint64_t block = r->direct ? r->direct_block : 1;
         uint64_t from = r->position / block * block, end = eng_round_up(r->position + want, block);
@@ -266,7 +266,7 @@ static void read_bytes(struct eng_rec_reading *r, uint32_t want)
         if (end - from > SPARE_BLOCK)
                 to = r->large = aligned_alloc(FMT_BLOCK, eng_round_up(end - from, FMT_BLOCK));
         if (to == NULL) {
-                finish(r, -EAGAIN);
+                recread_finish(r, -EAGAIN);
                 return;
         }
         r->want = want;
@@ -276,17 +276,17 @@ static void read_bytes(struct eng_rec_reading *r, uint32_t want)
         lp_read(r->home, &r->io, r->direct ? r->direct_fd : r->read_fd, to, (uint32_t)(end - from), from);
 }
 
-static void on_home(struct lp_msg *msg)
+static void recread_on_home(struct lp_msg *msg)
 {
-        struct eng_rec_reading *r = of_msg(msg);
+        struct eng_rec_reading *r = recread_of_msg(msg);
 
-        read_bytes(r, r->want);
+        recread_bytes(r, r->want);
 }
 
 /* ---- owner, first ---------------------------------------------------------------------------------- */
 
 /* The descriptors are there. */
-static void go(struct eng_local *l, struct eng_rec_reading *r)
+static void recread_go(struct eng_local *l, struct eng_rec_reading *r)
 {
         const struct eng_log_file *f = r->file;
 
@@ -299,22 +299,22 @@ static void go(struct eng_local *l, struct eng_rec_reading *r)
         r->watch.position = r->position;
         eng_watch_begin_read(l, &r->watch, &r->flight);
         eng_local_hold(l);
-        eng_flight_begin(l, &r->flight, r->home, give_up, gone);
-        r->msg.run = on_home;
+        eng_flight_begin(l, &r->flight, r->home, recread_give_up, recread_gone);
+        r->msg.run = recread_on_home;
         if (r->home == l->drive.owner)
-                on_home(&r->msg);
+                recread_on_home(&r->msg);
         else
                 lp_post(r->home, &r->msg);
 }
 
-static void have_fds(struct eng_want *want, int rv)
+static void recread_have_fds(struct eng_want *want, int rv)
 {
         struct eng_rec_reading *r = (struct eng_rec_reading *)((char *)want - offsetof(struct eng_rec_reading, descriptors));
         struct eng_local *l = r->l;
         struct eng_op *op = r->op;
 
         if (rv == 0) {
-                go(l, r);
+                recread_go(l, r);
                 return;
         }
         r->file->pins--;
@@ -341,7 +341,7 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
         r->ident.file = file;
         r->position = position;
         r->want = (uint32_t)(expect < READ_MAX ? expect : READ_MAX);
-        r->descriptors.have = have_fds;
+        r->descriptors.have = recread_have_fds;
         if (eng_fd_get(l, &f->fd, &r->descriptors) == 0)
-                go(l, r);
+                recread_go(l, r);
 }

@@ -88,7 +88,7 @@ static int trouble(struct replay *r, uint64_t file, int rv)
 /* ---- records --------------------------------------------------------------------------------------- */
 
 /* A record as replay keeps it: without its inline bytes, which stay in the log. */
-static struct eng_append *keep(const struct fmt_record *rec, const uint8_t *body)
+static struct eng_append *replay_keep(const struct fmt_record *rec, const uint8_t *body)
 {
         struct eng_append *append = calloc(1, sizeof(*append));
         size_t len = rec->body_len - rec->inline_len;
@@ -109,7 +109,7 @@ static struct eng_append *keep(const struct fmt_record *rec, const uint8_t *body
  * Memory is bounded: a generation that reaches the bound goes into the index. Where the file system has no room for that, it may grow some more:
  * a full drive is to be opened, so that things can be deleted.
  */
-static int make_room(struct eng_local *l)
+static int replay_make_room(struct eng_local *l)
 {
         int rv = l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l);
 
@@ -119,7 +119,7 @@ static int make_room(struct eng_local *l)
 static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
         struct eng_log_pg *pg = eng_pgs_get(&r->l->pgs, rec->pg);
-        struct eng_append *append = pg != NULL ? keep(rec, body) : NULL;
+        struct eng_append *append = pg != NULL ? replay_keep(rec, body) : NULL;
         int rv;
 
         if (append == NULL)
@@ -128,12 +128,12 @@ static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t
                 eng_append_free(append);
         eng_pgs_set_committed(pg, rec->committed);
         rv = eng_apply_up_to(r->l, pg, pg->committed);
-        return rv != 0 ? rv : make_room(r->l);
+        return rv != 0 ? rv : replay_make_room(r->l);
 }
 
 static int take_copy(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
-        struct eng_append *append = keep(rec, body);
+        struct eng_append *append = replay_keep(rec, body);
         int rv = 0;
 
         if (append == NULL)
@@ -143,7 +143,7 @@ static int take_copy(struct replay *r, const struct fmt_record *rec, const uint8
         else
                 rv = eng_apply_void(r->l, append);
         eng_append_free(append);
-        return rv != 0 ? rv : make_room(r->l);
+        return rv != 0 ? rv : replay_make_room(r->l);
 }
 
 static int take_epoch(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
@@ -191,7 +191,7 @@ static int take_freed(struct replay *r, const struct fmt_record *rec, const uint
         return rv;
 }
 
-static int take_ends(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+static int replay_take_ends(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
         struct eng_log_file *file;
         struct fmt_end end;
@@ -213,18 +213,18 @@ static int take_ends(struct replay *r, const struct fmt_record *rec, const uint8
 }
 
 /* What explains gaps, and nothing else. What of it makes no sense is met again. */
-static int look_at(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+static int replay_look_at(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
         int rv = 0;
 
         if (rec->type == FMT_RECORD_FREED)
                 rv = take_freed(r, rec, body);
         else if (rec->type == FMT_RECORD_ENDS)
-                rv = take_ends(r, rec, body);
+                rv = replay_take_ends(r, rec, body);
         return rv == -EBADMSG ? 0 : rv;
 }
 
-static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
+static int replay_take(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
         switch (rec->type) {
         case FMT_RECORD_PG:
@@ -242,7 +242,7 @@ static int take(struct replay *r, const struct fmt_record *rec, const uint8_t *b
         case FMT_RECORD_FREED:
                 return take_freed(r, rec, body);
         case FMT_RECORD_ENDS:
-                return take_ends(r, rec, body);
+                return replay_take_ends(r, rec, body);
         case FMT_RECORD_MARKS:
                 return eng_file_take_marks(r->l, body, rec->body_len);
         }
@@ -318,7 +318,7 @@ static int take_chain(struct replay *r, struct eng_log_window *window, const str
                 r->crc = rec.header_crc;
                 if (!r->looking)
                         eng_log_ends_after(r->l, &rec);
-                rv = r->looking ? look_at(r, &rec, body) : take(r, &rec, body);
+                rv = r->looking ? replay_look_at(r, &rec, body) : replay_take(r, &rec, body);
                 if (rv == -EBADMSG && !r->l->index_condemned) {
                         lost(r, &rec);
                         rv = found_damage(r, ident->file, r->position);
@@ -430,7 +430,7 @@ static int meet_gap(struct replay *r, const struct eng_replay_file *file, const 
 }
 
 /* Steps to the next file. 1: there is one; 0: the log ends here. */
-static int step(struct replay *r)
+static int replay_step(struct replay *r)
 {
         const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
         int rv;
@@ -458,7 +458,7 @@ static int read_all(struct replay *r)
         do {
                 rv = read_file(r);
                 if (rv == 0)
-                        rv = step(r);
+                        rv = replay_step(r);
         } while (rv == 1);
         return rv;
 }
@@ -496,7 +496,7 @@ static int look_ahead(struct replay *r)
 
 /* ---- before and after ------------------------------------------------------------------------------ */
 
-static bool is_zero(const void *bytes, size_t len)
+static bool replay_is_zero(const void *bytes, size_t len)
 {
         const uint8_t *at = bytes;
 
@@ -504,7 +504,7 @@ static bool is_zero(const void *bytes, size_t len)
 }
 
 /* What stands in a file without a valid header. */
-static int look_into(struct replay *r, const struct eng_replay_file *file, struct eng_log_rest *rest)
+static int replay_look_into(struct replay *r, const struct eng_replay_file *file, struct eng_log_rest *rest)
 {
         struct eng_log_ident ident = {.file = file->number};
         struct eng_log_window window;
@@ -567,12 +567,12 @@ static int drop_unbegun(struct replay *r)
 
         while (r->count > 1 && !r->files[r->count - 1].begun) {
                 file = &r->files[r->count - 1];
-                rv = look_into(r, file, &rest);
+                rv = replay_look_into(r, file, &rest);
                 if (rv != 0 || rest.damage != 0)
                         return rv;
                 r->count--;
                 if (!rest.records && file->size == r->l->log_file_bytes &&
-                    is_zero(&file->header, sizeof(file->header)) &&
+                    replay_is_zero(&file->header, sizeof(file->header)) &&
                     file->number == r->files[r->count - 1].number + 1) {
                         r->spare = file->number;
                         continue;
@@ -763,7 +763,7 @@ static int note_known(void *arg, const struct fmt_index_log *row)
 }
 
 /* Which files the index covers as a whole: what stands in them was checked when it was taken in. */
-static int find_known(struct eng_local *l, struct eng_replay_known *known)
+static int replay_find_known(struct eng_local *l, struct eng_replay_known *known)
 {
         struct fmt_index_covered covered;
         int rv = eng_index_read_begin(l->reader);
@@ -784,7 +784,7 @@ int eng_replay(struct eng_local *l, struct eng_error *error)
         struct replay r = {.l = l, .error = error};
         struct eng_replay_known known = {.count = 0};
         uint64_t bad;
-        int rv = find_known(l, &known);
+        int rv = replay_find_known(l, &known);
 
         eng_local_index_error(l, rv);
         if (rv != 0) {

@@ -30,7 +30,7 @@ static int ends_at(struct eng_log_window *window, const struct eng_log_ident *id
                position + eng_rec_size(rec.body_len) == end;
 }
 
-static int is_before(struct eng_log_window *window, const struct eng_log_ident *ident,
+static int replay_end_is_before(struct eng_log_window *window, const struct eng_log_ident *ident,
                      const struct fmt_index_covered *covered)
 {
         uint64_t least = covered->position > FMT_BLOCK + RECORD_BYTES_MAX ? covered->position - RECORD_BYTES_MAX : FMT_BLOCK;
@@ -63,7 +63,7 @@ int eng_replay_reaches(int dir_fd, const uint8_t drive_id[FMT_ID], const struct 
                 return rv;
         rv = eng_replay_next(&window, &ident, &position, covered->prev_crc, &rec, &body);
         if (rv == 0)
-                rv = is_before(&window, &ident, covered);
+                rv = replay_end_is_before(&window, &ident, covered);
         eng_log_window_close(&window);
         return rv;
 }

@@ -63,7 +63,7 @@ static void fill_unreadable(struct eng_log_window *window)
         window->unreadable = window->start + window->len;
 }
 
-static int fill(struct eng_log_window *window, uint64_t position)
+static int replay_file_fill(struct eng_log_window *window, uint64_t position)
 {
         size_t want = WINDOW_BYTES;
         ssize_t n;
@@ -101,7 +101,7 @@ int eng_log_window_at(struct eng_log_window *window, uint64_t position, size_t n
         if (position > window->size || window->size - position < need)
                 return 0;
         if (position < window->start || position + need > window->start + window->len) {
-                rv = fill(window, position);
+                rv = replay_file_fill(window, position);
                 if (rv != 0)
                         return rv;
         }
@@ -342,7 +342,7 @@ static int look_length(int dir_fd, struct eng_replay_file *file)
 }
 
 /* Both lists ascend. */
-static int look_at_all(int dir_fd, const uint8_t drive_id[FMT_ID], const struct eng_replay_known *known,
+static int replay_file_look_at_all(int dir_fd, const uint8_t drive_id[FMT_ID], const struct eng_replay_known *known,
                        struct eng_replay_file *files, size_t count, uint64_t *bad_number)
 {
         size_t i, k = 0;
@@ -372,7 +372,7 @@ int eng_replay_list(int dir_fd, const uint8_t drive_id[FMT_ID], const struct eng
         if (rv == 0 && *count > 0)
                 qsort(*out, *count, sizeof(**out), compare_files);
         if (rv == 0)
-                rv = look_at_all(dir_fd, drive_id, known, *out, *count, bad_number);
+                rv = replay_file_look_at_all(dir_fd, drive_id, known, *out, *count, bad_number);
         if (rv != 0) {
                 free(*out);
                 *out = NULL;

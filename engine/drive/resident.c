@@ -93,13 +93,13 @@ static uint64_t ask_kernel(const uint8_t *at, unsigned count)
 }
 
 /* The page alone, and what is known of its window is left as it is. */
-static bool is_there(const uint8_t *at)
+static bool resident_is_there(const uint8_t *at)
 {
         return ask_kernel(at, 1) != 0;
 }
 
 /* Where the map ends within the window only the page itself can be asked for. */
-static bool look(struct eng_resident *resident, const uint8_t *at, uint64_t page)
+static bool resident_look(struct eng_resident *resident, const uint8_t *at, uint64_t page)
 {
         uint64_t before = page % ENG_WINDOW_PAGES, pages = ask_kernel(at - before * ENG_PAGE_BYTES, ENG_WINDOW_PAGES);
         struct eng_resident_window *window = window_of(resident, page);
@@ -107,7 +107,7 @@ static bool look(struct eng_resident *resident, const uint8_t *at, uint64_t page
         window->pages = pages | window->read;
         if ((pages >> before & 1) != 0)
                 return true;
-        if (pages != 0 || !is_there(at))
+        if (pages != 0 || !resident_is_there(at))
                 return false;
         window->pages |= 1ull << before;
         return true;
@@ -123,7 +123,7 @@ uint64_t eng_resident_ask(struct eng_resident *resident, const void *at, uint64_
         for (i = 0; i < count; i++, bytes += ENG_PAGE_BYTES) {
                 if (known(resident, page + i, strict))
                         continue;
-                if (resident->deaf || !(strict ? is_there(bytes) : look(resident, bytes, page + i)))
+                if (resident->deaf || !(strict ? resident_is_there(bytes) : resident_look(resident, bytes, page + i)))
                         break;
         }
         return i;

@@ -71,7 +71,7 @@ static int grow(struct scan *scan, size_t need)
         return 0;
 }
 
-static int emit(struct scan *scan, const uint8_t *name, size_t name_len, uint16_t flags, const uint8_t *value,
+static int scan_emit(struct scan *scan, const uint8_t *name, size_t name_len, uint16_t flags, const uint8_t *value,
                 size_t value_len)
 {
         struct eng_scan_entry head = {.name_len = (uint16_t)name_len, .flags = flags, .value_len = (uint32_t)value_len};
@@ -111,7 +111,7 @@ static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, c
         len = wanted_length(scan, &head, value_len);
         if (len > value_len)
                 return -EBADMSG;
-        rv = emit(scan, name, name_len, 0, value, len);
+        rv = scan_emit(scan, name, name_len, 0, value, len);
         if (rv != 0)
                 return rv;
         memset(scan->out->data + before + sizeof(struct eng_scan_entry) + name_len + offsetof(struct fmt_value, crc), 0,
@@ -161,7 +161,7 @@ static int seek_all(struct scan *scan, const uint8_t *name, size_t len, bool aft
         return set_index(scan, eng_index_seek(scan->l->reader, name, len, after, &scan->at[INDEX].found));
 }
 
-static int advance(struct scan *scan, enum source source)
+static int scan_advance(struct scan *scan, enum source source)
 {
         if (source == INDEX)
                 return set_index(scan, eng_index_next(scan->l->reader, &scan->at[INDEX].found));
@@ -170,7 +170,7 @@ static int advance(struct scan *scan, enum source source)
 }
 
 /* The source that has the least name, the newest among equals; SOURCES: all are at their end. */
-static enum source least(const struct scan *scan)
+static enum source scan_least(const struct scan *scan)
 {
         enum source s, best = SOURCES;
 
@@ -185,7 +185,7 @@ static enum source least(const struct scan *scan)
 }
 
 /* What comes next begins behind the name that source stands at: should that need a page that is not there. */
-static void remember(struct scan *scan, enum source source)
+static void scan_remember(struct scan *scan, enum source source)
 {
         memcpy(scan->from, scan->at[source].name, scan->at[source].name_len);
         scan->from_len = scan->at[source].name_len;
@@ -193,20 +193,20 @@ static void remember(struct scan *scan, enum source source)
 }
 
 /* Steps over the name that source stands at, in all sources. */
-static int step_over(struct scan *scan, enum source source)
+static int scan_step_over(struct scan *scan, enum source source)
 {
         enum source s;
         int rv = 0;
 
-        remember(scan, source);
+        scan_remember(scan, source);
         for (s = SOURCES; s-- > ACTIVE && rv == 0;) { /* source itself last: its name is compared with */
                 if (s == source || scan->at[s].name == NULL ||
                     eng_name_compare(scan->at[s].name, scan->at[s].name_len, scan->at[source].name,
                                      scan->at[source].name_len) != 0)
                         continue;
-                rv = advance(scan, s);
+                rv = scan_advance(scan, s);
         }
-        return rv != 0 ? rv : advance(scan, source);
+        return rv != 0 ? rv : scan_advance(scan, source);
 }
 
 /* ---- one name -------------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static bool pg_wanted(const struct scan *scan, uint32_t pg)
 }
 
 /* The name at source is visible and of a group that was asked for. */
-static bool is_wanted(const struct scan *scan, enum source source)
+static bool scan_is_wanted(const struct scan *scan, enum source source)
 {
         const struct cursor *cursor = &scan->at[source];
         const uint8_t *value;
@@ -258,7 +258,7 @@ static bool is_wanted(const struct scan *scan, enum source source)
 }
 
 /* Length of the common prefix that a name collapses to, 0: none. */
-static size_t common_prefix(const struct eng_op *op, const uint8_t *name, size_t len)
+static size_t scan_common_prefix(const struct eng_op *op, const uint8_t *name, size_t len)
 {
         const uint8_t *found;
 
@@ -288,7 +288,7 @@ static void skip_prefix(struct scan *scan, const uint8_t *prefix, size_t len)
 
 /* ---- the scan -------------------------------------------------------------------------------------- */
 
-static bool is_full(const struct scan *scan)
+static bool scan_is_full(const struct scan *scan)
 {
         uint32_t most = scan->op->scan.most != 0 ? scan->op->scan.most : ANSWER_BYTES;
 
@@ -304,21 +304,21 @@ static bool beyond(const struct scan *scan, const struct cursor *cursor)
 }
 
 /* Gives the name at source, or the prefix it belongs to, and steps on. 1: the answer is full before it. */
-static int give(struct scan *scan, enum source source)
+static int scan_give(struct scan *scan, enum source source)
 {
         const struct cursor *cursor = &scan->at[source];
-        size_t prefix = common_prefix(scan->op, cursor->name, cursor->name_len), len;
+        size_t prefix = scan_common_prefix(scan->op, cursor->name, cursor->name_len), len;
         const uint8_t *value;
         int rv;
 
-        if (is_full(scan))
+        if (scan_is_full(scan))
                 return 1;
         if (prefix == 0) {
                 value_at(scan, source, &value, &len);
                 rv = emit_value(scan, cursor->name, cursor->name_len, value, len);
-                return rv != 0 ? rv : step_over(scan, source);
+                return rv != 0 ? rv : scan_step_over(scan, source);
         }
-        rv = emit(scan, cursor->name, prefix, 1, NULL, 0);
+        rv = scan_emit(scan, cursor->name, prefix, 1, NULL, 0);
         if (rv != 0)
                 return rv;
         skip_prefix(scan, cursor->name, prefix);
@@ -336,7 +336,7 @@ static int run_slice(struct scan *scan)
         if (rv == 0)
                 scan->wait.tries = 0;
         for (steps = 0; rv == 0; steps++) {
-                source = scan->ended ? SOURCES : least(scan);
+                source = scan->ended ? SOURCES : scan_least(scan);
                 if (source == SOURCES || beyond(scan, &scan->at[source]))
                         return 1;
                 if (steps >= SLICE_STEPS) {
@@ -345,13 +345,13 @@ static int run_slice(struct scan *scan)
                         scan->after = false;
                         return 0;
                 }
-                rv = is_wanted(scan, source) ? give(scan, source) : step_over(scan, source);
+                rv = scan_is_wanted(scan, source) ? scan_give(scan, source) : scan_step_over(scan, source);
         }
         scan->more = rv == 1;
         return rv;
 }
 
-static void finish(struct scan *scan, int rv)
+static void scan_finish(struct scan *scan, int rv)
 {
         struct eng_op *op = scan->op;
 
@@ -386,21 +386,21 @@ static void slice(struct scan *scan)
         }
         eng_local_index_error(l, rv);
         if (rv != 0) {
-                finish(scan, rv == 1 ? 0 : rv);
+                scan_finish(scan, rv == 1 ? 0 : rv);
                 return;
         }
         eng_local_hold(l);
         lp_post(l->drive.owner, &scan->msg);
 }
 
-static void next_slice(struct lp_msg *msg)
+static void scan_next_slice(struct lp_msg *msg)
 {
         struct scan *scan = (struct scan *)((char *)msg - offsetof(struct scan, msg));
 
         if (!eng_local_release(scan->l))
-                finish(scan, -ECANCELED);
+                scan_finish(scan, -ECANCELED);
         else if (eng_local_failed(scan->l))
-                finish(scan, -EIO);
+                scan_finish(scan, -EIO);
         else
                 slice(scan);
 }
@@ -413,7 +413,7 @@ static void scan_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
         if (rv == 0)
                 slice(scan);
         else
-                finish(scan, rv);
+                scan_finish(scan, rv);
 }
 
 static int check_scan(const struct eng_op *op)
@@ -442,10 +442,10 @@ void eng_scan_op(struct eng_local *l, struct eng_op *op)
                 memcpy(scan->from, op->scan.from, scan->from_len);
         scan->after = op->scan.after;
         /* Going on after a name under a common prefix: that prefix was given before. */
-        prefix = scan->after ? common_prefix(op, scan->from, scan->from_len) : 0;
+        prefix = scan->after ? scan_common_prefix(op, scan->from, scan->from_len) : 0;
         if (prefix > 0)
                 skip_prefix(scan, scan->from, prefix);
-        scan->msg.run = next_slice;
+        scan->msg.run = scan_next_slice;
         scan->wait.again = scan_again;
         slice(scan);
 }

@@ -66,7 +66,7 @@ static struct eng_log_file *closed_from(struct eng_local *l, uint64_t number)
         return NULL;
 }
 
-static void enter(struct fmt_drive_scrub *state, const struct eng_log_file *f)
+static void scrub_log_enter(struct fmt_drive_scrub *state, const struct eng_log_file *f)
 {
         state->segment = f->number | ENG_UNREADABLE_LOG;
         state->generation = f->generation;
@@ -93,7 +93,7 @@ bool eng_scrub_log_first(struct eng_local *l, struct fmt_drive_scrub *state)
         TAILQ_FOREACH (f, &l->files.list, order)
                 if (f != l->log.current)
                         last = f;
-        enter(state, closed_from(l, 0));
+        scrub_log_enter(state, closed_from(l, 0));
         state->last = last->number | ENG_UNREADABLE_LOG;
         return true;
 }
@@ -116,7 +116,7 @@ static struct eng_log_file *current_file(struct eng_log_scrubbing *s)
                 f = closed_from(s->l, f->number + 1);
         if (f == NULL || f->number > number_of(state->last))
                 return NULL;
-        enter(state, f);
+        scrub_log_enter(state, f);
         return f;
 }
 
@@ -172,7 +172,7 @@ static void log_scrub_give_up(struct eng_flight *flight)
 
 /* ---- what was read --------------------------------------------------------------------------------------------- */
 
-static void move_to(struct eng_log_scrubbing *s, uint64_t position)
+static void scrub_log_move_to(struct eng_log_scrubbing *s, uint64_t position)
 {
         state_of(s)->bytes += position - state_of(s)->position;
         state_of(s)->position = position;
@@ -213,7 +213,7 @@ static int name_lives(struct eng_log_scrubbing *s, const struct fmt_record *rec,
 }
 
 /* The name in a damaged record whose value stands there. 1: it is the op's; 0: none can be told; negative errno. alone: the record has no other names. */
-static int find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec, bool *alone)
+static int scrub_log_find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec, bool *alone)
 {
         const uint8_t *body = bytes_at(s, rec->position, sizeof(*rec) + rec->body_len);
         struct eng_mut mut;
@@ -244,7 +244,7 @@ static int record_damaged(struct eng_log_scrubbing *s, const struct fmt_record *
 {
         uint64_t end = rec->position + eng_rec_size(rec->body_len);
         bool alone;
-        int rv = find_name(s, rec, &alone);
+        int rv = scrub_log_find_name(s, rec, &alone);
 
         if (rv < 0)
                 return rv;
@@ -255,14 +255,14 @@ static int record_damaged(struct eng_log_scrubbing *s, const struct fmt_record *
                 s->op->scrub.damaged = true;
                 state_of(s)->damaged++;
         }
-        move_to(s, end);
+        scrub_log_move_to(s, end);
         return 0;
 }
 
 enum looked { LOOKED_ON, LOOKED_AGAIN, LOOKED_MORE };
 
 /* The record at this place, whose header is right. */
-static int take_record(struct eng_log_scrubbing *s, const struct fmt_record *rec, enum looked *next)
+static int scrub_log_take_record(struct eng_log_scrubbing *s, const struct fmt_record *rec, enum looked *next)
 {
         const uint8_t *bytes = bytes_at(s, rec->position, sizeof(*rec) + rec->body_len);
         struct fmt_drive_scrub *state = state_of(s);
@@ -279,19 +279,19 @@ static int take_record(struct eng_log_scrubbing *s, const struct fmt_record *rec
         if (gap != 0 && ((state->gap & NOT_ZERO) != 0 || rec->position > eng_round_up(gap, FMT_BLOCK)))
                 eng_rot_add_gap(s->l, state->segment, gap, rec->position, false);
         state->gap = 0;
-        move_to(s, rec->position);
+        scrub_log_move_to(s, rec->position);
         if (*next == LOOKED_ON)
                 return record_damaged(s, rec);
         *next = LOOKED_ON;
         eng_rot_sound(s->l, state->segment, rec->position);
         state->frames++;
-        move_to(s, rec->position + eng_rec_size(rec->body_len));
+        scrub_log_move_to(s, rec->position + eng_rec_size(rec->body_len));
         return 0;
 }
 
 static const uint8_t zeroes[FMT_RECORD_ALIGN];
 
-static bool is_zero(const struct eng_log_scrubbing *s, uint64_t position)
+static bool scrub_log_is_zero(const struct eng_log_scrubbing *s, uint64_t position)
 {
         const uint8_t *bytes = bytes_at(s, position, FMT_RECORD_ALIGN);
 
@@ -314,15 +314,15 @@ static bool is_padding(const struct eng_log_scrubbing *s, uint64_t position, uin
 }
 
 /* No record begins here. */
-static void step_over(struct eng_log_scrubbing *s)
+static void scrub_log_step_over(struct eng_log_scrubbing *s)
 {
         struct fmt_drive_scrub *state = state_of(s);
 
         if (state->gap == 0)
                 state->gap = state->position;
-        if (!is_zero(s, state->position))
+        if (!scrub_log_is_zero(s, state->position))
                 state->gap |= NOT_ZERO;
-        move_to(s, state->position + FMT_RECORD_ALIGN);
+        scrub_log_move_to(s, state->position + FMT_RECORD_ALIGN);
 }
 
 /* More must be read before it can be said what stands here. */
@@ -347,13 +347,13 @@ static int look_through(struct eng_log_scrubbing *s, enum looked *next)
 
                 if (header_at(s, state->position, &rec) ||
                     (state->gap == 0 && is_padding(s, state->position, block) && header_at(s, block, &rec)))
-                        rv = take_record(s, &rec, next);
+                        rv = scrub_log_take_record(s, &rec, next);
                 else if (is_cut_off(s, block))
                         *next = LOOKED_MORE;
-                else if (!s->blocks && state->gap == 0 && !(is_zero(s, state->position) && is_zero(s, block)))
+                else if (!s->blocks && state->gap == 0 && !(scrub_log_is_zero(s, state->position) && scrub_log_is_zero(s, block)))
                         *next = LOOKED_AGAIN;
                 else
-                        step_over(s);
+                        scrub_log_step_over(s);
         }
         return rv;
 }
@@ -363,7 +363,7 @@ static int look_through(struct eng_log_scrubbing *s, enum looked *next)
 static void log_scrub_go(struct eng_log_scrubbing *s);
 static void log_scrub_have(struct lp_io *io, int res);
 
-static void submit(struct eng_log_scrubbing *s)
+static void scrub_log_submit(struct eng_log_scrubbing *s)
 {
         const struct eng_fd *fd = &s->file->fd;
         bool direct = !s->buffered && fd->direct_fd >= 0 && !s->l->files.no_direct;
@@ -377,7 +377,7 @@ static void read_on(struct eng_log_scrubbing *s)
 {
         eng_watch_begin_read(s->l, &s->watch, NULL);
         eng_local_hold(s->l);
-        submit(s);
+        scrub_log_submit(s);
 }
 
 /* From the block in which the position is. */
@@ -453,7 +453,7 @@ static void log_scrub_have(struct lp_io *io, int res)
 
         if (res == -EINVAL && !s->buffered) { /* the file system wants larger blocks */
                 s->buffered = true;
-                submit(s);
+                scrub_log_submit(s);
                 return;
         }
         if (!eng_local_release(l)) {
@@ -477,7 +477,7 @@ static void log_scrub_have(struct lp_io *io, int res)
         }
 }
 
-static void begin_file(struct eng_log_scrubbing *s)
+static void scrub_log_begin_file(struct eng_log_scrubbing *s)
 {
         memcpy(s->ident.drive_id, s->l->files.drive_id, FMT_ID);
         s->ident.file = s->file->number;
@@ -491,7 +491,7 @@ static void log_scrub_have_fds(struct eng_want *want, int rv)
         struct eng_log_file *f = s->file;
 
         if (rv == 0 && s->op != NULL) {
-                begin_file(s);
+                scrub_log_begin_file(s);
                 return;
         }
         if (rv != 0) { /* they are not held */
@@ -502,7 +502,7 @@ static void log_scrub_have_fds(struct eng_want *want, int rv)
                 log_scrub_forget(s);
         } else if (rv == -EBADMSG && s->op != NULL) { /* the file is lost: so is all that may be in it */
                 state_of(s)->gap = FMT_BLOCK | NOT_ZERO;
-                move_to(s, f->bytes > FMT_BLOCK ? eng_round_up(f->bytes, FMT_RECORD_ALIGN) : FMT_BLOCK);
+                scrub_log_move_to(s, f->bytes > FMT_BLOCK ? eng_round_up(f->bytes, FMT_RECORD_ALIGN) : FMT_BLOCK);
                 log_scrub_go(s);
         } else {
                 log_scrub_answer(s, rv == 0 ? -EIO : rv);
@@ -515,7 +515,7 @@ static void log_scrub_go(struct eng_log_scrubbing *s)
         struct eng_log_file *f = current_file(s);
 
         if (f == s->file && f != NULL) {
-                begin_file(s);
+                scrub_log_begin_file(s);
                 return;
         }
         if (s->file != NULL) {
@@ -532,7 +532,7 @@ static void log_scrub_go(struct eng_log_scrubbing *s)
         f->pins++;
         s->descriptors.have = log_scrub_have_fds;
         if (eng_fd_get(s->l, &f->fd, &s->descriptors) == 0)
-                begin_file(s);
+                scrub_log_begin_file(s);
 }
 
 void eng_scrub_log(struct eng_local *l, struct eng_op *op)

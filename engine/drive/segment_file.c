@@ -37,7 +37,7 @@ int segment_name_parse(const char *name, uint64_t *id, enum segment_suffix *suff
         return -EINVAL;
 }
 
-static uint32_t header_crc(const struct fmt_segment_header *header)
+static uint32_t segment_header_crc(const struct fmt_segment_header *header)
 {
         struct fmt_segment_header copy = *header;
 
@@ -54,12 +54,12 @@ void segment_header_make(struct fmt_segment_header *header, const uint8_t drive_
         memcpy(header->drive_id, drive_id, FMT_ID);
         header->segment = id;
         header->generation = generation;
-        header->crc = header_crc(header);
+        header->crc = segment_header_crc(header);
 }
 
 int segment_header_check(const struct fmt_segment_header *header, const uint8_t drive_id[FMT_ID], uint64_t id)
 {
-        if (header->magic != FMT_SEGMENT_MAGIC || header->crc != header_crc(header) || header->generation == 0)
+        if (header->magic != FMT_SEGMENT_MAGIC || header->crc != segment_header_crc(header) || header->generation == 0)
                 return -EBADMSG;
         if (header->version > FMT_LAYOUT_VERSION)
                 return -EPROTONOSUPPORT;
@@ -124,7 +124,7 @@ void segment_close_all(int *read_fd, int *direct_fd, int *write_fd)
  * Not every file system has O_DIRECT: there the page cache takes the writes, and fdatasync makes them durable all the
  * same.
  */
-static int open_direct(int dir_fd, const char *name)
+static int segment_open_direct(int dir_fd, const char *name)
 {
         int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0600);
 
@@ -215,7 +215,7 @@ void eng_segment_prepare_run(struct eng_segment_job *job)
         do
                 lp_random(&job->generation, sizeof(job->generation));
         while (job->generation == 0);
-        job->write_fd = open_direct(job->dir_fd, fresh);
+        job->write_fd = segment_open_direct(job->dir_fd, fresh);
         if (job->write_fd < 0) {
                 job->result = job->write_fd;
                 return;

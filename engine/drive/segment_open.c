@@ -269,7 +269,7 @@ static void trust(struct eng_segment *segment, const struct fmt_index_segment *r
 }
 
 /* The file, whose row is missing or does not tell all, is looked at. */
-static int look_into(struct eng_segments *set, struct eng_segment *segment, const struct fmt_index_segment *row,
+static int segment_open_look_into(struct eng_segments *set, struct eng_segment *segment, const struct fmt_index_segment *row,
                      struct eng_error *error)
 {
         struct stat st;
@@ -310,7 +310,7 @@ static int open_one(struct eng_segments *set, uint64_t id, const struct fmt_inde
         if (row_is_enough(row))
                 trust(segment, row);
         else
-                rv = look_into(set, segment, row, error);
+                rv = segment_open_look_into(set, segment, row, error);
         if (rv != 0) {
                 segment_free(segment);
                 return rv;

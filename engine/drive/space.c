@@ -20,7 +20,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct eng_space *accounts; /* under lock */
 
-static struct eng_space *find(dev_t device)
+static struct eng_space *space_find(dev_t device)
 {
         struct eng_space *space;
 
@@ -31,7 +31,7 @@ static struct eng_space *find(dev_t device)
 
 static struct eng_space *get_locked(dev_t device)
 {
-        struct eng_space *space = find(device);
+        struct eng_space *space = space_find(device);
 
         if (space == NULL) {
                 space = calloc(1, sizeof(*space));

@@ -13,12 +13,12 @@
 
 #define NODE_OVERHEAD 64u /* what malloc adds, and the value's head */
 
-static int compare(const struct eng_tail_name *a, const struct eng_tail_name *b)
+static int tail_compare(const struct eng_tail_name *a, const struct eng_tail_name *b)
 {
         return eng_name_compare(a->name, a->name_len, b->name, b->name_len);
 }
 
-RB_GENERATE_INTERNAL(eng_tail_tree, eng_tail_name, tree, compare, static __attribute__((unused)))
+RB_GENERATE_INTERNAL(eng_tail_tree, eng_tail_name, tree, tail_compare, static __attribute__((unused)))
 
 /* ---- lists of buffers ------------------------------------------------------------------------------ */
 
@@ -89,7 +89,7 @@ static const struct fmt_value *head_of(const struct eng_buf *value)
 }
 
 /* Takes over the reference. */
-static int add_dead(struct eng_tail *tail, struct eng_buf *value)
+static int tail_add_dead(struct eng_tail *tail, struct eng_buf *value)
 {
         if (!eng_value_has_shards(head_of(value)) || tail->copying) {
                 eng_buf_unref(value);
@@ -190,7 +190,7 @@ const struct eng_tail_name *eng_tail_seek(const struct eng_tail *tail, const uin
         struct eng_tail_name *entry;
 
         entry = RB_NFIND(eng_tail_tree, (struct eng_tail_tree *)&tail->names, &key);
-        if (entry != NULL && after && compare(entry, &key) == 0)
+        if (entry != NULL && after && tail_compare(entry, &key) == 0)
                 entry = RB_NEXT(eng_tail_tree, &tail->names, entry);
         return entry;
 }
@@ -214,7 +214,7 @@ static int supersede(struct eng_tail *tail, struct eng_buf *loser, const struct 
                 eng_buf_unref(loser);
                 return 0;
         }
-        return add_dead(tail, loser);
+        return tail_add_dead(tail, loser);
 }
 
 static struct eng_tail_name *new_entry(const uint8_t *name, size_t len)
@@ -292,7 +292,7 @@ static int set(struct eng_tail *tail, const uint8_t *name, size_t len, enum eng_
 int eng_tail_put(struct eng_tail *tail, const uint8_t *name, size_t len, struct eng_buf *value, uint64_t seq)
 {
         if (eng_tail_hides(tail, name, len, seq))
-                return add_dead(tail, value);
+                return tail_add_dead(tail, value);
         return set(tail, name, len, ENG_TAIL_PUT, value, seq);
 }
 
@@ -318,7 +318,7 @@ static int drop_parts(struct eng_tail *tail, const uint8_t *prefix, size_t len, 
                 tail->name_count--;
                 tail->bytes -= entry_bytes(entry);
                 if (entry->kind == ENG_TAIL_PUT && !eng_value_in_ids(head_of(entry->value), ids->data, ids->len))
-                        rv = add_dead(tail, entry->value);
+                        rv = tail_add_dead(tail, entry->value);
                 else
                         eng_buf_unref(entry->value);
                 free(entry);

@@ -22,7 +22,7 @@ static void job_message(struct lp_msg *msg)
 }
 
 /* The next job, or NULL when there is none and the worker is stopping. */
-static struct eng_job *take(struct eng_worker *worker)
+static struct eng_job *worker_take(struct eng_worker *worker)
 {
         struct eng_job *job;
 
@@ -44,7 +44,7 @@ static void *worker_main(void *arg)
         struct eng_worker *worker = arg;
         struct eng_job *job;
 
-        while ((job = take(worker)) != NULL) {
+        while ((job = worker_take(worker)) != NULL) {
                 job->run(job);
                 job->state = ENG_JOB_RAN;
                 job->msg.run = job_message;

@@ -36,7 +36,7 @@ struct eng_write {
         TAILQ_ENTRY(eng_write) link; /* waiting or flying */
 };
 
-static struct eng_write *of_msg(struct lp_msg *msg)
+static struct eng_write *write_of_msg(struct lp_msg *msg)
 {
         return (struct eng_write *)((char *)msg - offsetof(struct eng_write, msg));
 }
@@ -65,23 +65,23 @@ void eng_write_prepare(struct eng_op *op)
         eng_frame_fill(op->write.slot, &what, op->write.payload);
 }
 
-static void back_on_owner(struct lp_msg *msg);
+static void write_back_on_owner(struct lp_msg *msg);
 
 static void have_written(struct lp_io *io, int res)
 {
         struct eng_write *w = (struct eng_write *)((char *)io - offsetof(struct eng_write, io));
 
         w->res = res;
-        w->msg.run = back_on_owner;
+        w->msg.run = write_back_on_owner;
         if (lp_self() == w->l->drive.owner)
-                back_on_owner(&w->msg);
+                write_back_on_owner(&w->msg);
         else
                 lp_post(w->l->drive.owner, &w->msg);
 }
 
-static void on_home(struct lp_msg *msg)
+static void write_on_home(struct lp_msg *msg)
 {
-        struct eng_write *w = of_msg(msg);
+        struct eng_write *w = write_of_msg(msg);
 
         w->io.done = have_written;
         lp_write(w->home, &w->io, w->fd, w->op->write.slot, w->bytes, w->offset, 0);
@@ -96,7 +96,7 @@ static void end_write(struct eng_local *l, struct eng_write *w, int rv)
         free(w);
 }
 
-static void place_gone(void *arg, const struct eng_place *place)
+static void write_place_gone(void *arg, const struct eng_place *place)
 {
         struct eng_local *l = arg;
         struct eng_segment *segment = eng_segment_find(l->segments, place->segment);
@@ -111,15 +111,15 @@ static int enter_place(struct eng_local *l, const struct eng_write *w)
         int rv = eng_tail_place(l->active, w->object_id, &w->place, &old);
 
         if (rv == 1)
-                place_gone(l, &old);
+                write_place_gone(l, &old);
         if (rv >= 0)
                 eng_rot_replaced(l, w->object_id, &w->place);
         return rv < 0 ? rv : 0;
 }
 
-static void back_on_owner(struct lp_msg *msg)
+static void write_back_on_owner(struct lp_msg *msg)
 {
-        struct eng_write *w = of_msg(msg);
+        struct eng_write *w = write_of_msg(msg);
         struct eng_local *l = w->l;
         bool ok = w->res >= 0 && (uint32_t)w->res == w->bytes;
         int rv;
@@ -133,7 +133,7 @@ static void back_on_owner(struct lp_msg *msg)
         eng_segment_written(l->segments, w->segment, w->bytes, ok);
         rv = ok ? enter_place(l, w) : w->res < 0 ? w->res : -ENOSPC; /* short: there was room for a part of it */
         if (ok && rv != 0)
-                place_gone(l, &w->place); /* nobody will find it */
+                write_place_gone(l, &w->place); /* nobody will find it */
         if (eng_io_full(rv) || (eng_io_again(rv) && rv != -ECANCELED)) { /* a file system that takes no space ahead, or memory: neither is a failure */
                 rv = eng_io_full(rv) ? -ENOSPC : -EAGAIN;
                 end_write(l, w, eng_local_failed(l) ? -EIO : rv);
@@ -147,7 +147,7 @@ static void back_on_owner(struct lp_msg *msg)
 }
 
 /* Gives the frame its place and sends it to be written. */
-static void fly(struct eng_local *l, struct eng_write *w)
+static void write_fly(struct eng_local *l, struct eng_write *w)
 {
         struct eng_frame_where where = {
                 .segment = w->segment->id, .generation = w->segment->generation, .position = w->offset};
@@ -164,9 +164,9 @@ static void fly(struct eng_local *l, struct eng_write *w)
         TAILQ_INSERT_TAIL(&l->writes.flying, w, link);
         eng_watch_begin(l, &w->watch);
         eng_local_hold(l);
-        w->msg.run = on_home;
+        w->msg.run = write_on_home;
         if (w->home == l->drive.owner)
-                on_home(&w->msg);
+                write_on_home(&w->msg);
         else
                 lp_post(w->home, &w->msg);
 }
@@ -178,7 +178,7 @@ static int try_fly(struct eng_local *l, struct eng_write *w)
 
         if (rv == 0) {
                 TAILQ_REMOVE(&l->writes.waiting, w, link);
-                fly(l, w);
+                write_fly(l, w);
         }
         eng_file_make_segment(l);
         return rv;
@@ -209,7 +209,7 @@ void eng_write_drop_waiting(struct eng_local *l)
         }
 }
 
-static int admit(struct eng_local *l, const struct eng_op *op)
+static int write_admit(struct eng_local *l, const struct eng_op *op)
 {
         if (!write_valid(op))
                 return -EINVAL;
@@ -222,7 +222,7 @@ static int admit(struct eng_local *l, const struct eng_op *op)
 
 void eng_write_op(struct eng_local *l, struct eng_op *op)
 {
-        int rv = admit(l, op);
+        int rv = write_admit(l, op);
         struct eng_write *w = rv == 0 ? calloc(1, sizeof(*w)) : NULL;
 
         if (w == NULL) {
@@ -413,7 +413,7 @@ void eng_discard_op(struct eng_local *l, struct eng_op *op)
 
         /* Discards do not wait for the index as appends do, so they have a bound of their own. */
         if (l->active->bytes < DISCARD_TAILS * l->tail_bytes)
-                rv = eng_tail_discard(l->active, op->discard.object_id, place_gone, l);
+                rv = eng_tail_discard(l->active, op->discard.object_id, write_place_gone, l);
         if (rv == 0)
                 eng_rot_replaced(l, op->discard.object_id, NULL);
         eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);

@@ -118,7 +118,7 @@ static int slot_of(const struct eng_attach *a, const struct eng_identity *identi
         return (int)slot;
 }
 
-static int find_known(struct eng_attach *a)
+static int attach_find_known(struct eng_attach *a)
 {
         struct eng_member *m = a->member;
         enum eng_folder_state state;
@@ -195,11 +195,11 @@ static int format_new(struct eng_attach *a)
         return rv;
 }
 
-static void *open_thread(void *arg)
+static void *attach_open_thread(void *arg)
 {
         struct eng_attach *a = arg;
 
-        a->result = a->replace ? format_new(a) : find_known(a);
+        a->result = a->replace ? format_new(a) : attach_find_known(a);
         if (a->result == 0)
                 a->result = eng_member_open(a->store, a->member, &a->error);
         lp_post(a->store->loops[0].loop, &a->msg);
@@ -208,7 +208,7 @@ static void *open_thread(void *arg)
 
 /* ---- the end -------------------------------------------------------------------------------------------------- */
 
-static void finish(struct eng_attach *a, int rv)
+static void attach_finish(struct eng_attach *a, int rv)
 {
         struct eng_store *store = a->store;
 
@@ -242,7 +242,7 @@ static bool shares_history(const struct eng_store *store, const struct eng_membe
 }
 
 /* The store has one slot more. The epoch that takes the drive in says so, and any before it. */
-static void new_slot(struct eng_attach *a)
+static void attach_new_slot(struct eng_attach *a)
 {
         struct eng_store *store = a->store;
         struct eng_member *m = &store->members[a->slot];
@@ -268,7 +268,7 @@ static void hand_over(struct eng_attach *a)
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
         if (a->add) {
-                new_slot(a);
+                attach_new_slot(a);
         } else if (a->replace) {
                 c->filling |= eng_bit(a->slot);
                 c->lost_writes &= ~eng_bit(a->slot);
@@ -288,7 +288,7 @@ static void hand_over(struct eng_attach *a)
         pthread_mutex_unlock(&store->health_lock);
         eng_member_state(store, a->slot, ENG_DRIVE_STALE,
                          a->replace ? "is new" : "was out while the store went on without it");
-        finish(a, 0);
+        attach_finish(a, 0);
 }
 
 static bool settled(const struct eng_store *store)
@@ -298,9 +298,9 @@ static bool settled(const struct eng_store *store)
         return !c->changing && c->join == NULL;
 }
 
-static void again(struct lp_timer *timer);
+static void attach_again(struct lp_timer *timer);
 
-static void opened(struct lp_msg *msg)
+static void attach_opened(struct lp_msg *msg)
 {
         struct eng_attach *a = (struct eng_attach *)((char *)msg - offsetof(struct eng_attach, msg));
         struct eng_coord *c = a->store->coord;
@@ -320,28 +320,28 @@ static void opened(struct lp_msg *msg)
                 a->result = -EXDEV;
         }
         if (a->result == 0 && !settled(a->store)) { /* the slot is handed over between epochs */
-                c->attach_timer.expired = again;
+                c->attach_timer.expired = attach_again;
                 lp_timer_start(a->store->loops[0].loop, &c->attach_timer, RETRY_NS);
                 return;
         }
         if (a->result != 0)
-                finish(a, a->result);
+                attach_finish(a, a->result);
         else
                 hand_over(a);
 }
 
 /* ---- the beginning -------------------------------------------------------------------------------------------- */
 
-static void let_go(struct eng_attach *a);
+static void attach_let_go(struct eng_attach *a);
 
-static void again(struct lp_timer *timer)
+static void attach_again(struct lp_timer *timer)
 {
         struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, attach_timer));
 
         if (c->attach->step == STEP_HAND)
-                opened(&c->attach->msg);
+                attach_opened(&c->attach->msg);
         else if (c->attach->step == STEP_LET_GO)
-                let_go(c->attach);
+                attach_let_go(c->attach);
 }
 
 static void open_it(struct eng_attach *a)
@@ -349,11 +349,11 @@ static void open_it(struct eng_attach *a)
         a->step = STEP_OPEN;
         a->member = &a->store->unplaced[a->store->unplaced_count++];
         memset(a->member, 0, sizeof(*a->member));
-        a->msg.run = opened;
+        a->msg.run = attach_opened;
         a->running = true;
-        if (pthread_create(&a->thread, NULL, open_thread, a) != 0) {
+        if (pthread_create(&a->thread, NULL, attach_open_thread, a) != 0) {
                 a->running = false;
-                finish(a, -EAGAIN);
+                attach_finish(a, -EAGAIN);
         }
 }
 
@@ -405,21 +405,21 @@ static void have_let_go(struct eng_store *store, void *arg)
                 open_it(a);
                 return;
         }
-        c->attach_timer.expired = again;
+        c->attach_timer.expired = attach_again;
         if (++a->tries < RETRIES) {
                 lp_timer_start(store->loops[0].loop, &c->attach_timer, RETRY_NS);
                 return;
         }
         snprintf(a->error.text, sizeof(a->error.text), "its last operations have not come back: it can be tried after a restart");
-        finish(a, -EBUSY);
+        attach_finish(a, -EBUSY);
 }
 
-static void let_go(struct eng_attach *a)
+static void attach_let_go(struct eng_attach *a)
 {
         atomic_store(&a->held, 0);
         atomic_store(&a->spare_held, false);
         if (eng_cast(a->store, ask_to_let_go, have_let_go, a) != 0)
-                finish(a, -ENOMEM);
+                attach_finish(a, -ENOMEM);
 }
 
 static struct eng_attach *new_attach(struct eng_store *store, unsigned paths)
@@ -440,7 +440,7 @@ static struct eng_attach *new_attach(struct eng_store *store, unsigned paths)
 
 /* ---- asked for ------------------------------------------------------------------------------------------------ */
 
-static const char *refusal(const struct eng_store *store, const struct request *q, int *rv)
+static const char *attach_refusal(const struct eng_store *store, const struct request *q, int *rv)
 {
         const struct eng_coord *c = store->coord;
 
@@ -488,7 +488,7 @@ static const char *refusal(const struct eng_store *store, const struct request *
 }
 
 /* The next one; the report says which. */
-static void take_slot(struct request *q)
+static void attach_take_slot(struct request *q)
 {
         struct eng_store *store = q->store;
 
@@ -498,7 +498,7 @@ static void take_slot(struct request *q)
         pthread_mutex_unlock(&store->health_lock);
 }
 
-static void requested(struct lp_msg *msg)
+static void attach_requested(struct lp_msg *msg)
 {
         struct request *q = (struct request *)msg;
         struct eng_store *store = q->store;
@@ -507,8 +507,8 @@ static void requested(struct lp_msg *msg)
         int rv;
 
         if (q->add)
-                take_slot(q);
-        why = refusal(store, q, &rv);
+                attach_take_slot(q);
+        why = attach_refusal(store, q, &rv);
         if (why == NULL) {
                 a = new_attach(store, 1);
                 rv = a == NULL ? -ENOMEM : 0;
@@ -529,10 +529,10 @@ static void requested(struct lp_msg *msg)
         free(q);
         store->coord->attach = a;
         lp_timer_stop(store->loops[0].loop, &store->coord->attach_timer);
-        let_go(a);
+        attach_let_go(a);
 }
 
-static int ask(struct eng_store *store, unsigned slot, const char *path, bool replace, bool add, uint64_t *number)
+static int attach_ask(struct eng_store *store, unsigned slot, const char *path, bool replace, bool add, uint64_t *number)
 {
         struct request *q;
 
@@ -547,19 +547,19 @@ static int ask(struct eng_store *store, unsigned slot, const char *path, bool re
         q->add = add;
         snprintf(q->path, sizeof(q->path), "%s", path == NULL ? "" : path);
         q->number = *number = eng_attach_new_report(store, slot, replace);
-        q->msg.run = requested;
+        q->msg.run = attach_requested;
         lp_post(store->loops[0].loop, &q->msg);
         return 0;
 }
 
 int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number)
 {
-        return ask(store, slot, path, replace, false, number);
+        return attach_ask(store, slot, path, replace, false, number);
 }
 
 int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number)
 {
-        return ask(store, ENG_DRIVES_MAX, path, true, true, number);
+        return attach_ask(store, ENG_DRIVES_MAX, path, true, true, number);
 }
 
 /* ---- looked for ----------------------------------------------------------------------------------------------- */
@@ -582,7 +582,7 @@ static eng_mask away(const struct eng_store *store)
         return mask;
 }
 
-static bool in_use(const struct eng_store *store, const char *path)
+static bool attach_in_use(const struct eng_store *store, const char *path)
 {
         unsigned i;
 
@@ -605,7 +605,7 @@ static struct eng_attach *new_look(struct eng_store *store, eng_mask wanted)
                 if ((wanted & eng_bit(i)) && store->members[i].path[0] != 0)
                         memcpy(a->paths[a->path_count++], store->members[i].path, ENG_PATH_MAX);
         for (i = 0; i < o->drive_count; i++)
-                if (!store->hangs[i] && !in_use(store, o->drives[i]))
+                if (!store->hangs[i] && !attach_in_use(store, o->drives[i]))
                         snprintf(a->paths[a->path_count++], ENG_PATH_MAX, "%s", o->drives[i]);
         return a;
 }
@@ -640,10 +640,10 @@ static bool hand_late(struct eng_store *store)
         a->slot = a->member->identity.slot;
         a->wanted = eng_bit(a->slot);
         a->result = 0;
-        a->msg.run = opened;
+        a->msg.run = attach_opened;
         c->attach = a;
         lp_timer_stop(store->loops[0].loop, &c->attach_timer);
-        opened(&a->msg);
+        attach_opened(&a->msg);
         return true;
 }
 
@@ -653,7 +653,7 @@ void eng_attach_late(struct eng_store *store)
                 hand_late(store); /* what cannot be handed over now is looked at with the missing ones */
 }
 
-static void look(struct lp_timer *timer);
+static void attach_look(struct lp_timer *timer);
 
 /*
  * A drive whose index is damaged answers for what it can still read. It is taken out, one at a time and only while all others are in, to come
@@ -684,11 +684,11 @@ void eng_attach_start(struct eng_store *store)
 
         if (c->store->stopping || c->attach != NULL)
                 return;
-        c->attach_timer.expired = look;
+        c->attach_timer.expired = attach_look;
         lp_timer_start(store->loops[0].loop, &c->attach_timer, LOOK_NS);
 }
 
-static void look(struct lp_timer *timer)
+static void attach_look(struct lp_timer *timer)
 {
         struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, attach_timer));
         struct eng_store *store = c->store;
@@ -707,7 +707,7 @@ static void look(struct lp_timer *timer)
         if (c->attach == NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &c->attach_timer);
-        let_go(c->attach);
+        attach_let_go(c->attach);
 }
 
 void eng_attach_stop(struct eng_store *store)

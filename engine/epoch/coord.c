@@ -438,7 +438,7 @@ static void hex(char *out, const uint8_t id[FMT_ID])
                 snprintf(out + 2 * i, 3, "%02x", id[i]);
 }
 
-static bool is_full(const struct eng_drive_info *info)
+static bool coord_is_full(const struct eng_drive_info *info)
 {
         return info->starved || (info->total_bytes != 0 && info->free_bytes < info->reserve_bytes);
 }
@@ -516,7 +516,7 @@ void eng_health_refresh(struct eng_store *store)
                 h->cache_bytes += h->drives[i].cache_bytes;
                 h->cache_hits += h->drives[i].cache_hits;
                 h->cache_misses += h->drives[i].cache_misses;
-                full |= h->drives[i].state == ENG_DRIVE_IN && is_full(&h->drives[i]);
+                full |= h->drives[i].state == ENG_DRIVE_IN && coord_is_full(&h->drives[i]);
         }
         h->full = full;
         h->healing = store->health.healing;

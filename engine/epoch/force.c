@@ -26,7 +26,7 @@ struct request {
 
 /* ---- what it would mean ----------------------------------------------------------------------------------------- */
 
-static eng_mask missed(const struct eng_coord *c)
+static eng_mask force_missed(const struct eng_coord *c)
 {
         bool waits = c->phase == ENG_PHASE_WAITING || (c->phase == ENG_PHASE_OPEN && c->read_only);
 
@@ -53,7 +53,7 @@ static void count_groups(const struct eng_store *store, eng_mask left, struct en
         out->buckets_doubtful = store->pgs[pg].in_doubt;
 }
 
-static void refuse(const struct eng_store *store, struct eng_outlook *out)
+static void force_refuse(const struct eng_store *store, struct eng_outlook *out)
 {
         const struct eng_coord *c = store->coord;
 
@@ -78,7 +78,7 @@ void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out)
         unsigned i;
 
         memset(out, 0, sizeof(*out));
-        out->missed = missed(c);
+        out->missed = force_missed(c);
         out->epoch = c->view.epoch;
         out->least = store->k;
         out->groups = store->pg_count;
@@ -90,7 +90,7 @@ void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out)
         for (i = 0; i < store->drive_count; i++)
                 if (store->members[i].drive != NULL && !atomic_load(&store->members[i].failed) && !(c->lost & eng_bit(i)))
                         out->open |= eng_bit(i);
-        refuse(store, out);
+        force_refuse(store, out);
 }
 
 void eng_outlook_read(struct eng_store *store, struct eng_outlook *out)
@@ -152,12 +152,12 @@ void eng_force_ended(struct eng_store *store, int rv, const char *text)
         report(store, store->forced.number, rv, text);
 }
 
-static void quiet(struct eng_store *store, void *arg)
+static void force_quiet(struct eng_store *store, void *arg)
 {
         eng_recover_again(store);
 }
 
-static void requested(struct lp_msg *msg)
+static void force_requested(struct lp_msg *msg)
 {
         struct request *q = (struct request *)msg;
         struct eng_store *store = q->store;
@@ -178,7 +178,7 @@ static void requested(struct lp_msg *msg)
         eng_phase_set(c, ENG_PHASE_EPOCH);
         c->view.ready = false;
         eng_health_refresh(store);
-        eng_view_spread(store, &store->coord->view, quiet); /* one that reads answers 503 from here on, until the groups' state is settled anew */
+        eng_view_spread(store, &store->coord->view, force_quiet); /* one that reads answers 503 from here on, until the groups' state is settled anew */
 }
 
 int eng_force(struct eng_store *store, uint64_t slots, uint64_t *number)
@@ -201,7 +201,7 @@ int eng_force(struct eng_store *store, uint64_t slots, uint64_t *number)
         }
         q->store = store;
         q->slots = slots;
-        q->msg.run = requested;
+        q->msg.run = force_requested;
         lp_post(store->loops[0].loop, &q->msg);
         return 0;
 }

@@ -98,7 +98,7 @@ void eng_join_free(struct eng_store *store)
 }
 
 /* The drive is a member, or has failed, or is left alone: the next one may come. */
-static void end(struct eng_join *join)
+static void join_end(struct eng_join *join)
 {
         struct eng_store *store = join->store;
 
@@ -122,10 +122,10 @@ static void leave_alone(struct eng_join *join, const char *why)
         c->view.up &= ~eng_bit(slot);
         if (c->view.joining & eng_bit(slot))
                 eng_epoch_change(join->store);
-        end(join);
+        join_end(join);
 }
 
-static int candidate(const struct eng_store *store)
+static int join_candidate(const struct eng_store *store)
 {
         unsigned i;
 
@@ -163,7 +163,7 @@ static void voided(struct eng_op *op)
                 return;
         }
         if (join->cancelled) { /* the store can't be written to any more */
-                end(join);
+                join_end(join);
                 return;
         }
         join->step = STEP_ENTER;
@@ -191,7 +191,7 @@ static void void_again(struct lp_timer *timer)
         if (c->join == NULL || c->join->step != STEP_VOID)
                 return;
         if (c->join->cancelled)
-                end(c->join);
+                join_end(c->join);
         else
                 send_void(c->join);
 }
@@ -220,7 +220,7 @@ static struct eng_join *new_join(struct eng_store *store, unsigned slot, bool ga
         return NULL;
 }
 
-static void consider_again(struct lp_timer *timer)
+static void join_consider_again(struct lp_timer *timer)
 {
         eng_join_consider(((struct eng_coord *)((char *)timer - offsetof(struct eng_coord, join_timer)))->store);
 }
@@ -230,7 +230,7 @@ static void consider_later(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
-        c->join_timer.expired = consider_again;
+        c->join_timer.expired = join_consider_again;
         lp_timer_start(store->loops[0].loop, &c->join_timer, RETRY_NS);
 }
 
@@ -243,7 +243,7 @@ void eng_join_consider(struct eng_store *store)
 
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->join != NULL)
                 return;
-        slot = candidate(store);
+        slot = join_candidate(store);
         gains = slot < 0;
         if (gains)
                 slot = eng_reshape_gainer(store);
@@ -292,14 +292,14 @@ void eng_join_epoch(struct eng_store *store)
         }
         if (join->step == STEP_LEAVE && (c->view.in & eng_bit(join->slot))) {
                 eng_member_state(store, join->slot, ENG_DRIVE_IN, "");
-                end(join);
+                join_end(join);
         } else if (join->step == STEP_ENTER && (c->view.joining & eng_bit(join->slot))) {
                 join->step = STEP_COMPARE;
                 begin_compare(join);
         } else if (!(c->present & eng_bit(join->slot)) || !c->view.writable) {
                 join->cancelled = true;
                 if (is_idle(join))
-                        end(join);
+                        join_end(join);
         } else if (join->step == STEP_ENTER || join->step == STEP_LEAVE) {
                 eng_epoch_change(store); /* that one was about another drive */
         }
@@ -314,7 +314,7 @@ static void retry_later(struct eng_join *join)
         join->retrying = true;
 }
 
-static void fixed(struct eng_fix *fix)
+static void join_fixed(struct eng_fix *fix)
 {
         struct join_fix *f = (struct join_fix *)fix;
         struct eng_join *join = f->join;
@@ -335,7 +335,7 @@ static void start_fix(struct eng_join *join, struct join_fix *f)
 {
         f->join = join;
         f->fix.slot = join->slot;
-        f->fix.done = fixed;
+        f->fix.done = join_fixed;
         f->state = FIX_OUT;
         join->out++;
         if (eng_fix_start(join->store, &f->fix) != 0) { /* a name nobody could have written: it stays where it is */
@@ -380,7 +380,7 @@ static bool copy_row(struct eng_join *join)
 /* ---- the comparison ------------------------------------------------------------------------------------------- */
 
 /* That the drive is to have, and may not have yet. */
-static bool is_wanted(const struct eng_join *join, unsigned pg)
+static bool join_is_wanted(const struct eng_join *join, unsigned pg)
 {
         const struct eng_view *view = &join->store->coord->view;
 
@@ -426,7 +426,7 @@ static bool ask_for(struct eng_join *join, eng_mask drives, unsigned pg)
 }
 
 /* Each group, CONFIG included, is read from the drive and from current members. False: of some none answers, or there is no memory. */
-static bool take_drives(struct eng_join *join)
+static bool join_take_drives(struct eng_join *join)
 {
         unsigned pg;
 
@@ -434,7 +434,7 @@ static bool take_drives(struct eng_join *join)
         for (pg = 0; pg <= join->store->pg_count; pg++) {
                 eng_mask sources;
 
-                if (!is_wanted(join, pg) || begins_empty(join, pg))
+                if (!join_is_wanted(join, pg) || begins_empty(join, pg))
                         continue;
                 sources = sources_of(join, pg);
                 if (sources == 0 || !ask_for(join, sources | eng_bit(join->slot), pg))
@@ -455,7 +455,7 @@ static void begin_compare(struct eng_join *join)
 
         lp_trace(LP_TRACE_CATCH_UP, STEP_COMPARE, join->slot);
         tell(join);
-        join->walking = take_drives(join);
+        join->walking = join_take_drives(join);
         if (!join->walking) {
                 retry_later(join);
                 return;
@@ -470,7 +470,7 @@ static void compared_all(struct eng_join *join)
 {
         if (join->gains) {
                 eng_reshape_gained(join->store, join->slot);
-                end(join);
+                join_end(join);
                 return;
         }
         join->step = STEP_LEAVE;
@@ -479,7 +479,7 @@ static void compared_all(struct eng_join *join)
 }
 
 /* True: not now; compare_paced() comes. */
-static bool must_wait(struct eng_join *join, unsigned *rows)
+static bool join_must_wait(struct eng_join *join, unsigned *rows)
 {
         struct eng_loop *el = &join->store->loops[0];
         uint64_t wait;
@@ -496,7 +496,7 @@ static bool must_wait(struct eng_join *join, unsigned *rows)
 }
 
 /* Names of some drive could not be read: what was begun goes on, and the walk a little later. */
-static void names_unread(struct eng_join *join)
+static void join_names_unread(struct eng_join *join)
 {
         join->avoid |= join->walk->failed & ~eng_bit(join->slot);
         join->walking = false;
@@ -525,7 +525,7 @@ static int next_row(struct eng_join *join, unsigned *rows)
         struct eng_walk_row *row = &join->row;
         int rv;
 
-        while (!must_wait(join, rows)) {
+        while (!join_must_wait(join, rows)) {
                 rv = eng_walk_next(join->walk, row);
                 if (rv != 1)
                         return rv;
@@ -547,7 +547,7 @@ static bool compare_rows(struct eng_join *join)
                 int rv;
 
                 if (join->walk->failed != 0) {
-                        names_unread(join);
+                        join_names_unread(join);
                         return false;
                 }
                 rv = join->has_row ? 1 : next_row(join, &rows);
@@ -574,7 +574,7 @@ static void compare_step(struct eng_join *join)
         if (over)
                 compared_all(join);
         else if (join->cancelled && is_idle(join))
-                end(join);
+                join_end(join);
 }
 
 static void compare_paced(struct lp_timer *timer)

@@ -257,7 +257,7 @@ static void find_end(struct lost_find *find)
         done(store);
 }
 
-static void judge(struct lost_find *find)
+static void lost_judge(struct lost_find *find)
 {
         const struct fmt_epoch *epoch = eng_epoch_of(find->chosen);
         struct eng_store *store = find->store;
@@ -315,7 +315,7 @@ static void tail_came(struct eng_op *op)
         if (find->failed != 0) {
                 find_end(find); /* once more, without them */
         } else if (find->refused == 0) {
-                judge(find);
+                lost_judge(find);
         } else { /* they lack something for the moment, which is no failure */
                 r->refusals++;
                 find->timer.expired = find_again;
@@ -352,7 +352,7 @@ void eng_lost_find(struct eng_store *store, const struct eng_member *chosen, eng
                 eng_drive_submit(store->members[i].drive, &t->op);
         }
         if (--find->out == 0)
-                judge(find);
+                lost_judge(find);
 }
 
 void eng_lost_free(struct eng_store *store)

@@ -28,7 +28,7 @@
 
 static void choose(struct eng_store *store);
 static bool has_quorum(struct eng_store *store);
-static void take_slot(struct eng_store *store, const struct eng_member *m);
+static void recover_take_slot(struct eng_store *store, const struct eng_member *m);
 
 static uint64_t wait_ns(const struct eng_store *store)
 {
@@ -107,7 +107,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
         return rv;
 }
 
-static void *open_thread(void *arg)
+static void *recover_open_thread(void *arg)
 {
         struct opening *o = arg;
 
@@ -123,7 +123,7 @@ static void adopt(struct opening *o)
         if (o->result != 0)
                 snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
         if (o->store->pgs != NULL)
-                take_slot(o->store, o->member);
+                recover_take_slot(o->store, o->member);
 }
 
 /* Chooses when all are here, or have been awaited long enough by enough of them. */
@@ -158,7 +158,7 @@ static void waited(struct lp_timer *timer)
 static void begin_opening(struct opening *o)
 {
         o->result = -EAGAIN;
-        o->running = pthread_create(&o->thread, NULL, open_thread, o) == 0;
+        o->running = pthread_create(&o->thread, NULL, recover_open_thread, o) == 0;
         if (o->running)
                 return;
         snprintf(o->error.text, sizeof(o->error.text), "%s: no thread to open it", o->own.path);
@@ -174,7 +174,7 @@ static void open_again(struct lp_timer *timer)
  * Descriptors, memory, threads or room on the file system were lacking: nothing is wrong with the drive (I8). Tried until there are; the start goes on
  * without it as without one that is slow to open. False: that is no reason, or it was opened.
  */
-static bool try_again(struct opening *o)
+static bool recover_try_again(struct opening *o)
 {
         const struct eng_member *m = o->member;
         struct eng_store *store = o->store;
@@ -189,7 +189,7 @@ static bool try_again(struct opening *o)
         return true;
 }
 
-static void opened(struct lp_msg *msg)
+static void recover_opened(struct lp_msg *msg)
 {
         struct opening *o = (struct opening *)msg;
         struct eng_store *store = o->store;
@@ -201,7 +201,7 @@ static void opened(struct lp_msg *msg)
         if (o->running)
                 pthread_join(o->thread, NULL);
         o->running = false;
-        if (try_again(o))
+        if (recover_try_again(o))
                 return;
         o->joined = true;
         r->opening_left--;
@@ -258,7 +258,7 @@ void eng_recover(struct eng_store *store)
                 o->member = &store->unplaced[i];
                 memcpy(&o->own, o->member, sizeof(o->own));
                 snprintf(o->member->reason, sizeof(o->member->reason), "is still being opened");
-                o->msg.run = opened;
+                o->msg.run = recover_opened;
                 begin_opening(o);
         }
 }
@@ -289,7 +289,7 @@ static bool names(const struct eng_member *of, const uint8_t drive_id[FMT_ID], u
         return false;
 }
 
-static bool is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
+static bool recover_is_member(const struct eng_member *of, const uint8_t drive_id[FMT_ID], unsigned *slot)
 {
         return names(of, drive_id, slot) && eng_epoch_drives(of)[*slot].in == FMT_EPOCH_IN;
 }
@@ -319,7 +319,7 @@ static bool parent_of(const struct eng_store *store, const uint8_t id[FMT_ID], u
 
 /* Whether an epoch is one of those that led to the newest of `of`. The drive itself need not have seen it: one that was begun and did not reach all its
  * members is known to the others alone. */
-static bool is_before(const struct eng_store *store, const struct eng_member *of, const uint8_t id[FMT_ID])
+static bool recover_is_before(const struct eng_store *store, const struct eng_member *of, const uint8_t id[FMT_ID])
 {
         uint8_t at[FMT_ID];
         unsigned i;
@@ -344,9 +344,9 @@ static bool contradicted(const struct eng_store *store, const struct eng_member 
         for (i = 0; i < store->unplaced_count; i++) {
                 const struct eng_member *m = &store->unplaced[i];
 
-                if (m->drive == NULL || !is_member(of, m->identity.drive_id, &slot) || eng_epoch_of(m)->number < tail.in_force)
+                if (m->drive == NULL || !recover_is_member(of, m->identity.drive_id, &slot) || eng_epoch_of(m)->number < tail.in_force)
                         continue;
-                if (memcmp(eng_epoch_of(m)->id, eng_epoch_of(of)->id, FMT_ID) != 0 && !is_before(store, of, eng_epoch_of(m)->id))
+                if (memcmp(eng_epoch_of(m)->id, eng_epoch_of(of)->id, FMT_ID) != 0 && !recover_is_before(store, of, eng_epoch_of(m)->id))
                         return true;
         }
         return false;
@@ -368,7 +368,7 @@ static bool was_given_up(const struct eng_store *store, const struct eng_member 
         return false;
 }
 
-static const struct eng_member *newest(struct eng_store *store)
+static const struct eng_member *recover_newest(struct eng_store *store)
 {
         const struct eng_member *best = NULL;
         unsigned i;
@@ -431,7 +431,7 @@ static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
 }
 
 /* Puts a drive in its slot of the map. */
-static void take_slot(struct eng_store *store, const struct eng_member *m)
+static void recover_take_slot(struct eng_store *store, const struct eng_member *m)
 {
         struct eng_member *to = &store->members[m->identity.slot];
 
@@ -475,7 +475,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         store->drive_count = epoch->drives;
         pthread_mutex_unlock(&store->health_lock);
         for (i = 0; i < store->unplaced_count; i++)
-                take_slot(store, &store->unplaced[i]);
+                recover_take_slot(store, &store->unplaced[i]);
         if (place_pgs(store) != 0)
                 return -ENOMEM;
         memcpy(((struct recovery *)c->recovery)->mapped, epoch->id, FMT_ID);
@@ -654,7 +654,7 @@ static bool could_go_on(const struct eng_store *store, eng_mask drives, eng_mask
 }
 
 /* Members of the chosen epoch, and of the one it was based on, of which it is not known what they hold or that cannot be used. */
-static eng_mask missed(const struct eng_store *store, eng_mask present, eng_mask in)
+static eng_mask recover_missed(const struct eng_store *store, eng_mask present, eng_mask in)
 {
         eng_mask mask = in & ~present;
         unsigned i;
@@ -692,7 +692,7 @@ static eng_mask damaged_logs(struct eng_store *store, eng_mask present)
 }
 
 /* The others can go on without: as if they had been away, all their names are compared before they count again. */
-static void set_aside(struct eng_store *store, eng_mask damaged)
+static void recover_set_aside(struct eng_store *store, eng_mask damaged)
 {
         unsigned i;
 
@@ -720,7 +720,7 @@ static eng_mask behind(const struct eng_store *store, const struct eng_member *c
 static void choose(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
-        const struct eng_member *chosen = newest(store);
+        const struct eng_member *chosen = recover_newest(store);
         eng_mask in, present, damaged;
 
         c->awaited = 0;
@@ -760,7 +760,7 @@ static void choose(struct eng_store *store)
         damaged = damaged_logs(store, present);
         if (damaged != 0 && eng_could_form(store, present & ~damaged, in) &&
             eng_is_majority(present & ~damaged, c->base)) {
-                set_aside(store, damaged);
+                recover_set_aside(store, damaged);
                 present &= ~damaged;
                 damaged = 0;
         }
@@ -769,7 +769,7 @@ static void choose(struct eng_store *store)
         c->view.writable = damaged == 0 && eng_could_form(store, present, in) &&
                            eng_is_majority(present, c->base);
         c->view.in = in;
-        c->awaited = c->view.writable ? 0 : missed(store, present, in);
+        c->awaited = c->view.writable ? 0 : recover_missed(store, present, in);
         if (!c->view.writable && may_force(store, present)) {
                 c->view.writable = true;
                 c->view.epoch += FMT_EPOCH_FORCED_STEP;
@@ -795,7 +795,7 @@ static void choose(struct eng_store *store)
 /* Whether the drives opened so far could put the next epoch in force, as choose() will see it. */
 static bool has_quorum(struct eng_store *store)
 {
-        const struct eng_member *chosen = newest(store);
+        const struct eng_member *chosen = recover_newest(store);
         const struct fmt_epoch_drive *d;
         eng_mask in = 0, present = 0;
         unsigned i, slot, counted = 0;
@@ -808,7 +808,7 @@ static bool has_quorum(struct eng_store *store)
                 counted += (d[i].flags & (FMT_EPOCH_GONE | FMT_EPOCH_ADDING)) == 0;
         }
         for (i = 0; i < store->unplaced_count; i++)
-                if (store->unplaced[i].drive != NULL && is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
+                if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
                         present |= eng_bit(slot);
         return eng_epoch_can_form(present, in, counted, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
                eng_is_majority(present, base_of(store, chosen, in));

@@ -65,7 +65,7 @@ void eng_reshape_behind(struct eng_store *store, eng_mask behind)
 
 /* ---- what an epoch brought ------------------------------------------------------------------------------------ */
 
-static bool let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
+static bool reshape_let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct eng_drive *local = arg;
 
@@ -81,7 +81,7 @@ static void part_with(struct eng_store *store, unsigned slot)
 
         eng_member_state(store, slot, ENG_DRIVE_REMOVED, "was removed from the store");
         if (local != NULL)
-                eng_cast(store, let_go, NULL, local);
+                eng_cast(store, reshape_let_go, NULL, local);
 }
 
 void eng_reshape_epoch(struct eng_store *store)
@@ -133,7 +133,7 @@ struct look {
         bool found;
 };
 
-static void look_at(void *arg, const struct eng_part *part)
+static void reshape_look_at(void *arg, const struct eng_part *part)
 {
         struct look *look = arg;
 
@@ -148,7 +148,7 @@ static bool see_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
         if (!c->readers_counted)
                 el->readers_upto = el->get_count;
-        if (!eng_get_each_part(el, el->readers_upto, look_at, &look) || look.found)
+        if (!eng_get_each_part(el, el->readers_upto, reshape_look_at, &look) || look.found)
                 atomic_store(&c->read_from, true);
         return true;
 }
@@ -202,7 +202,7 @@ struct request {
         uint64_t number;
 };
 
-static const char *refusal(const struct eng_store *store, unsigned slot, int *rv)
+static const char *reshape_refusal(const struct eng_store *store, unsigned slot, int *rv)
 {
         const struct eng_coord *c = store->coord;
         unsigned left;
@@ -238,12 +238,12 @@ static const char *refusal(const struct eng_store *store, unsigned slot, int *rv
         return NULL;
 }
 
-static void requested(struct lp_msg *msg)
+static void reshape_requested(struct lp_msg *msg)
 {
         struct request *q = (struct request *)msg;
         struct eng_coord *c = q->store->coord;
         int rv;
-        const char *why = refusal(q->store, q->slot, &rv);
+        const char *why = reshape_refusal(q->store, q->slot, &rv);
 
         eng_attach_report(q->store, q->number, rv, why == NULL ? "" : why);
         if (why == NULL && (c->shape.adding & eng_bit(q->slot)))
@@ -264,7 +264,7 @@ int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number)
         q->store = store;
         q->slot = slot;
         q->number = *number = eng_attach_new_report(store, slot, false);
-        q->msg.run = requested;
+        q->msg.run = reshape_requested;
         lp_post(store->loops[0].loop, &q->msg);
         return 0;
 }

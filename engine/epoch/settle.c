@@ -80,7 +80,7 @@ void eng_settle_free(struct eng_store *store)
 }
 
 /* Ends this attempt; recovery begins again without the drives that failed. */
-static void give_up(struct settle *s)
+static void settle_give_up(struct settle *s)
 {
         struct eng_store *store = s->store;
         void (*again)(struct eng_store *) = s->again;
@@ -93,7 +93,7 @@ static void give_up(struct settle *s)
         again(store);
 }
 
-static void rested(struct lp_timer *timer)
+static void settle_rested(struct lp_timer *timer)
 {
         struct settle *s = (struct settle *)((char *)timer - offsetof(struct settle, timer));
 
@@ -101,12 +101,12 @@ static void rested(struct lp_timer *timer)
 }
 
 /* Whether the operation that was answered so is to be done once more; then(), after a while. */
-static bool try_again(struct settle *s, int result, void (*then)(struct settle *s))
+static bool settle_try_again(struct settle *s, int result, void (*then)(struct settle *s))
 {
         if (result != -EAGAIN || ++s->tries > AGAIN_MOST)
                 return false;
         s->then = then;
-        s->timer.expired = rested;
+        s->timer.expired = settle_rested;
         lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
         return true;
 }
@@ -130,12 +130,12 @@ static bool may_go_on(struct settle *s)
         if (s->failed == 0 && !s->refused)
                 return true;
         if (s->failed != 0) {
-                give_up(s);
+                settle_give_up(s);
                 return false;
         }
         r->refusals++;
-        s->then = give_up;
-        s->timer.expired = rested;
+        s->then = settle_give_up;
+        s->timer.expired = settle_rested;
         lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
         return false;
 }
@@ -152,7 +152,7 @@ static void config_loaded(struct eng_store *store, int rv)
         struct settle *s = settle_of(store);
 
         if (rv != 0) {
-                give_up(s);
+                settle_give_up(s);
                 return;
         }
         eng_settle_free(store);
@@ -163,7 +163,7 @@ static void config_loaded(struct eng_store *store, int rv)
 
 /* ---- making visible ---------------------------------------------------------------------------------------------------- */
 
-static void committed(struct eng_op *op)
+static void settle_committed(struct eng_op *op)
 {
         struct commit_op *co = (struct commit_op *)((char *)op - offsetof(struct commit_op, op));
         struct settle *s = co->settle;
@@ -202,7 +202,7 @@ static void add_commit(struct settle *s, uint32_t pg, unsigned slot, uint64_t se
         co->op.kind = ENG_OP_COMMIT;
         co->op.flags = ENG_OP_RESERVE;
         co->op.epoch = s->store->coord->view.epoch;
-        co->op.done = committed;
+        co->op.done = settle_committed;
         co->op.commit.pg = pg;
         co->op.commit.seq = seq;
 }
@@ -310,7 +310,7 @@ static void commit_all(struct settle *s)
         unsigned pg, i;
 
         if (view->writable && (view->in & ~view->up) != 0) { /* one has failed since: it may lack what is to be made visible */
-                give_up(s);
+                settle_give_up(s);
                 return;
         }
         s->commits = calloc(count_commits(s) + 1u, sizeof(s->commits[0]));
@@ -341,15 +341,15 @@ static void commit_all(struct settle *s)
 
 /* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
 
-static void copy(struct settle *s, unsigned from);
+static void settle_copy(struct settle *s, unsigned from);
 
 static void copy_again(struct settle *s)
 {
-        copy(s, s->record_from);
+        settle_copy(s, s->record_from);
 }
 
 /* Nobody can give the record: those that have it catch up from those that lack it. Without parity nobody else has anything. */
-static void set_aside(struct settle *s)
+static void settle_set_aside(struct settle *s)
 {
         struct eng_coord *c = s->store->coord;
         unsigned i;
@@ -364,7 +364,7 @@ static void set_aside(struct settle *s)
                 c->lost |= eng_bit(i);
                 c->lost_why[i] = ENG_LOST_PENDING;
         }
-        give_up(s);
+        settle_give_up(s);
 }
 
 /* From the next member that has it, if there is one. */
@@ -377,9 +377,9 @@ static void copy_from_another(struct settle *s)
         s->tries = 0;
         from = next_pending(s, s->pg, s->seq - 1, &seq, s->unreadable);
         if (from >= 0 && seq == s->seq)
-                copy(s, (unsigned)from);
+                settle_copy(s, (unsigned)from);
         else
-                set_aside(s);
+                settle_set_aside(s);
 }
 
 static void copy_appended(struct eng_op *op)
@@ -387,7 +387,7 @@ static void copy_appended(struct eng_op *op)
         struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, append));
 
         eng_buf_unref(op->append.body);
-        if (try_again(s, op->result, copy_again))
+        if (settle_try_again(s, op->result, copy_again))
                 return;
         if (op->result == -EINVAL) { /* it makes no sense */
                 copy_from_another(s);
@@ -395,7 +395,7 @@ static void copy_appended(struct eng_op *op)
         }
         if (op->result != 0) {
                 s->failed |= eng_bit(s->to);
-                give_up(s);
+                settle_give_up(s);
                 return;
         }
         atomic_fetch_add(&s->store->settled_records, 1);
@@ -408,11 +408,11 @@ static void record_read(struct eng_op *op)
 {
         struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, record));
 
-        if (try_again(s, op->result, copy_again))
+        if (settle_try_again(s, op->result, copy_again))
                 return;
         if (op->result == -EIO) {
                 s->failed |= eng_bit(s->record_from);
-                give_up(s);
+                settle_give_up(s);
                 return;
         }
         if (op->result != 0) {
@@ -428,7 +428,7 @@ static void record_read(struct eng_op *op)
         eng_drive_submit(s->store->members[s->to].drive, &s->append);
 }
 
-static void copy(struct settle *s, unsigned from)
+static void settle_copy(struct settle *s, unsigned from)
 {
         memset(&s->record, 0, sizeof(s->record));
         s->record.kind = ENG_OP_RECORD;
@@ -461,7 +461,7 @@ static void next_copy(struct settle *s)
                         if (from >= 0) {
                                 s->unreadable = 0;
                                 s->tries = 0;
-                                copy(s, (unsigned)from);
+                                settle_copy(s, (unsigned)from);
                                 return;
                         }
                 }

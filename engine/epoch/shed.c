@@ -63,7 +63,7 @@ static bool all_in(const struct eng_view *view, unsigned pg_count)
 }
 
 /* A drive that has something to forget, when no other change is under way and no loop asks by a map of before; or -1. */
-static int candidate(const struct eng_store *store)
+static int shed_candidate(const struct eng_store *store)
 {
         const struct eng_coord *c = store->coord;
         eng_mask mask = c->shape.shedding & ~c->wish.shed & c->view.in & c->view.up;
@@ -74,7 +74,7 @@ static int candidate(const struct eng_store *store)
         return __builtin_ctzll(mask);
 }
 
-static void again(struct lp_timer *timer)
+static void shed_again(struct lp_timer *timer)
 {
         struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, shed_timer));
 
@@ -84,38 +84,38 @@ static void again(struct lp_timer *timer)
                 eng_shed_consider(c->store);
 }
 
-static void later(struct eng_store *store, uint64_t ns)
+static void shed_later(struct eng_store *store, uint64_t ns)
 {
-        store->coord->shed_timer.expired = again;
+        store->coord->shed_timer.expired = shed_again;
         lp_timer_start(store->loops[0].loop, &store->coord->shed_timer, ns);
 }
 
 /* Nothing is left on this drive. */
-static void end(struct eng_shed *shed)
+static void shed_end(struct eng_shed *shed)
 {
         struct eng_store *store = shed->store;
         struct eng_coord *c = store->coord;
 
         c->wish.shed |= eng_bit(shed->slot);
         eng_shed_free(store);
-        if (candidate(store) >= 0)
+        if (shed_candidate(store) >= 0)
                 eng_shed_consider(store);
         else
                 eng_epoch_change(store); /* so that the next start knows */
 }
 
-static void page_done(struct eng_shed *shed)
+static void shed_page_done(struct eng_shed *shed)
 {
         eng_buf_unref(shed->page);
         shed->page = NULL;
         if (shed->error != 0) {
                 shed->from.len = 0;
-                later(shed->store, shed->error == -ESTALE ? STALE_NS : AGAIN_NS);
+                shed_later(shed->store, shed->error == -ESTALE ? STALE_NS : AGAIN_NS);
         } else if (shed->more) {
                 eng_pacer_look(&shed->store->pacer, &shed->store->loops[0]);
-                later(shed->store, eng_pacer_wait(&shed->store->pacer, lp_now(shed->store->loops[0].loop)));
+                shed_later(shed->store, eng_pacer_wait(&shed->store->pacer, lp_now(shed->store->loops[0].loop)));
         } else {
-                end(shed);
+                shed_end(shed);
         }
 }
 
@@ -127,7 +127,7 @@ static void forgotten(struct eng_op *op)
         if (op->result != 0)
                 shed->error = op->result;
         if (--shed->out == 0 && !shed->store->stopping)
-                page_done(shed);
+                shed_page_done(shed);
 }
 
 static int forget(struct eng_shed *shed, struct shed_op *so, const struct eng_scan_entry *e)
@@ -164,7 +164,7 @@ static int forget(struct eng_shed *shed, struct shed_op *so, const struct eng_sc
         return 0;
 }
 
-static void scanned(struct eng_op *op)
+static void shed_scanned(struct eng_op *op)
 {
         struct eng_shed *shed = (struct eng_shed *)((char *)op - offsetof(struct eng_shed, scan));
         const uint8_t *at;
@@ -182,7 +182,7 @@ static void scanned(struct eng_op *op)
                 at += e->size;
         }
         if (--shed->out == 0)
-                page_done(shed);
+                shed_page_done(shed);
 }
 
 /* The groups that the drive has no part in. */
@@ -203,7 +203,7 @@ static void next_page(struct eng_shed *shed)
         struct eng_store *store = shed->store;
         struct eng_op *op = &shed->scan;
 
-        if (candidate(store) < 0 || !(store->coord->view.in & store->coord->view.up & eng_bit(shed->slot))) {
+        if (shed_candidate(store) < 0 || !(store->coord->view.in & store->coord->view.up & eng_bit(shed->slot))) {
                 eng_shed_free(store); /* begins anew when what is under way is over */
                 return;
         }
@@ -212,7 +212,7 @@ static void next_page(struct eng_shed *shed)
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
         op->epoch = shed->epoch;
-        op->done = scanned;
+        op->done = shed_scanned;
         op->scan.from = shed->from.data;
         op->scan.from_len = shed->from.len;
         op->scan.after = shed->from.len != 0;
@@ -227,13 +227,13 @@ static void next_page(struct eng_shed *shed)
 void eng_shed_consider(struct eng_store *store)
 {
         struct eng_shed *shed;
-        int slot = candidate(store);
+        int slot = shed_candidate(store);
 
         if (slot < 0 || store->coord->shed != NULL)
                 return;
         shed = calloc(1, sizeof(*shed));
         if (shed == NULL) {
-                later(store, AGAIN_NS);
+                shed_later(store, AGAIN_NS);
                 return;
         }
         shed->store = store;
@@ -245,5 +245,5 @@ void eng_shed_consider(struct eng_store *store)
                 return;
         }
         eng_shed_free(store);
-        later(store, AGAIN_NS);
+        shed_later(store, AGAIN_NS);
 }

@@ -60,12 +60,12 @@ static struct eng_buf *object_value(struct complete_txn *c)
         return eng_value_new(&spec);
 }
 
-static int by_id(const void *a, const void *b)
+static int complete_by_id(const void *a, const void *b)
 {
         return memcmp(a, b, FMT_ID);
 }
 
-static int build(struct complete_txn *c)
+static int complete_build(struct complete_txn *c)
 {
         struct eng_txn *txn = &c->txn;
         struct eng_name upload;
@@ -78,7 +78,7 @@ static int build(struct complete_txn *c)
                 return -ENOMEM;
         for (i = 0; i < c->count; i++)
                 memcpy(ids[i], c->parts[i].id, FMT_ID);
-        qsort(ids, c->count, FMT_ID, by_id);
+        qsort(ids, c->count, FMT_ID, complete_by_id);
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
         eng_name_upload(&upload, txn->bucket, txn->key, txn->key_len, c->upload_id);
         c->value = object_value(c);
@@ -129,7 +129,7 @@ static void part_lacks(struct complete_txn *c)
 static void finish_or_append(struct complete_txn *c, int rv)
 {
         if (rv == 0)
-                rv = build(c);
+                rv = complete_build(c);
         if (rv == 0)
                 eng_txn_append(&c->txn);
         else
@@ -185,7 +185,7 @@ static int take_part(struct complete_txn *c, const struct eng_scan_entry *e)
         return keep_part(c, value + eng_value_parts_at(&head), e->value_len - eng_value_parts_at(&head));
 }
 
-static void parts_scanned(struct eng_op *op)
+static void complete_parts_scanned(struct eng_op *op)
 {
         struct complete_txn *c = (struct complete_txn *)((char *)op - offsetof(struct complete_txn, scan));
         const struct eng_scan_entry *e = NULL;
@@ -236,7 +236,7 @@ static void scan_parts(struct complete_txn *c)
         op->kind = ENG_OP_SCAN;
         op->flags = ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS;
         op->epoch = c->txn.at->view.epoch;
-        op->done = parts_scanned;
+        op->done = complete_parts_scanned;
         op->scan.from = c->from.data;
         op->scan.from_len = c->from.len;
         op->scan.after = true;

@@ -17,7 +17,7 @@
 
 #define SPARES_MOST 256u /* of a loop */
 
-static void fill(struct eng_get *get);
+static void get_fill(struct eng_get *get);
 
 /* ---- opening ---------------------------------------------------------------------------------------------- */
 
@@ -94,7 +94,7 @@ static void end_get(struct eng_get *get)
                 spare_get(get);
 }
 
-static void opened(struct eng_lookup *lookup)
+static void object_get_opened(struct eng_lookup *lookup)
 {
         struct eng_get *get = (struct eng_get *)lookup;
         int rv = lookup->result;
@@ -154,7 +154,7 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         get->lookup.pg = eng_pg_of_hash(store->pg_count, get->key_hash);
         get->lookup.flags = ENG_OP_WANT_INLINE;
         get->lookup.pin = true;
-        get->lookup.done = opened;
+        get->lookup.done = object_get_opened;
         eng_name_object(&get->lookup.name, bucket, key.data, key.len);
         lp_trace(LP_TRACE_GET_OPEN, bucket, get->lookup.pg);
         eng_lookup_start(&get->lookup);
@@ -217,7 +217,7 @@ void eng_get_wake(struct eng_get *get)
         call(get->wake_arg);
 }
 
-static void granted(struct lp_reserve *reserve)
+static void get_granted(struct lp_reserve *reserve)
 {
         struct eng_get *get = (struct eng_get *)((char *)reserve - offsetof(struct eng_get, reserve));
 
@@ -225,7 +225,7 @@ static void granted(struct lp_reserve *reserve)
         get->granted = true;
         get->reserving = false;
         eng_step(get->el, ENG_STEP_BUFFERS, lp_now(get->el->loop) - reserve->since);
-        fill(get);
+        get_fill(get);
 }
 
 static int reserve(struct eng_get *get, unsigned count)
@@ -234,7 +234,7 @@ static int reserve(struct eng_get *get, unsigned count)
         int rv;
 
         get->reserve.share = LP_SHARE_GET;
-        get->reserve.granted = granted;
+        get->reserve.granted = get_granted;
         get->reserve.count = count < most ? count : most;
         rv = lp_reserve(get->el->loop, &get->reserve);
         get->granted = rv == 0;
@@ -255,7 +255,7 @@ static void unreserve(struct eng_get *get)
 
 /* ---- stripes ------------------------------------------------------------------------------------------------------------ */
 
-static void fail(struct eng_get *get, int rv)
+static void get_fail(struct eng_get *get, int rv)
 {
         if (get->error == 0)
                 get->error = rv;
@@ -269,7 +269,7 @@ static void stripe_fails(struct eng_get *get, const struct get_stripe *s, int rv
                 get->lost = true;
                 get->lost_at = s->next - s->hi;
         }
-        fail(get, rv);
+        get_fail(get, rv);
 }
 
 static void stripe_ready(struct eng_get *get, struct get_stripe *s)
@@ -301,7 +301,7 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                 if (rv == 0)
                         stripe_ready(get, s);
                 else
-                        fail(get, rv);
+                        get_fail(get, rv);
                 return;
         }
         eng_step_ends(get->el, ENG_STEP_READ, s->began);
@@ -357,7 +357,7 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
 }
 
 /* Reads ahead as far as slots and the two stripes go. */
-static void fill(struct eng_get *get)
+static void get_fill(struct eng_get *get)
 {
         while (get->granted && get->error == 0 && !get->closed && !get->degrading && get->ahead < get->end) {
                 struct get_stripe *s = &get->stripes[get->current];
@@ -387,9 +387,9 @@ static void degrade(struct eng_get *get)
         get->degrading = false;
         rv = reserve(get, get->widest);
         if (rv != 0)
-                fail(get, rv);
+                get_fail(get, rv);
         else if (get->granted)
-                fill(get);
+                get_fill(get);
 }
 
 void eng_get_settle(struct eng_get *get)
@@ -453,7 +453,7 @@ int eng_get_restart(struct eng_get *get, uint64_t offset, uint64_t len, void (*w
 }
 
 /* crc: theirs, from who verified them; NULL: not known. */
-static int give(struct eng_get *get, const uint8_t *data, size_t n, const uint32_t *crc, const uint8_t **out,
+static int object_get_give(struct eng_get *get, const uint8_t *data, size_t n, const uint32_t *crc, const uint8_t **out,
                 size_t *len)
 {
         *out = data;
@@ -471,18 +471,18 @@ static bool handed_out(const struct get_stripe *s)
         return s->state == STRIPE_READY && s->at == s->hi;
 }
 
-static bool in_use(const struct get_stripe *s)
+static bool get_in_use(const struct get_stripe *s)
 {
         return s->repairs != 0 || s->held != 0;
 }
 
 /* A stripe that was handed out to its end makes room for the next; one of which spans are held stays while the other is handed out. */
-static void advance(struct eng_get *get)
+static void get_advance(struct eng_get *get)
 {
         struct get_stripe *s = &get->stripes[get->current], *other = &get->stripes[get->current ^ 1];
         bool moved = false;
 
-        if (handed_out(other) && !in_use(other)) {
+        if (handed_out(other) && !get_in_use(other)) {
                 eng_get_drop_stripe(get, other);
                 moved = true;
         }
@@ -493,7 +493,7 @@ static void advance(struct eng_get *get)
                 moved = true;
         }
         if (moved)
-                fill(get);
+                get_fill(get);
 }
 
 /* Of a small object all that is wanted is here. */
@@ -506,9 +506,9 @@ static int give_inline(struct eng_get *get, const uint8_t **data, size_t *len)
         if (n == 0)
                 return -ENODATA;
         if (!get->summing || n != bytes->len)
-                return give(get, bytes->data + get->pos, n, NULL, data, len);
+                return object_get_give(get, bytes->data + get->pos, n, NULL, data, len);
         crc = eng_buf_crc32c(bytes);
-        return give(get, bytes->data, n, &crc, data, len);
+        return object_get_give(get, bytes->data, n, &crc, data, len);
 }
 
 int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
@@ -520,9 +520,9 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
 
         if (get->part_count == 0)
                 return give_inline(get, data, len);
-        advance(get);
+        get_advance(get);
         if (get->error == 0 && get->ahead == get->pos && get->pos < get->end)
-                fill(get);
+                get_fill(get);
         if (get->error != 0)
                 return get->error;
         if (get->pos == get->end)
@@ -537,7 +537,7 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         unit = (const uint8_t *)s->slot[u] + LP_SLOT_HEADER;
         s->at += n;
         s->held += get->holding;
-        return give(get, unit + offset, n, s->summed >> u & 1 ? &s->read[u].op.read.crc : NULL, data, len);
+        return object_get_give(get, unit + offset, n, s->summed >> u & 1 ? &s->read[u].op.read.crc : NULL, data, len);
 }
 
 void *eng_get_keep(struct eng_get *get)

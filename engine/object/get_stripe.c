@@ -37,7 +37,7 @@ static void slot_left(struct lp_loop *home, void *slot)
         lp_unreserve(home, LP_SHARE_GET, 1);
 }
 
-static void *take_slot(struct eng_get *get)
+static void *get_take_slot(struct eng_get *get)
 {
         if (get->used >= get->reserve.count)
                 return NULL;
@@ -169,7 +169,7 @@ unsigned eng_get_units_wanted(struct eng_get *get)
 
 /* ---- reading shards ------------------------------------------------------------------------------------------------ */
 
-static void shard_read(struct eng_op *op)
+static void get_shard_read(struct eng_op *op)
 {
         struct get_read *r = (struct get_read *)((char *)op - offsetof(struct get_read, op));
         struct get_stripe *s = r->stripe;
@@ -196,18 +196,18 @@ static void shard_read(struct eng_op *op)
                 eng_get_stripe_done(get, s);
 }
 
-static void read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len)
+static void get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len)
 {
         struct eng_op *op = &s->read[shard].op;
         uint32_t from, wanted;
 
-        s->slot[shard] = take_slot(get);
+        s->slot[shard] = get_take_slot(get);
         s->state_of[shard] = SHARD_READING;
         s->read[shard].stripe = s;
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_READ;
         op->epoch = get->el->view.epoch;
-        op->done = shard_read;
+        op->done = get_shard_read;
         memcpy(op->read.object_id, s->part.head.id, FMT_ID);
         op->read.stripe = s->stripe;
         op->read.shard = (uint8_t)shard;
@@ -261,7 +261,7 @@ bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s)
         }
         for (u = s->first; u <= s->last; u++) {
                 eng_get_wanted(s, u, &offset, &len);
-                read_shard(get, s, u, drive_of(get, s, u), offset, len);
+                get_read_shard(get, s, u, drive_of(get, s, u), offset, len);
         }
         return true;
 }
@@ -284,7 +284,7 @@ static void read_from(struct eng_get *get, struct get_stripe *s, bool unreliable
                 int drive = s->state_of[i] != SHARD_NONE || is_zero_unit(s, i) ? -1 : drive_of(get, s, i);
 
                 if (drive >= 0 && is_unreliable(get, drive) == unreliable)
-                        read_shard(get, s, i, drive, 0, s->unit);
+                        get_read_shard(get, s, i, drive, 0, s->unit);
         }
 }
 
@@ -316,7 +316,7 @@ bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s)
 
 /* ---- rebuilding ------------------------------------------------------------------------------------------------------ */
 
-static void repaired(struct eng_op *op)
+static void get_stripe_repaired(struct eng_op *op)
 {
         struct get_read *r = (struct get_read *)((char *)op - offsetof(struct get_read, op));
         struct eng_get *get = r->stripe->get;
@@ -336,16 +336,16 @@ static void rewritten(struct eng_op *op)
         unsigned slot = eng_part_drive(&s->part, s->stripe, op->write.shard);
 
         if (op->result != 0) {
-                repaired(op);
+                get_stripe_repaired(op);
                 return;
         }
         op->kind = ENG_OP_SYNC;
-        op->done = repaired;
+        op->done = get_stripe_repaired;
         eng_drive_submit(s->get->store->members[slot].drive, op);
 }
 
 /* Writes a rebuilt unit anew on the living drive that gave damage for it. */
-static void repair(struct eng_get *get, struct get_stripe *s, unsigned shard)
+static void get_repair(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
         unsigned slot = eng_part_drive(&s->part, s->stripe, shard);
         struct eng_op *op = &s->read[shard].op;
@@ -372,7 +372,7 @@ static void repair(struct eng_get *get, struct get_stripe *s, unsigned shard)
         eng_drive_submit(get->store->members[slot].drive, op);
 }
 
-static int code_for(struct eng_get *get, const struct fmt_part *part, struct era_code **out, bool *made)
+static int get_code_for(struct eng_get *get, const struct fmt_part *part, struct era_code **out, bool *made)
 {
         *made = part->k != get->store->k || part->m != get->store->m;
         *out = get->store->code;
@@ -398,13 +398,13 @@ int eng_get_rebuild(struct eng_get *get, struct get_stripe *s)
         for (i = s->first; i <= s->last; i++) {
                 if (present[i])
                         continue;
-                s->slot[i] = take_slot(get);
+                s->slot[i] = get_take_slot(get);
                 if (s->slot[i] == NULL)
                         return -EIO;
                 want[n] = (uint8_t)i;
                 out[n++] = (uint8_t *)s->slot[i] + LP_SLOT_HEADER;
         }
-        rv = code_for(get, &s->part.head, &code, &made);
+        rv = get_code_for(get, &s->part.head, &code, &made);
         if (rv != 0)
                 return rv;
         if (n != 0) {
@@ -421,7 +421,7 @@ int eng_get_rebuild(struct eng_get *get, struct get_stripe *s)
         for (i = 0; rv == 0 && i < n; i++) {
                 s->state_of[want[i]] = SHARD_GOOD;
                 lp_trace(LP_TRACE_GET_DEGRADED, s->stripe, want[i]);
-                repair(get, s, want[i]);
+                get_repair(get, s, want[i]);
         }
         return rv;
 }

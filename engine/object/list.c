@@ -11,7 +11,7 @@
 /* ---- from what to what ------------------------------------------------------------------------------------ */
 
 /* Bytes of `after` up to and with the first delimiter behind the prefix; 0: none (or it does not begin with the prefix). */
-static size_t common_prefix(const struct eng_list_params *p)
+static size_t list_common_prefix(const struct eng_list_params *p)
 {
         const char *hit;
 
@@ -30,7 +30,7 @@ static bool after_counts(const struct eng_list_params *p)
         return p->after.len != 0 && (c > 0 || (c == 0 && p->after.len >= p->prefix.len));
 }
 
-static int compare(const struct eng_name *a, const struct eng_name *b)
+static int list_compare(const struct eng_name *a, const struct eng_name *b)
 {
         int c = memcmp(a->data, b->data, a->len < b->len ? a->len : b->len);
 
@@ -93,7 +93,7 @@ static void listed(void *arg, int rv, const struct eng_merge_entry *entries, uns
 
 static void object_range(const struct eng_list_params *p, struct eng_name *from, struct eng_name *to, bool *after)
 {
-        size_t cp = p->after_inclusive ? 0 : common_prefix(p);
+        size_t cp = p->after_inclusive ? 0 : list_common_prefix(p);
 
         eng_name_object(to, p->bucket, p->prefix.data, p->prefix.len);
         *after = false;
@@ -122,7 +122,7 @@ void eng_list(struct eng_store *store, const struct eng_list_params *params, eng
         list->done = done;
         list->arg = arg;
         object_range(params, &from, &to, &m.after);
-        if (compare(&from, &to) >= 0) {
+        if (list_compare(&from, &to) >= 0) {
                 free(list);
                 eng_early(store, (struct eng_early){.list = done, .arg = arg, .rv = 0});
                 return;
@@ -172,7 +172,7 @@ static int view_upload(const struct eng_merge_entry *e, uint8_t *key, struct eng
         return 0;
 }
 
-static void uploads_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+static void list_uploads_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
 {
         struct uploads *list = arg;
         struct eng_upload_entry *out = calloc(count + 1, sizeof(*out));
@@ -203,7 +203,7 @@ static void add_escaped(struct eng_name *name, const void *data, size_t len)
 static void upload_range(const struct eng_list_params *p, const uint8_t *after_upload, struct eng_name *from,
                          struct eng_name *to, bool *after)
 {
-        size_t cp = common_prefix(p);
+        size_t cp = list_common_prefix(p);
 
         eng_name_space(to, FMT_SPACE_UPLOAD, p->bucket);
         add_escaped(to, p->prefix.data, p->prefix.len);
@@ -241,7 +241,7 @@ void eng_upload_list(struct eng_store *store, const struct eng_list_params *para
         list->done = done;
         list->arg = arg;
         upload_range(params, after_upload, &from, &to, &m.after);
-        if (compare(&from, &to) >= 0) {
+        if (list_compare(&from, &to) >= 0) {
                 free(list);
                 eng_early(store, (struct eng_early){.uploads = done, .arg = arg, .rv = 0});
                 return;
@@ -249,7 +249,7 @@ void eng_upload_list(struct eng_store *store, const struct eng_list_params *para
         m.prefix_len = 9 + (unsigned)eng_name_escape(prefix, params->prefix.data, params->prefix.len);
         m.delimiter_len = eng_name_escape(delimiter, params->delimiter.data, params->delimiter.len);
         m.max = params->max;
-        eng_merge_start(eng_here(store), &m, uploads_listed, list);
+        eng_merge_start(eng_here(store), &m, list_uploads_listed, list);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------ */
@@ -293,7 +293,7 @@ static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned c
         free(out);
 }
 
-static void parts_scanned(struct eng_op *op)
+static void list_parts_scanned(struct eng_op *op)
 {
         struct parts *list = (struct parts *)((char *)op - offsetof(struct parts, scan));
         struct eng_buf *entries = op->scan.entries;
@@ -325,7 +325,7 @@ static void parts_scan(struct parts *list)
         op->kind = ENG_OP_SCAN;
         op->flags = ENG_OP_WANT_ATTRS;
         op->epoch = el->view.epoch;
-        op->done = parts_scanned;
+        op->done = list_parts_scanned;
         op->scan.from = list->from.data;
         op->scan.from_len = list->from.len;
         op->scan.after = true;

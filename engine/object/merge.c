@@ -26,7 +26,7 @@ static unsigned covers(const struct eng_loop *el, unsigned slot, const uint64_t 
         return n;
 }
 
-static void take(const struct eng_loop *el, unsigned slot, uint64_t *open, uint64_t *taken)
+static void merge_take(const struct eng_loop *el, unsigned slot, uint64_t *open, uint64_t *taken)
 {
         unsigned pg;
 
@@ -67,7 +67,7 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
                 rv = -EHOSTDOWN;
                 if (best_n == 0)
                         goto out;
-                take(el, best, open, el->cover_pgs + words * el->cover_count);
+                merge_take(el, best, open, el->cover_pgs + words * el->cover_count);
                 el->cover_share[el->cover_count] = (uint16_t)best_n;
                 el->cover_drive[el->cover_count++] = (uint16_t)best;
                 fit &= ~eng_bit(best);
@@ -147,7 +147,7 @@ struct eng_merge {
         struct lp_msg msg;
 };
 
-static int begin(struct eng_merge *merge);
+static int merge_begin(struct eng_merge *merge);
 
 static void drop_answers(struct eng_merge *merge)
 {
@@ -164,7 +164,7 @@ static void drop_answers(struct eng_merge *merge)
         merge->source_count = 0;
 }
 
-static void finish(struct eng_merge *merge, int rv, bool more)
+static void merge_finish(struct eng_merge *merge, int rv, bool more)
 {
         merge->done(merge->arg, rv, merge->entries, rv == 0 ? merge->count : 0, more);
         drop_answers(merge);
@@ -180,20 +180,20 @@ static void retry(struct lp_timer *timer)
         int rv;
 
         TAILQ_REMOVE(&merge->el->retrying, merge, link);
-        rv = begin(merge);
+        rv = merge_begin(merge);
         if (rv != 0)
-                finish(merge, rv, false);
+                merge_finish(merge, rv, false);
 }
 
 /* All scans are back and one failed: again a little later, when the view may have changed. */
-static void fail(struct eng_merge *merge, int rv)
+static void merge_fail(struct eng_merge *merge, int rv)
 {
         struct eng_loop *el = merge->el;
 
         drop_answers(merge);
         merge->rv = 0;
         if (++merge->retries > RETRIES || el->merges_stopped) {
-                finish(merge, rv == -EBADMSG ? -EIO : -EHOSTDOWN, false);
+                merge_finish(merge, rv == -EBADMSG ? -EIO : -EHOSTDOWN, false);
                 return;
         }
         lp_timer_start(el->loop, &merge->retry, RETRY_NS);
@@ -209,12 +209,12 @@ void eng_merges_stop(struct eng_loop *el)
         while ((merge = TAILQ_FIRST(&el->retrying)) != NULL) {
                 TAILQ_REMOVE(&el->retrying, merge, link);
                 lp_timer_stop(el->loop, &merge->retry);
-                finish(merge, -EHOSTDOWN, false);
+                merge_finish(merge, -EHOSTDOWN, false);
         }
         lp_become(before);
 }
 
-static int keep(struct eng_merge *merge, struct eng_buf *buf)
+static int merge_keep(struct eng_merge *merge, struct eng_buf *buf)
 {
         if (merge->kept_count == merge->kept_cap) {
                 unsigned cap = merge->kept_cap * 2 + 8;
@@ -231,7 +231,7 @@ static int keep(struct eng_merge *merge, struct eng_buf *buf)
 
 static void merge_on(struct eng_merge *merge);
 
-static void scanned(struct eng_op *op)
+static void merge_scanned(struct eng_op *op)
 {
         struct source *src = (struct source *)((char *)op - offsetof(struct source, op));
         struct eng_merge *merge = src->merge;
@@ -239,7 +239,7 @@ static void scanned(struct eng_op *op)
 
         merge->out--;
         if (rv == 0 && op->scan.entries != NULL) {
-                rv = keep(merge, op->scan.entries);
+                rv = merge_keep(merge, op->scan.entries);
                 if (rv != 0)
                         eng_buf_unref(op->scan.entries);
         }
@@ -256,7 +256,7 @@ static void scanned(struct eng_op *op)
         if (merge->rv == 0 && merge->map != merge->el->view.map)
                 merge->rv = -ESTALE;
         if (merge->rv != 0)
-                fail(merge, merge->rv);
+                merge_fail(merge, merge->rv);
         else
                 merge_on(merge);
 }
@@ -270,7 +270,7 @@ static void scan(struct source *src)
         op->kind = ENG_OP_SCAN;
         op->flags = merge->flags;
         op->epoch = merge->el->view.epoch;
-        op->done = scanned;
+        op->done = merge_scanned;
         op->scan.from = src->from.data;
         op->scan.from_len = src->from.len;
         op->scan.after = src->after;
@@ -294,7 +294,7 @@ int eng_scan_compare(const struct eng_scan_entry *a, const struct eng_scan_entry
         return c != 0 ? c : (int)a->name_len - (int)b->name_len;
 }
 
-static struct source *least(struct eng_merge *merge)
+static struct source *merge_least(struct eng_merge *merge)
 {
         struct source *best = NULL;
         unsigned i;
@@ -316,7 +316,7 @@ static bool same_as_last(const struct eng_merge *merge, const struct eng_scan_en
         return last != NULL && last->name_len == e->name_len && memcmp(last->name, e + 1, e->name_len) == 0;
 }
 
-static void emit(struct eng_merge *merge, const struct eng_scan_entry *e)
+static void merge_emit(struct eng_merge *merge, const struct eng_scan_entry *e)
 {
         struct eng_merge_entry *out = &merge->entries[merge->count++];
 
@@ -328,7 +328,7 @@ static void emit(struct eng_merge *merge, const struct eng_scan_entry *e)
 }
 
 /* The source's entries are used up but its drive has more: it goes on behind the last one. */
-static void refill(struct source *src, const struct eng_scan_entry *last)
+static void merge_refill(struct source *src, const struct eng_scan_entry *last)
 {
         src->from.len = last->name_len;
         memcpy(src->from.data, last + 1, last->name_len);
@@ -344,23 +344,23 @@ static void merge_on(struct eng_merge *merge)
 {
         struct source *src;
 
-        while ((src = least(merge)) != NULL) {
+        while ((src = merge_least(merge)) != NULL) {
                 const struct eng_scan_entry *e = (const struct eng_scan_entry *)src->next;
 
                 if (!same_as_last(merge, e)) {
                         if (merge->count == merge->max) {
-                                finish(merge, 0, true);
+                                merge_finish(merge, 0, true);
                                 return;
                         }
-                        emit(merge, e);
+                        merge_emit(merge, e);
                 }
                 src->next += e->size;
                 if (--src->left == 0 && src->more) {
-                        refill(src, e);
+                        merge_refill(src, e);
                         return;
                 }
         }
-        finish(merge, 0, false);
+        merge_finish(merge, 0, false);
 }
 
 /*
@@ -378,7 +378,7 @@ static unsigned batch_size(const struct eng_merge *merge, unsigned share)
 }
 
 /* Asks the drives, which answer later. What keeps it from that; the merge stands then as before. */
-static int begin(struct eng_merge *merge)
+static int merge_begin(struct eng_merge *merge)
 {
         struct eng_loop *el = merge->el;
         size_t words = el->store->pg_words;
@@ -421,7 +421,7 @@ static void finish_from_message(struct lp_msg *msg)
 {
         struct eng_merge *merge = (struct eng_merge *)((char *)msg - offsetof(struct eng_merge, msg));
 
-        finish(merge, merge->rv, false);
+        merge_finish(merge, merge->rv, false);
 }
 
 /* No memory to begin with. */
@@ -431,7 +431,7 @@ struct refusal {
         void *arg;
 };
 
-static void refuse(struct lp_msg *msg)
+static void merge_refuse(struct lp_msg *msg)
 {
         struct refusal *r = (struct refusal *)msg;
 
@@ -457,7 +457,7 @@ void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params,
                 }
                 if (r == NULL)
                         abort(); /* not even a message: the process is beyond answering */
-                *r = (struct refusal){.msg.run = refuse, .done = done, .arg = arg};
+                *r = (struct refusal){.msg.run = merge_refuse, .done = done, .arg = arg};
                 lp_post(el->loop, &r->msg);
                 return;
         }
@@ -473,7 +473,7 @@ void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params,
         merge->done = done;
         merge->arg = arg;
         merge->retry.expired = retry;
-        merge->rv = begin(merge);
+        merge->rv = merge_begin(merge);
         if (merge->rv == 0)
                 return;
         merge->msg.run = finish_from_message;

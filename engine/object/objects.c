@@ -35,7 +35,7 @@ static bool lost_shards(const struct eng_txn_put *put)
         return false;
 }
 
-static void put_append(struct eng_txn *txn)
+static void object_put_append(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
         size_t inline_len = put->bytes == NULL ? 0 : put->bytes->len;
@@ -73,7 +73,7 @@ static void put_checked(struct eng_txn *txn, int rv)
         if (rv != 0)
                 eng_txn_finish(txn, rv);
         else
-                put_append(txn);
+                object_put_append(txn);
 }
 
 static void put_prepare(struct eng_txn *txn)
@@ -85,7 +85,7 @@ static void put_prepare(struct eng_txn *txn)
         else if (wants_present(&put->condition))
                 eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
         else {
-                put_append(txn);
+                object_put_append(txn);
                 return;
         }
         eng_txn_lookup(txn, 0, put_checked);
@@ -140,7 +140,7 @@ static void delete_looked_up(struct eng_txn *txn, int rv)
         eng_txn_delete_name(txn);
 }
 
-static void delete_prepare(struct eng_txn *txn)
+static void object_delete_prepare(struct eng_txn *txn)
 {
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
         eng_txn_lookup(txn, 0, delete_looked_up);
@@ -168,7 +168,7 @@ void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, co
         eng_txn_init(&del->txn, store, bucket, key.data, key.len);
         if (condition != NULL)
                 del->condition = *condition;
-        del->txn.prepare = delete_prepare;
+        del->txn.prepare = object_delete_prepare;
         del->txn.done = delete_answered;
         del->done = done;
         del->arg = arg;

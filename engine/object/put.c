@@ -18,7 +18,7 @@
 
 #define GATHER_BYTES (64u << 10)
 
-static void step(struct eng_put *put);
+static void put_step(struct eng_put *put);
 
 /* ---- coming back ---------------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ void eng_put_wake(struct eng_put *put)
 void eng_put_back(struct eng_put *put)
 {
         put->in_flight--;
-        step(put);
+        put_step(put);
 }
 
 /* ---- before the first stripe ---------------------------------------------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ static int grow_head(struct eng_put *put, size_t need)
         return 0;
 }
 
-static int gather(struct eng_put *put, const void *data, size_t len)
+static int put_gather(struct eng_put *put, const void *data, size_t len)
 {
         int rv = grow_head(put, put->head_len + len);
 
@@ -127,7 +127,7 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         if (put->taken + len > put->store->inline_max)
                 put->striped = true; /* its size was not known */
         if (!put->reserved && put->taken + len <= gather_limit(put)) {
-                rv = gather(put, data, len);
+                rv = put_gather(put, data, len);
                 if (rv == 0)
                         return (ssize_t)len;
         } else if (!put->reserved) {
@@ -231,7 +231,7 @@ static void discard_all(struct eng_put *put)
                 eng_discard(put->store, put->id, put->touched);
 }
 
-static void finish(struct eng_put *put, int rv, const struct eng_object *object)
+static void put_finish(struct eng_put *put, int rv, const struct eng_object *object)
 {
         put->state = PUT_DONE;
         lp_trace(LP_TRACE_PUT_END, (uint64_t)(int64_t)rv, put->params.size);
@@ -250,7 +250,7 @@ static void txn_done(struct eng_txn *txn)
                 eng_value_object(change->value, &object);
         else if (!txn->appended)
                 discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
-        finish(put, rv, rv == 0 ? &object : NULL);
+        put_finish(put, rv, rv == 0 ? &object : NULL);
         eng_txn_put_free(change);
 }
 
@@ -271,7 +271,7 @@ static void send_txn(struct eng_put *put)
                 if (change != NULL)
                         eng_txn_put_free(change);
                 discard_all(put);
-                finish(put, -ENOMEM, NULL);
+                put_finish(put, -ENOMEM, NULL);
                 return;
         }
         change->condition = put->commit.condition;
@@ -284,7 +284,7 @@ static void send_txn(struct eng_put *put)
         eng_txn_submit(&change->txn);
 }
 
-static void synced(struct eng_op *op)
+static void put_synced(struct eng_op *op)
 {
         struct put_sync *sync = (struct put_sync *)((char *)op - offsetof(struct put_sync, op));
         struct eng_put *put = sync->put;
@@ -297,7 +297,7 @@ static void synced(struct eng_op *op)
                 eng_put_lose_drive(put, sync->slot_no);
         }
         put->in_flight--;
-        step(put);
+        put_step(put);
 }
 
 static int send_syncs(struct eng_put *put)
@@ -316,7 +316,7 @@ static int send_syncs(struct eng_put *put)
                 return -ENOMEM;
         put->state = PUT_SYNC;
         put->step_began = lp_clock();
-        put->in_flight++; /* so that step() does not run ahead */
+        put->in_flight++; /* so that put_step() does not run ahead */
         for (i = 0; i < put->store->drive_count; i++) {
                 struct put_sync *sync = &put->syncs[n];
 
@@ -328,7 +328,7 @@ static int send_syncs(struct eng_put *put)
                 sync->drive = put->store->members[i].drive;
                 sync->op.kind = ENG_OP_SYNC;
                 sync->op.epoch = put->el->view.epoch;
-                sync->op.done = synced;
+                sync->op.done = put_synced;
                 put->in_flight++;
                 eng_drive_submit(sync->drive, &sync->op);
         }
@@ -359,15 +359,15 @@ static bool flush_rest(struct eng_put *put)
         return true;
 }
 
-static void fail(struct eng_put *put)
+static void put_fail(struct eng_put *put)
 {
         eng_put_drop_unwritten(put);
         discard_all(put);
-        finish(put, put->error, NULL);
+        put_finish(put, put->error, NULL);
 }
 
 /* The one place that moves a put between its states; called whenever something came back. */
-static void step(struct eng_put *put)
+static void put_step(struct eng_put *put)
 {
         lp_trace_set_request(put->request);
         switch (put->state) {
@@ -385,7 +385,7 @@ static void step(struct eng_put *put)
                                 break;
                 }
                 if (put->error != 0)
-                        fail(put);
+                        put_fail(put);
                 else
                         send_txn(put);
                 break;
@@ -394,7 +394,7 @@ static void step(struct eng_put *put)
                         break;
                 eng_step_ends(put->el, ENG_STEP_SYNC, put->step_began);
                 if (put->error != 0)
-                        fail(put);
+                        put_fail(put);
                 else
                         send_txn(put);
                 break;
@@ -419,12 +419,12 @@ static void commit_begins(struct lp_msg *msg)
         put->state = PUT_FLUSH;
         put->step_began = lp_clock();
         eng_put_md5_hurry(put); /* of one that failed there may be some left */
-        step(put);
+        put_step(put);
 }
 
 static void wake_flush(void *arg)
 {
-        step(arg);
+        put_step(arg);
 }
 
 void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
@@ -455,5 +455,5 @@ void eng_put_abort(struct eng_put *put)
         put->state = PUT_ABORT;
         put->waiting = false;
         eng_put_md5_hurry(put);
-        step(put);
+        put_step(put);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void let_go(struct eng_put *put, struct put_write *w)
+static void put_md5_let_go(struct eng_put *put, struct put_write *w)
 {
         if (w == NULL || --w->users > 0)
                 return;
@@ -25,7 +25,7 @@ static void hashed(struct eng_hash_piece *hash)
         struct eng_put *put = piece->put;
 
         eng_step_ends(put->el, ENG_STEP_MD5, piece->began);
-        let_go(put, piece->written);
+        put_md5_let_go(put, piece->written);
         eng_put_back(put);
 }
 
@@ -34,7 +34,7 @@ static void told(struct eng_hash_stream *stream)
         eng_put_back((struct eng_put *)((char *)stream - offsetof(struct eng_put, md5)));
 }
 
-static void begin(struct eng_put *put)
+static void put_md5_begin(struct eng_put *put)
 {
         if (put->md5.hasher != NULL)
                 return;
@@ -42,7 +42,7 @@ static void begin(struct eng_put *put)
         put->md5.told = told;
 }
 
-static void add(struct eng_put *put, struct put_piece *piece, const uint8_t *bytes, size_t len)
+static void put_md5_add(struct eng_put *put, struct put_piece *piece, const uint8_t *bytes, size_t len)
 {
         piece->put = put;
         piece->began = lp_clock();
@@ -55,15 +55,15 @@ void eng_put_md5_add(struct eng_put *put, struct put_write *w, size_t len)
 {
         if (!put->params.md5 || put->md5_ends || len == 0)
                 return;
-        begin(put);
+        put_md5_begin(put);
         w->users++;
         w->piece.written = w;
-        add(put, &w->piece, w->op.write.payload, len);
+        put_md5_add(put, &w->piece, w->op.write.payload, len);
 }
 
 void eng_put_write_done(struct eng_put *put, struct put_write *w)
 {
-        let_go(put, w);
+        put_md5_let_go(put, w);
 }
 
 /* Somebody waits for what is out. */
@@ -101,10 +101,10 @@ static void add_rest(struct eng_put *put)
         if (put->md5_ends)
                 return;
         put->md5_ends = true;
-        begin(put);
+        put_md5_begin(put);
         for (i = 0; i < 2; i++)
                 if (len[i] != 0)
-                        add(put, &put->rest[i], bytes[i], len[i]);
+                        put_md5_add(put, &put->rest[i], bytes[i], len[i]);
 }
 
 bool eng_put_md5_ready(struct eng_put *put)

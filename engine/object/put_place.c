@@ -18,7 +18,7 @@ static uint8_t *bytes_of(void *slot)
         return (uint8_t *)slot + LP_SLOT_HEADER;
 }
 
-static void drop(struct eng_put *put, struct put_lent *lent)
+static void put_place_drop(struct eng_put *put, struct put_lent *lent)
 {
         unsigned i;
 
@@ -127,7 +127,7 @@ void eng_put_placed(struct eng_put *put, void *place)
         if (put->error == 0)
                 put->error = rv;
         if (rv != 0 || !put->striped)
-                drop(put, lent);
+                put_place_drop(put, lent);
         if (!put->striped)
                 eng_put_unreserve(put);
 }
@@ -135,7 +135,7 @@ void eng_put_placed(struct eng_put *put, void *place)
 void eng_put_drop_lent(struct eng_put *put)
 {
         while (put->lent_count > 0) {
-                drop(put, &put->lent[put->lent_first]);
+                put_place_drop(put, &put->lent[put->lent_first]);
                 put->lent_first = (put->lent_first + 1) % PUT_LENT_MAX;
                 put->lent_count--;
         }

@@ -38,7 +38,7 @@ static void set_granted(struct eng_put *put, bool is)
         put->granted = is;
 }
 
-static void granted(struct lp_reserve *reserve)
+static void put_stripe_granted(struct lp_reserve *reserve)
 {
         struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
 
@@ -66,7 +66,7 @@ int eng_put_reserve(struct eng_put *put)
         int rv;
 
         put->reserve.share = LP_SHARE_PUT;
-        put->reserve.granted = granted;
+        put->reserve.granted = put_stripe_granted;
         put->reserve.expired = expired;
         put->reserve.count = good < half ? good : least;
         rv = lp_reserve(loop, &put->reserve);
@@ -179,7 +179,7 @@ static void retry_write(struct lp_timer *timer)
         submit_write((struct put_write *)((char *)timer - offsetof(struct put_write, retry)));
 }
 
-static void written(struct eng_op *op)
+static void put_stripe_written(struct eng_op *op)
 {
         struct put_write *w = (struct put_write *)((char *)op - offsetof(struct put_write, op));
         struct eng_put *put = w->put;
@@ -208,7 +208,7 @@ static void submit_write(struct put_write *w)
 }
 
 /* Sends one full slot on its way; the slot is given back when it is written. len: bytes of the upload in it, 0 for parity. */
-static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t len)
+static void put_write_shard(struct eng_put *put, void *slot, unsigned shard, size_t len)
 {
         unsigned drive = run_drives(put, put->runs - 1)[shard];
         uint8_t *payload = (uint8_t *)slot + LP_SLOT_HEADER;
@@ -230,7 +230,7 @@ static void write_shard(struct eng_put *put, void *slot, unsigned shard, size_t 
         w->slot_no = drive;
         w->retry.expired = retry_write;
         w->op.kind = ENG_OP_WRITE;
-        w->op.done = written;
+        w->op.done = put_stripe_written;
         memcpy(w->op.write.object_id, put->id, FMT_ID);
         w->op.write.stripe = put->stripe;
         w->op.write.shard = (uint8_t)shard;
@@ -284,7 +284,7 @@ int eng_put_begin_stripe(struct eng_put *put)
 }
 
 /* Parity accumulators and a first slot for a new stripe; all or nothing. 0, -EAGAIN (no slots now), or an error. */
-static int begin_stripe(struct eng_put *put)
+static int put_begin_stripe(struct eng_put *put)
 {
         unsigned i;
         int rv;
@@ -302,7 +302,7 @@ void eng_put_end_stripe(struct eng_put *put)
         unsigned i;
 
         for (i = 0; i < put->m; i++) {
-                write_shard(put, put->parity[i], put->k + i, 0);
+                put_write_shard(put, put->parity[i], put->k + i, 0);
                 put->parity[i] = NULL;
         }
         put->last_unit = put->stripe_unit;
@@ -325,7 +325,7 @@ void eng_put_flush_unit(struct eng_put *put)
                 era_update(put->code, put->stripe_unit, put->unit_no, put->unit_no == 0, payload, parity);
                 eng_step_ends(put->el, ENG_STEP_PARITY, began);
         }
-        write_shard(put, put->current, put->unit_no, put->fill);
+        put_write_shard(put, put->current, put->unit_no, put->fill);
         put->current = NULL;
         put->fill = 0;
         if (++put->unit_no == put->k)
@@ -343,7 +343,7 @@ ssize_t eng_put_write_striped(struct eng_put *put, const uint8_t *data, size_t l
                 if (!put->granted)
                         break;
                 if (!put->in_stripe)
-                        rv = begin_stripe(put);
+                        rv = put_begin_stripe(put);
                 if (rv == -EAGAIN)
                         break;
                 if (rv != 0)

@@ -30,7 +30,7 @@ static void new_upload_id(uint8_t id[FMT_ID])
         lp_random(id + 8, FMT_ID - 8);
 }
 
-static void create_prepare(struct eng_txn *txn)
+static void upload_create_prepare(struct eng_txn *txn)
 {
         struct create_txn *create = (struct create_txn *)txn;
         struct eng_value_spec spec = {
@@ -83,7 +83,7 @@ void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str 
         memcpy(create->tag, tag, 8);
         memcpy(create->attrs, attrs, attrs_len);
         create->attrs_len = attrs_len;
-        create->txn.prepare = create_prepare;
+        create->txn.prepare = upload_create_prepare;
         create->txn.done = create_answered;
         create->done = done;
         create->arg = arg;

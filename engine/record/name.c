@@ -15,7 +15,7 @@ void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket)
         out->len = 9;
 }
 
-static void add(struct eng_name *out, const void *bytes, size_t len)
+static void name_add(struct eng_name *out, const void *bytes, size_t len)
 {
         if (len != 0)
                 memcpy(out->data + out->len, bytes, len);
@@ -25,22 +25,22 @@ static void add(struct eng_name *out, const void *bytes, size_t len)
 void eng_name_object(struct eng_name *out, uint64_t bucket, const void *key, size_t len)
 {
         eng_name_space(out, FMT_SPACE_OBJECT, bucket);
-        add(out, key, len);
+        name_add(out, key, len);
 }
 
 void eng_name_bucket(struct eng_name *out, const char *bucket)
 {
         eng_name_space(out, FMT_SPACE_CONFIG, 0);
-        add(out, "b", 1);
-        add(out, bucket, strlen(bucket));
+        name_add(out, "b", 1);
+        name_add(out, bucket, strlen(bucket));
 }
 
 void eng_name_dead_bucket(struct eng_name *out, const char *bucket, uint64_t id)
 {
         eng_name_space(out, FMT_SPACE_CONFIG, 0);
-        add(out, "d", 1);
-        add(out, bucket, strlen(bucket) + 1);
-        add(out, &id, sizeof(id));
+        name_add(out, "d", 1);
+        name_add(out, bucket, strlen(bucket) + 1);
+        name_add(out, &id, sizeof(id));
 }
 
 size_t eng_dead_bucket_name_len(const struct eng_name *name)
@@ -58,13 +58,13 @@ static void escaped(struct eng_name *out, enum fmt_space space, uint64_t bucket,
 {
         eng_name_space(out, space, bucket);
         out->len = (uint16_t)(out->len + eng_name_escape(out->data + out->len, key, len));
-        add(out, "\0\1", 2);
+        name_add(out, "\0\1", 2);
 }
 
 void eng_name_upload(struct eng_name *out, uint64_t bucket, const void *key, size_t len, const uint8_t id[FMT_ID])
 {
         escaped(out, FMT_SPACE_UPLOAD, bucket, key, len);
-        add(out, id, FMT_ID);
+        name_add(out, id, FMT_ID);
 }
 
 void eng_name_part(struct eng_name *out, uint64_t bucket, const void *key, size_t len, const uint8_t id[FMT_ID],
@@ -73,9 +73,9 @@ void eng_name_part(struct eng_name *out, uint64_t bucket, const void *key, size_
         uint16_t number = htobe16((uint16_t)part);
 
         escaped(out, FMT_SPACE_PART, bucket, key, len);
-        add(out, id, FMT_ID);
+        name_add(out, id, FMT_ID);
         if (part != 0)
-                add(out, &number, 2);
+                name_add(out, &number, 2);
 }
 
 bool eng_name_successor(struct eng_name *name)

@@ -75,7 +75,7 @@ size_t eng_body_need(size_t name_len, size_t value_len, size_t inline_len)
         return sizeof(struct fmt_mutation) + name_len + value_len + inline_len;
 }
 
-static void add(struct eng_body *body, const void *bytes, size_t len)
+static void record_add(struct eng_body *body, const void *bytes, size_t len)
 {
         memcpy(body->buf->data + body->len, bytes, len);
         body->len += len;
@@ -86,8 +86,8 @@ static void add_mutation(struct eng_body *body, enum fmt_mutation_kind kind, con
 {
         struct fmt_mutation m = {.kind = (uint8_t)kind, .name_len = name->len, .value_len = (uint32_t)value_len};
 
-        add(body, &m, sizeof(m));
-        add(body, name->data, name->len);
+        record_add(body, &m, sizeof(m));
+        record_add(body, name->data, name->len);
 }
 
 void eng_body_put(struct eng_body *body, const struct eng_name *name, const struct eng_buf *value, uint64_t seq,
@@ -98,10 +98,10 @@ void eng_body_put(struct eng_body *body, const struct eng_name *name, const stru
         add_mutation(body, FMT_MUT_PUT, name, value->len);
         memcpy(&head, value->data, sizeof(head));
         head.seq = seq;
-        add(body, &head, sizeof(head));
-        add(body, value->data + sizeof(head), value->len - sizeof(head));
+        record_add(body, &head, sizeof(head));
+        record_add(body, value->data + sizeof(head), value->len - sizeof(head));
         if (inline_len != 0)
-                add(body, inline_bytes, inline_len);
+                record_add(body, inline_bytes, inline_len);
 }
 
 void eng_body_delete(struct eng_body *body, const struct eng_name *name)
@@ -113,5 +113,5 @@ void eng_body_end_upload(struct eng_body *body, const struct eng_name *upload, c
 {
         add_mutation(body, FMT_MUT_END_UPLOAD, upload, count * FMT_ID);
         if (count != 0)
-                add(body, ids, count * FMT_ID);
+                record_add(body, ids, count * FMT_ID);
 }

@@ -50,7 +50,7 @@ static void copied(struct eng_op *op)
         eng_txn_finish(&fix->txn, op->result);
 }
 
-static void append_copy(struct eng_fix *fix)
+static void fix_append_copy(struct eng_fix *fix)
 {
         struct eng_txn *txn = &fix->txn;
         struct eng_op *op = &fix->op;
@@ -107,7 +107,7 @@ static void have_both(struct eng_op *op)
         if (same)
                 eng_txn_finish(txn, 0);
         else
-                append_copy(fix);
+                fix_append_copy(fix);
 }
 
 /* A member has the value and could not give its bytes: if the drive has both, it keeps them. */
@@ -186,7 +186,7 @@ static bool may_be_written(const struct eng_fix *fix, const struct eng_view *vie
                (eng_writers(view, fix->txn.pg) & ~eng_speakers(view, fix->txn.pg) & view->up & slot) != 0;
 }
 
-static void prepare(struct eng_txn *txn)
+static void fix_prepare(struct eng_txn *txn)
 {
         struct eng_fix *fix = (struct eng_fix *)txn;
 
@@ -261,7 +261,7 @@ int eng_fix_start(struct eng_store *store, struct eng_fix *fix)
         if (fix->name.data[0] == FMT_SPACE_CONFIG)
                 fix->txn.pg = store->pg_count;
         fix->txn.internal = true;
-        fix->txn.prepare = prepare;
+        fix->txn.prepare = fix_prepare;
         fix->txn.done = done;
         fix->copied = false;
         eng_txn_submit(&fix->txn);

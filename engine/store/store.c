@@ -47,7 +47,7 @@ struct looking {
         struct probe found;
 };
 
-static void *look_at(void *arg)
+static void *store_look_at(void *arg)
 {
         struct looking *l = arg;
         struct stat st;
@@ -75,9 +75,9 @@ static struct looking *begin_looking(const char *path)
                 return NULL;
         snprintf(l->path, sizeof(l->path), "%s", path);
         l->found.state = ENG_FOLDER_ABSENT;
-        l->begun = pthread_create(&l->thread, NULL, look_at, l) == 0;
+        l->begun = pthread_create(&l->thread, NULL, store_look_at, l) == 0;
         if (!l->begun)
-                look_at(l);
+                store_look_at(l);
         return l;
 }
 
@@ -95,7 +95,7 @@ static void end_looking(struct looking *l, unsigned seconds, struct probe *out)
 }
 
 /* All side by side: those that do not answer are awaited once, not one after the other. */
-static int look_at_all(struct eng_store *store, struct probe *probes)
+static int store_look_at_all(struct eng_store *store, struct probe *probes)
 {
         const struct eng_options *o = &store->options;
         struct looking *looking[ENG_DRIVES_MAX];
@@ -137,7 +137,7 @@ static int probe_all(struct eng_store *store, struct probe *probes, struct eng_e
         for (i = 0; i < o->drive_count; i++)
                 if (strlen(o->drives[i]) >= sizeof(((struct eng_member *)0)->path))
                         return eng_error_set(error, -ENAMETOOLONG, "%s: path too long", o->drives[i]);
-        rv = look_at_all(store, probes);
+        rv = store_look_at_all(store, probes);
         for (i = 0; i < o->drive_count && rv == 0; i++) {
                 for (j = 0; j < i; j++)
                         if (strcmp(o->drives[i], o->drives[j]) == 0 ||
@@ -159,7 +159,7 @@ static int probe_all(struct eng_store *store, struct probe *probes, struct eng_e
 }
 
 /* Not drives, nor to become any by what is known of them. */
-static bool is_bad(const struct probe *p)
+static bool store_is_bad(const struct probe *p)
 {
         return p->rv != 0;
 }
@@ -169,7 +169,7 @@ static bool all_blank(const struct eng_options *o, const struct probe *probes)
         unsigned i;
 
         for (i = 0; i < o->drive_count; i++)
-                if (is_bad(&probes[i]) || probes[i].state == ENG_FOLDER_DRIVE)
+                if (store_is_bad(&probes[i]) || probes[i].state == ENG_FOLDER_DRIVE)
                         return false;
         return true;
 }
@@ -190,8 +190,8 @@ static void note_folder(struct eng_store *store, const char *path, const struct 
 {
         size_t n = strlen(store->empty_paths);
 
-        snprintf(store->empty_paths + n, sizeof(store->empty_paths) - n, "%s%s%s%s", n == 0 ? "; " : ", ", is_bad(p) ? "" : path,
-                 is_bad(p) ? p->error.text : " is ", is_bad(p) ? "" : p->state == ENG_FOLDER_ABSENT ? "not there" : "empty");
+        snprintf(store->empty_paths + n, sizeof(store->empty_paths) - n, "%s%s%s%s", n == 0 ? "; " : ", ", store_is_bad(p) ? "" : path,
+                 store_is_bad(p) ? p->error.text : " is ", store_is_bad(p) ? "" : p->state == ENG_FOLDER_ABSENT ? "not there" : "empty");
 }
 
 /* ---- formatting --------------------------------------------------------------------------------------------------- */
@@ -266,10 +266,10 @@ static int finish_format(const struct eng_options *o, struct probe *probes, stru
         unsigned i, first = 0;
         int rv = 0;
 
-        while (first < o->drive_count && (is_bad(&probes[first]) || probes[first].state != ENG_FOLDER_DRIVE))
+        while (first < o->drive_count && (store_is_bad(&probes[first]) || probes[first].state != ENG_FOLDER_DRIVE))
                 first++;
         for (i = 0; i < o->drive_count && first < o->drive_count && rv == 0; i++) {
-                if (is_bad(&probes[i]) || probes[i].state != ENG_FOLDER_PARTIAL ||
+                if (store_is_bad(&probes[i]) || probes[i].state != ENG_FOLDER_PARTIAL ||
                     memcmp(probes[i].identity.store_id, probes[first].identity.store_id, FMT_ID) != 0)
                         continue;
                 rv = eng_folder_finish(o->drives[i], error);
@@ -369,10 +369,10 @@ static int recognise(struct eng_store *store, struct eng_error *error)
                 rv = finish_format(o, probes, error);
         }
         for (i = 0; rv == 0 && i < o->drive_count; i++)
-                if (is_bad(&probes[i])) /* first: the most that is to be said of it is said */
+                if (store_is_bad(&probes[i])) /* first: the most that is to be said of it is said */
                         note_folder(store, o->drives[i], &probes[i]);
         for (i = 0; rv == 0 && i < o->drive_count; i++) {
-                if (is_bad(&probes[i]))
+                if (store_is_bad(&probes[i]))
                         continue;
                 if (probes[i].state == ENG_FOLDER_DRIVE)
                         rv = take_drive(store, o->drives[i], &probes[i], error);
@@ -549,7 +549,7 @@ const char *eng_store_first_path(const struct eng_store *store)
         return store->first_path;
 }
 
-static void start(struct lp_msg *msg)
+static void store_start(struct lp_msg *msg)
 {
         struct eng_coord *c = (struct eng_coord *)((char *)msg - offsetof(struct eng_coord, start_msg));
 
@@ -560,7 +560,7 @@ static void start(struct lp_msg *msg)
 
 void eng_store_start(struct eng_store *store)
 {
-        store->coord->start_msg.run = start;
+        store->coord->start_msg.run = store_start;
         lp_post(store->loops[0].loop, &store->coord->start_msg);
 }
 

@@ -17,7 +17,7 @@
 
 static void try_next(struct eng_lookup *lookup);
 
-static void answer(struct lp_msg *msg)
+static void lookup_answer(struct lp_msg *msg)
 {
         struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
 
@@ -32,11 +32,11 @@ static void uncount(struct eng_lookup *lookup)
         lookup->counted = false;
 }
 
-static void finish(struct eng_lookup *lookup, int result)
+static void lookup_finish(struct eng_lookup *lookup, int result)
 {
         uncount(lookup);
         lookup->result = result;
-        lookup->msg.run = answer;
+        lookup->msg.run = lookup_answer;
         lp_post(lookup->home->loop, &lookup->msg);
 }
 
@@ -45,7 +45,7 @@ static void finish_at(struct eng_lookup *lookup, int result)
 {
         uncount(lookup);
         lookup->result = result;
-        lookup->msg.run = answer;
+        lookup->msg.run = lookup_answer;
         if (lookup->home == lookup->at)
                 lookup->done(lookup);
         else
@@ -71,7 +71,7 @@ static int pin(struct eng_lookup *lookup)
         return 0;
 }
 
-static void found(struct eng_op *op)
+static void lookup_found(struct eng_op *op)
 {
         struct eng_lookup *lookup = LOOKUP_OF(op, op);
         int rv = op->result;
@@ -98,12 +98,12 @@ static void try_next(struct eng_lookup *lookup)
         int slot;
 
         if (eng_words_absent(words, &lookup->at->view, lookup->pg)) {
-                finish(lookup, -ENOENT);
+                lookup_finish(lookup, -ENOENT);
                 return;
         }
         slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
         if (slot < 0) {
-                finish(lookup, eng_words_unsure(lookup->at, lookup->pg, words));
+                lookup_finish(lookup, eng_words_unsure(lookup->at, lookup->pg, words));
                 return;
         }
         words->slot = (unsigned)slot;
@@ -112,13 +112,13 @@ static void try_next(struct eng_lookup *lookup)
         op->kind = ENG_OP_LOOKUP;
         op->flags = lookup->flags;
         op->epoch = lookup->at->view.epoch;
-        op->done = found;
+        op->done = lookup_found;
         op->lookup.name = lookup->name.data;
         op->lookup.name_len = lookup->name.len;
         eng_drive_submit(lookup->store->members[slot].drive, op);
 }
 
-static void arrive(struct lp_msg *msg)
+static void lookup_arrive(struct lp_msg *msg)
 {
         struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
 
@@ -128,7 +128,7 @@ static void arrive(struct lp_msg *msg)
                 lookup->counted = true;
         }
         if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt) {
-                finish(lookup, -EHOSTDOWN);
+                lookup_finish(lookup, -EHOSTDOWN);
                 return;
         }
         eng_words_begin(&lookup->words, &lookup->at->view, lookup->pg);
@@ -140,13 +140,13 @@ void eng_lookup_start(struct eng_lookup *lookup)
         lookup->home = eng_here(lookup->store);
         lookup->counted = false;
         if (!lookup->home->view.ready) { /* and there may be no PGs yet */
-                finish(lookup, -EHOSTDOWN);
+                lookup_finish(lookup, -EHOSTDOWN);
                 return;
         }
         lookup->at = eng_primary(lookup->store, lookup->pg);
-        lookup->msg.run = arrive;
+        lookup->msg.run = lookup_arrive;
         if (lookup->at == lookup->home)
-                arrive(&lookup->msg);
+                lookup_arrive(&lookup->msg);
         else
                 lp_post(lookup->at->loop, &lookup->msg);
 }

@@ -45,7 +45,7 @@ struct eng_reap {
         struct eng_buf *value;
 };
 
-static void discarded(struct eng_op *op)
+static void reap_discarded(struct eng_op *op)
 {
         free(op); /* a failure leaves dead bytes behind, nothing worse */
 }
@@ -66,7 +66,7 @@ void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask dri
                 op->kind = ENG_OP_DISCARD;
                 op->flags = ENG_OP_RESERVE;
                 op->epoch = el->view.epoch;
-                op->done = discarded;
+                op->done = reap_discarded;
                 memcpy(op->discard.object_id, id, FMT_ID);
                 eng_drive_submit(store->members[i].drive, op);
         }
@@ -199,7 +199,7 @@ void eng_reap_keep(struct eng_loop *el, const uint8_t id[FMT_ID])
 }
 
 /* Those that have waited long do not keep younger ones out: some of them wait for a report that never comes. */
-static bool make_room(struct eng_loop *el, size_t bytes)
+static bool reap_make_room(struct eng_loop *el, size_t bytes)
 {
         struct eng_reap *oldest;
 
@@ -213,7 +213,7 @@ static bool make_room(struct eng_loop *el, size_t bytes)
         return true;
 }
 
-static void arrive(struct lp_msg *msg)
+static void reap_arrive(struct lp_msg *msg)
 {
         struct eng_reap *reap = (struct eng_reap *)msg;
         struct eng_loop *el = reap->at;
@@ -226,7 +226,7 @@ static void arrive(struct lp_msg *msg)
                 reap_free(reap);
                 return;
         }
-        if (!make_room(el, reap->value->len)) {
+        if (!reap_make_room(el, reap->value->len)) {
                 reap_free(reap);
                 return;
         }
@@ -256,7 +256,7 @@ static void take_report(struct eng_loop *el, struct eng_reap *reap)
                 return;
         }
         reap->at = eng_primary(el->store, pg);
-        reap->msg.run = arrive;
+        reap->msg.run = reap_arrive;
         lp_post(reap->at->loop, &reap->msg);
 }
 

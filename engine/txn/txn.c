@@ -20,11 +20,11 @@
 /* That the epoch which a change waits for may bring to its group. */
 #define MORE_MEMBERS 2u
 
-static void arrive(struct lp_msg *msg);
-static void answer(struct lp_msg *msg);
+static void txn_arrive(struct lp_msg *msg);
+static void txn_answer(struct lp_msg *msg);
 
 /* The only place where a state changes, but for what the caller sets up. */
-static void enter(struct eng_txn *txn, enum eng_txn_state state)
+static void txn_enter(struct eng_txn *txn, enum eng_txn_state state)
 {
         txn->state = state;
         lp_trace_set_request(txn->request); /* others' answers bring it about, too */
@@ -36,16 +36,16 @@ static void enter(struct eng_txn *txn, enum eng_txn_state state)
 void eng_txn_submit(struct eng_txn *txn)
 {
         txn->request = lp_trace_request();
-        enter(txn, ENG_TXN_POSTED);
+        txn_enter(txn, ENG_TXN_POSTED);
         txn->home = eng_here(txn->store);
         if (!txn->home->view.ready) { /* and there may be no PGs yet */
                 txn->result = -EHOSTDOWN;
-                txn->msg.run = answer;
+                txn->msg.run = txn_answer;
                 lp_post(txn->home->loop, &txn->msg);
                 return;
         }
         txn->at = eng_primary(txn->store, txn->pg);
-        txn->msg.run = arrive;
+        txn->msg.run = txn_arrive;
         lp_post(txn->at->loop, &txn->msg);
 }
 
@@ -73,15 +73,15 @@ static int lock_key(struct eng_txn *txn)
                 return -EAGAIN;
         }
         txn->lock = lock;
-        enter(txn, ENG_TXN_LOCKING);
+        txn_enter(txn, ENG_TXN_LOCKING);
         TAILQ_INSERT_TAIL(&lock->waiting, txn, lock_link);
         lock->count++;
         return 0;
 }
 
-static void prepare(struct eng_txn *txn)
+static void txn_prepare(struct eng_txn *txn)
 {
-        enter(txn, ENG_TXN_PREPARE);
+        txn_enter(txn, ENG_TXN_PREPARE);
         eng_step(txn->at, ENG_STEP_KEY, lp_now(txn->at->loop) - txn->started);
         txn->prepare(txn);
 }
@@ -98,7 +98,7 @@ static void unlock_key(struct eng_txn *txn)
         lock->count--;
         next = TAILQ_FIRST(&lock->waiting);
         if (next != NULL) {
-                prepare(next);
+                txn_prepare(next);
                 return;
         }
         HASH_DELETE(hh, txn->at->locks, lock);
@@ -113,13 +113,13 @@ static int park(struct eng_txn *txn, struct eng_config_bucket *bucket)
         if (bucket->parked_count >= ENG_PARKED_MAX)
                 return -EAGAIN;
         bucket->parked_count++;
-        enter(txn, ENG_TXN_PARKED);
+        txn_enter(txn, ENG_TXN_PARKED);
         TAILQ_INSERT_TAIL(&bucket->parked, txn, lock_link);
         return 1;
 }
 
 /* A change would wait for a drive without room in its log, or fill the memory of one that cannot write its index. */
-static int has_room(const struct eng_loop *el, uint32_t pg)
+static int txn_has_room(const struct eng_loop *el, uint32_t pg)
 {
         eng_mask writers = eng_writers(&el->view, pg);
         unsigned i;
@@ -135,7 +135,7 @@ static int has_room(const struct eng_loop *el, uint32_t pg)
         return 0;
 }
 
-static int admit(struct eng_txn *txn)
+static int txn_admit(struct eng_txn *txn)
 {
         struct eng_loop *el = txn->at;
         struct eng_config_bucket *bucket;
@@ -151,7 +151,7 @@ static int admit(struct eng_txn *txn)
                 return 0;
         if (!eng_takes_changes(el->store, &el->view))
                 return -EROFS;
-        rv = has_room(el, txn->pg);
+        rv = txn_has_room(el, txn->pg);
         if (rv != 0)
                 return rv;
         bucket = eng_bucket_by_id(el, txn->bucket);
@@ -162,18 +162,18 @@ static int admit(struct eng_txn *txn)
 
 static void send_answer(struct eng_txn *txn)
 {
-        enter(txn, ENG_TXN_ANSWER);
+        txn_enter(txn, ENG_TXN_ANSWER);
         lp_trace(LP_TRACE_TXN_END, (uint64_t)(int64_t)txn->result, txn->seq);
-        txn->msg.run = answer;
+        txn->msg.run = txn_answer;
         lp_post(txn->home->loop, &txn->msg);
 }
 
-static void arrive(struct lp_msg *msg)
+static void txn_arrive(struct lp_msg *msg)
 {
         struct eng_txn *txn = TXN_OF(msg);
         int rv;
 
-        rv = admit(txn);
+        rv = txn_admit(txn);
         if (rv == 1)
                 return;
         if (rv == 0)
@@ -186,7 +186,7 @@ static void arrive(struct lp_msg *msg)
         txn->at->txns++;
         txn->started = lp_now(txn->at->loop);
         if (TAILQ_FIRST(&txn->lock->waiting) == txn)
-                prepare(txn);
+                txn_prepare(txn);
 }
 
 void eng_txn_unpark(struct eng_config_bucket *bucket)
@@ -198,8 +198,8 @@ void eng_txn_unpark(struct eng_config_bucket *bucket)
         bucket->parked_count = 0;
         while ((txn = TAILQ_FIRST(&all)) != NULL) {
                 TAILQ_REMOVE(&all, txn, lock_link);
-                enter(txn, ENG_TXN_POSTED);
-                txn->msg.run = arrive; /* by message: what it begins may change the bucket's copy */
+                txn_enter(txn, ENG_TXN_POSTED);
+                txn->msg.run = txn_arrive; /* by message: what it begins may change the bucket's copy */
                 lp_post(txn->at->loop, &txn->msg);
         }
 }
@@ -214,7 +214,7 @@ void eng_txn_finish(struct eng_txn *txn, int result)
         send_answer(txn);
 }
 
-static void answer(struct lp_msg *msg)
+static void txn_answer(struct lp_msg *msg)
 {
         struct eng_txn *txn = TXN_OF(msg);
 
@@ -354,7 +354,7 @@ uint64_t eng_txn_take_seq(struct eng_txn *txn)
 
 /* Whether no append or commit to a drive that is up is in flight: what an epoch change waits for. One that has failed since the view was spread is not
  * waited for: the view that says so comes only after this change. */
-static bool quiet(const struct eng_loop *el)
+static bool txn_quiet(const struct eng_loop *el)
 {
         const struct eng_store *store = el->store;
         const struct eng_txn *txn;
@@ -374,7 +374,7 @@ static void tell_quiet(struct eng_loop *el)
 {
         struct lp_msg *msg = el->quiet;
 
-        if (msg == NULL || !quiet(el))
+        if (msg == NULL || !txn_quiet(el))
                 return;
         el->quiet = NULL;
         lp_post(el->store->loops[0].loop, msg);
@@ -481,7 +481,7 @@ void eng_txn_append(struct eng_txn *txn)
         fan->body = txn->body.buf;
         txn->body.buf = NULL;
         txn->fan = fan;
-        enter(txn, ENG_TXN_APPEND);
+        txn_enter(txn, ENG_TXN_APPEND);
         txn->append_began = lp_clock();
         txn->appended = true;
         TAILQ_INSERT_TAIL(&pg->inflight, txn, pg_link);
@@ -495,7 +495,7 @@ void eng_txn_append(struct eng_txn *txn)
 /* ---- committing --------------------------------------------------------------------------------------------- */
 
 /* The txn is settled, or given up: nothing of it waits here any more. */
-static void leave(struct eng_txn *txn, int result)
+static void txn_leave(struct eng_txn *txn, int result)
 {
         struct eng_fan *fan = txn->fan;
 
@@ -519,7 +519,7 @@ void eng_txn_abandon(struct eng_txn *txn)
         txn->fan = NULL;
 }
 
-static void committed(struct eng_op *op)
+static void txn_committed(struct eng_op *op)
 {
         struct eng_fan_op *fo = (struct eng_fan_op *)((char *)op - offsetof(struct eng_fan_op, op));
         struct eng_fan *fan = fo->fan;
@@ -530,7 +530,7 @@ static void committed(struct eng_op *op)
         if (txn != NULL && fan->at->store->members[fo->slot].drive == fo->drive) {
                 txn->waiting &= ~eng_bit(fo->slot);
                 if (txn->waiting == 0)
-                        leave(txn, 0);
+                        txn_leave(txn, 0);
                 tell_quiet(fan->at);
         }
         fan_release(fan);
@@ -547,7 +547,7 @@ static void commit(struct eng_txn *txn)
 
         pg->committed = txn->seq;
         TAILQ_REMOVE(&pg->inflight, txn, pg_link);
-        enter(txn, ENG_TXN_COMMIT);
+        txn_enter(txn, ENG_TXN_COMMIT);
         txn->waiting = members;
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_fan_op *fo = &fan->ops[fan->members + n];
@@ -560,7 +560,7 @@ static void commit(struct eng_txn *txn)
                 fo->op.kind = ENG_OP_COMMIT;
                 fo->op.flags = ENG_OP_RESERVE;
                 fo->op.epoch = el->view.epoch;
-                fo->op.done = committed;
+                fo->op.done = txn_committed;
                 fo->op.commit.pg = txn->pg;
                 fo->op.commit.seq = txn->seq;
                 fan->out++;
@@ -569,7 +569,7 @@ static void commit(struct eng_txn *txn)
         }
         if (n == 0) {
                 atomic_store(&store->unsettled, true);
-                leave(txn, -EIO);
+                txn_leave(txn, -EIO);
         }
 }
 
@@ -582,13 +582,13 @@ static void progress(struct eng_loop *el, struct eng_pg *pg)
                 commit(txn);
 }
 
-static void give_up(struct eng_txn *txn)
+static void txn_give_up(struct eng_txn *txn)
 {
         if (txn->state == ENG_TXN_APPEND)
                 TAILQ_REMOVE(&txn->store->pgs[txn->pg].inflight, txn, pg_link);
         if (!txn->held)
                 atomic_store(&txn->store->unsettled, true);
-        leave(txn, -EROFS);
+        txn_leave(txn, -EROFS);
 }
 
 void eng_txn_view_changed(struct eng_loop *el)
@@ -601,9 +601,9 @@ void eng_txn_view_changed(struct eng_loop *el)
                 if (txn->state == ENG_TXN_COMMIT) {
                         txn->waiting &= ~gone;
                         if (txn->waiting == 0)
-                                leave(txn, 0);
+                                txn_leave(txn, 0);
                 } else if (!el->view.writable) {
-                        give_up(txn);
+                        txn_give_up(txn);
                 } else if (!el->view.paused && txn->held) {
                         submit_appends(txn);
                 } else if (!el->view.paused) {

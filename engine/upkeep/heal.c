@@ -106,7 +106,7 @@ static void heal_again(struct lp_timer *timer)
         eng_heal_consider(heal->store);
 }
 
-static void later(struct eng_heal *heal, uint64_t ns)
+static void heal_later(struct eng_heal *heal, uint64_t ns)
 {
         heal->timer.expired = heal_again;
         lp_timer_start(heal->store->loops[0].loop, &heal->timer, ns);
@@ -218,7 +218,7 @@ static void flushed(struct eng_op *op)
                 return;
         }
         if (op->result != 0) {
-                later(heal, AGAIN_NS);
+                heal_later(heal, AGAIN_NS);
                 return;
         }
         heal->to_flush &= heal->to_flush - 1;
@@ -331,7 +331,7 @@ static void walk_over(struct eng_heal *heal)
                 eng_heal_consider(store);
                 return;
         }
-        later(heal, rest_for(heal, failed || undecided, parts, helped));
+        heal_later(heal, rest_for(heal, failed || undecided, parts, helped));
         if (!failed)
                 eng_sweep_consider(store);
 }
@@ -356,7 +356,7 @@ static void stop_walk(struct eng_heal *heal)
 {
         heal->stopping = eng_cast(heal->store, stop_lane, NULL, heal) == 0;
         if (!heal->stopping)
-                later(heal, STOP_NS);
+                heal_later(heal, STOP_NS);
 }
 
 static bool begin_lane(struct eng_loop *el, void *arg, struct lp_msg *ack)
@@ -374,7 +374,7 @@ static void not_begun(struct eng_heal *heal)
         heal->running = false;
 }
 
-static void begin_walk(struct eng_heal *heal)
+static void heal_begin_walk(struct eng_heal *heal)
 {
         struct eng_store *store = heal->store;
         unsigned i;
@@ -393,7 +393,7 @@ static void begin_walk(struct eng_heal *heal)
                 return;
         }
         not_begun(heal);
-        later(heal, AGAIN_NS);
+        heal_later(heal, AGAIN_NS);
 }
 
 /* What an object that was begun before holds on the drive that leaves, no record names yet. */
@@ -416,7 +416,7 @@ static void puts_seen(struct eng_store *store, void *arg)
         if (store->stopping)
                 return;
         if (!heal->again) {
-                begin_walk(heal);
+                heal_begin_walk(heal);
                 return;
         }
         not_begun(heal); /* the drives have changed, and no lane knew of a walk to be stopped */
@@ -502,7 +502,7 @@ static void heal_begin(struct eng_heal *heal)
         new_report(heal, heal->drives.filling != 0 && heal->drives.filling == filling);
         if (c->shape.leaving == 0 || eng_cast(store, see_puts, puts_seen, heal) != 0) {
                 atomic_store(&heal->old_puts, c->shape.leaving != 0);
-                begin_walk(heal);
+                heal_begin_walk(heal);
         }
 }
 
@@ -515,7 +515,7 @@ void eng_heal_consider(struct eng_store *store)
                 return;
         if (store->m == 0) { /* without parity nothing is ever missing and readable */
                 eng_sweep_consider(store);
-                later(heal, AGAIN_DAILY_NS);
+                heal_later(heal, AGAIN_DAILY_NS);
         } else if (!heal->running) {
                 if (heal->loaded)
                         heal_begin(heal);

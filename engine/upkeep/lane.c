@@ -37,7 +37,7 @@ static void groups_of(const struct eng_lane *lane, const struct eng_lane_tour *t
 }
 
 /* Each drive that is in is asked for the groups that it speaks for. */
-static int take_drives(struct eng_lane *lane, const struct eng_lane_tour *tour)
+static int lane_take_drives(struct eng_lane *lane, const struct eng_lane_tour *tour)
 {
         const struct eng_view *view = &lane->el->view;
         unsigned slot;
@@ -199,7 +199,7 @@ static void choose_tour(struct eng_lane *lane)
         }
         if (tour == NULL)
                 return;
-        rv = take_drives(lane, tour);
+        rv = lane_take_drives(lane, tour);
         lane->now = tour;
         if (tour == &lane->some) {
                 memset(lane->wanted, 0, lane->store->pg_words * sizeof(uint64_t));
@@ -263,7 +263,7 @@ static void leave_pacer(struct eng_lane *lane)
 }
 
 /* True: not now; eng_lane_step() comes again. */
-static bool must_wait(struct eng_lane *lane, unsigned *rows)
+static bool lane_must_wait(struct eng_lane *lane, unsigned *rows)
 {
         struct lp_loop *loop = lane->el->loop;
 
@@ -314,7 +314,7 @@ static bool take_row(struct eng_lane *lane, unsigned *rows)
         if (!lane->has_row) {
                 int rv;
 
-                if (must_wait(lane, rows))
+                if (lane_must_wait(lane, rows))
                         return false;
                 rv = eng_walk_next(lane->walk, &lane->row);
                 if (rv == -EAGAIN)

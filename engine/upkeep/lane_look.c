@@ -49,7 +49,7 @@ static void earlier_from(const struct eng_name *start, struct eng_name *of, cons
 }
 
 /* Objects that come before it lack nothing, as far as this tour knows. */
-static void take_place(struct eng_lane *lane)
+static void lane_look_take_place(struct eng_lane *lane)
 {
         static const struct eng_name none = {.len = 0};
         const struct eng_lane_tour *all = &lane->all;
@@ -105,7 +105,7 @@ void eng_lane_tell(struct eng_lane *lane)
         store->health.mended_bytes += n->mended_bytes;
         add_digests(lane, r);
         if (lane->begun)
-                take_place(lane);
+                lane_look_take_place(lane);
         lane->skipped |= lane->skips;
         eng_heal_publish(store);
         pthread_mutex_unlock(&store->health_lock);
@@ -115,7 +115,7 @@ void eng_lane_tell(struct eng_lane *lane)
 /* ---- shards that are missing ---------------------------------------------------------------------------------------- */
 
 /* What there is of it: of several values the one of the highest number, as an agreement would decide. */
-static const struct eng_scan_entry *newest(const struct eng_walk_row *row, struct fmt_value *head)
+static const struct eng_scan_entry *lane_look_newest(const struct eng_walk_row *row, struct fmt_value *head)
 {
         const struct eng_scan_entry *best = NULL;
         struct fmt_value one;
@@ -314,7 +314,7 @@ static bool look_at_object(struct eng_lane *lane, const struct lack *lack, const
 static bool look_at_shards(struct eng_lane *lane)
 {
         struct fmt_value head;
-        const struct eng_scan_entry *e = newest(&lane->row, &head);
+        const struct eng_scan_entry *e = lane_look_newest(&lane->row, &head);
         struct lack lack;
 
         if (head.parts == 0 && lane->now->space == FMT_SPACE_OBJECT && lane->now == &lane->all && lane->all.first)
@@ -351,7 +351,7 @@ static bool row_differs(const struct eng_lane *lane)
 {
         struct fmt_value head;
 
-        newest(&lane->row, &head);
+        lane_look_newest(&lane->row, &head);
         if (head.pg > lane->store->pg_count || lane->store->pgs[head.pg].in_doubt || !lane->el->view.writable)
                 return false;
         return eng_walk_differs(&lane->row, eng_speakers(&lane->el->view, head.pg) & lane->walk->drives & ~lane->walk->failed);

@@ -214,7 +214,7 @@ static void mend_ask(struct eng_mend *mend, unsigned slot, uint32_t left)
 }
 
 /* Asks for the next shards of the plan under way; false: it has been asked for all. */
-static bool ask_next(struct eng_mend *mend)
+static bool mend_ask_next(struct eng_mend *mend)
 {
         const struct eng_part *part = &mend->plan->part;
 
@@ -239,7 +239,7 @@ static void mend_ask_on(struct eng_mend *mend)
         struct eng_mend_plan *plan;
 
         while ((plan = mend->plan) != NULL) {
-                if (plan->held != NULL && ask_next(mend))
+                if (plan->held != NULL && mend_ask_next(mend))
                         return;
                 mend->plan = STAILQ_NEXT(plan, link);
                 mend->ask_run = mend->ask_shard = 0;

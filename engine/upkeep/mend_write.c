@@ -31,7 +31,7 @@ static void mend_written(struct eng_op *op)
                 mend_go_on(mend);
 }
 
-static bool is_bad(const struct eng_mend *mend, unsigned shard)
+static bool mend_is_bad(const struct eng_mend *mend, unsigned shard)
 {
         unsigned i;
 
@@ -60,7 +60,7 @@ static unsigned target_of(const struct eng_mend *mend, unsigned shard)
 
         if (moves_to != ENG_NO_DRIVE)
                 return moves_to; /* damaged or not: the record will name that one */
-        if (is_bad(mend, shard))
+        if (mend_is_bad(mend, shard))
                 return named_fit(mend, run, shard);
         if (slot == ENG_NO_DRIVE)
                 return ENG_NO_DRIVE;
@@ -68,7 +68,7 @@ static unsigned target_of(const struct eng_mend *mend, unsigned shard)
 }
 
 /* Writes one shard of the stripe if it is one of those that are missing. */
-static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
+static void mend_write_shard(struct eng_mend *mend, void *slot, unsigned shard)
 {
         const struct eng_part *part = &mend->plan->part;
         unsigned target = target_of(mend, shard);
@@ -98,7 +98,7 @@ static void write_shard(struct eng_mend *mend, void *slot, unsigned shard)
         eng_drive_submit(mend->store->members[target].drive, op);
 }
 
-static void begin_stripe(struct eng_mend *mend)
+static void mend_begin_stripe(struct eng_mend *mend)
 {
         const struct eng_part *part = &mend->plan->part;
 
@@ -127,13 +127,13 @@ static void end_unit(struct eng_mend *mend)
                 parity[i] = (uint8_t *)mend->parity[i] + LP_SLOT_HEADER;
         if (part->head.m != 0)
                 era_update(mend->code, mend->unit_len, mend->unit_no, mend->unit_no == 0, payload, parity);
-        write_shard(mend, mend->unit, mend->unit_no);
+        mend_write_shard(mend, mend->unit, mend->unit_no);
         mend->unit_no++;
         mend->fill = 0;
         if (mend->stripe_left > 0)
                 return;
         for (i = 0; i < part->head.m; i++)
-                write_shard(mend, mend->parity[i], part->head.k + i);
+                mend_write_shard(mend, mend->parity[i], part->head.k + i);
         end_stripe(mend);
 }
 
@@ -199,7 +199,7 @@ static void mend_remnant_read(struct eng_op *op)
                 mend->reserve.count--;
         }
         if (op->result == 0 && mend->error == 0 && mend->unit != NULL)
-                write_shard(mend, mend->unit, op->read.shard);
+                mend_write_shard(mend, mend->unit, op->read.shard);
         else if (op->result != -ENOENT && op->result != -EBADMSG && mend->error == 0)
                 mend->error = op->result != 0 ? op->result : -EIO;
         mend->copied++;
@@ -339,7 +339,7 @@ static void sync_all(struct eng_mend *mend)
 
 /* ---- going through the parts -------------------------------------------------------------------------------------------- */
 
-static int code_for(struct eng_mend *mend, const struct eng_part *part)
+static int mend_code_for(struct eng_mend *mend, const struct eng_part *part)
 {
         era_code_free(mend->code);
         mend->code = NULL;
@@ -360,7 +360,7 @@ static int next_plan(struct eng_mend *mend)
                 return END;
         if (mend->plan->part.head.m + 1u > mend->reserve.count)
                 return -EINVAL;
-        rv = code_for(mend, &mend->plan->part);
+        rv = mend_code_for(mend, &mend->plan->part);
         mend->restart = true;
         return rv != 0 ? rv : STEPPED;
 }
@@ -428,7 +428,7 @@ static int next_span(struct eng_mend *mend)
         if (!mend->stripe_begun) {
                 if (wait_for_rate(mend))
                         return -EAGAIN;
-                begin_stripe(mend);
+                mend_begin_stripe(mend);
                 mend->stripe_begun = true;
         }
         if (mend->stripe == mend->lost_stripe) {

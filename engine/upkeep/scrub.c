@@ -46,9 +46,9 @@ struct scrub_start {
 };
 
 static void wait_for_turn(struct eng_scrub *scrub);
-static void go(struct eng_scrub *scrub);
+static void scrub_go(struct eng_scrub *scrub);
 
-static void publish(struct eng_scrub *scrub)
+static void scrub_publish(struct eng_scrub *scrub)
 {
         struct eng_store *store = scrub->store;
 
@@ -109,7 +109,7 @@ static void decode(struct eng_scrub *scrub, const void *data, size_t len)
         from_counts(&head.now, &scrub->now);
 }
 
-static void keep(struct eng_scrub *scrub)
+static void scrub_keep(struct eng_scrub *scrub)
 {
         struct fmt_scrub head = {.walk = FMT_SCRUB_ALL, .from_len = scrub->at.len};
         uint8_t bytes[sizeof(head) + FMT_NAME_MAX];
@@ -127,7 +127,7 @@ static void loaded(struct eng_kept *kept, const void *data, size_t len)
 
         decode(scrub, data, len);
         scrub->loaded = true;
-        publish(scrub);
+        scrub_publish(scrub);
         wait_for_turn(scrub);
 }
 
@@ -144,7 +144,7 @@ static void walk_begins(struct eng_scrub *scrub)
         scrub->number = atomic_fetch_add(&store->walks_begun, 1) + 1;
 }
 
-static void walk_ended(struct eng_scrub *scrub)
+static void scrub_walk_ended(struct eng_scrub *scrub)
 {
         const uint64_t now = lp_now(scrub->store->loops[0].loop), took = now - scrub->began;
         uint64_t rest = took > DAY_NS ? took : took > DAY_NS / REST ? DAY_NS : took * REST;
@@ -157,7 +157,7 @@ static void walk_ended(struct eng_scrub *scrub)
                 scrub->rest_until = now + (rest > REST_LEAST_NS ? rest : REST_LEAST_NS);
 }
 
-static void ended(void *arg)
+static void scrub_ended(void *arg)
 {
         struct eng_scrub *scrub = arg;
 
@@ -167,11 +167,11 @@ static void ended(void *arg)
         pthread_mutex_lock(&scrub->store->health_lock);
         scrub->last = scrub->store->scrub;
         pthread_mutex_unlock(&scrub->store->health_lock);
-        walk_ended(scrub);
+        scrub_walk_ended(scrub);
         scrub->at.len = 0;
         scrub->now = (struct eng_verify_report){.started_ms = 0};
-        publish(scrub);
-        keep(scrub);
+        scrub_publish(scrub);
+        scrub_keep(scrub);
         wait_for_turn(scrub);
 }
 
@@ -182,20 +182,20 @@ static uint64_t keep_ns(const struct eng_scrub *scrub)
         return ms == 0 ? KEEP_NS : ms * 1000 * 1000;
 }
 
-static void tick(struct lp_timer *timer)
+static void scrub_tick(struct lp_timer *timer)
 {
         struct eng_scrub *scrub = (struct eng_scrub *)((char *)timer - offsetof(struct eng_scrub, timer));
 
         if (scrub->run == NULL) {
-                go(scrub);
+                scrub_go(scrub);
                 return;
         }
         eng_verify_where(scrub->run, &scrub->at, &scrub->now);
-        keep(scrub);
+        scrub_keep(scrub);
         lp_timer_start(scrub->store->loops[0].loop, timer, keep_ns(scrub));
 }
 
-static void go(struct eng_scrub *scrub)
+static void scrub_go(struct eng_scrub *scrub)
 {
         struct eng_store *store = scrub->store;
 
@@ -203,8 +203,8 @@ static void go(struct eng_scrub *scrub)
                 return;
         if (scrub->now.started_ms == 0)
                 scrub->now.started_ms = lp_wall_ms();
-        scrub->timer.expired = tick;
-        scrub->run = eng_verify_scrub(store, &scrub->at, &scrub->now, store->options.scrub_rate, ended, scrub);
+        scrub->timer.expired = scrub_tick;
+        scrub->run = eng_verify_scrub(store, &scrub->at, &scrub->now, store->options.scrub_rate, scrub_ended, scrub);
         if (scrub->run != NULL && scrub->at.len == 0)
                 walk_begins(scrub);
         lp_timer_start(store->loops[0].loop, &scrub->timer, scrub->run != NULL ? keep_ns(scrub) : LATER_NS);
@@ -231,7 +231,7 @@ static void wait_for_turn(struct eng_scrub *scrub)
                 ns = owed_ns(scrub);
         if (scrub->now.started_ms == 0 && scrub->again) /* the next walk is the one that was wanted */
                 ns = SOON_NS;
-        scrub->timer.expired = tick;
+        scrub->timer.expired = scrub_tick;
         lp_timer_start(scrub->store->loops[0].loop, &scrub->timer, ns);
 }
 
@@ -276,7 +276,7 @@ static void scrub_started(struct lp_msg *msg)
         if (scrub == NULL || !scrub->loaded || scrub->run != NULL)
                 return;
         lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
-        go(scrub);
+        scrub_go(scrub);
 }
 
 static void scrub_names_wanted(struct lp_msg *msg)
@@ -292,7 +292,7 @@ static void scrub_names_wanted(struct lp_msg *msg)
         if (!scrub->loaded || scrub->run != NULL)
                 return;
         lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
-        go(scrub);
+        scrub_go(scrub);
 }
 
 static void scrub_walk_owed(struct lp_msg *msg)

@@ -83,7 +83,7 @@ struct eng_sweep {
 };
 
 static void next_drive(struct eng_sweep *sweep);
-static void ask_next(struct eng_sweep *sweep);
+static void sweep_ask_next(struct eng_sweep *sweep);
 static void discard_some(struct eng_sweep *sweep);
 
 void eng_sweep_free(struct eng_store *store)
@@ -133,7 +133,7 @@ static void sweep_later(struct eng_coord *c)
  * Over. All of it is done again if something came or went and a heal has ended since (which asked for a sweep while this one was under way), or if nothing
  * did, and yet a drive or the machine refused something.
  */
-static void end(struct eng_sweep *sweep, bool whole)
+static void sweep_end(struct eng_sweep *sweep, bool whole)
 {
         struct eng_store *store = sweep->store;
         bool asked = !whole && sweep->asked_again;
@@ -152,12 +152,12 @@ static void end(struct eng_sweep *sweep, bool whole)
                 store->coord->sweep_tries = 0;
 }
 
-static void rested(struct lp_timer *timer)
+static void sweep_rested(struct lp_timer *timer)
 {
         struct eng_sweep *sweep = (struct eng_sweep *)((char *)timer - offsetof(struct eng_sweep, timer));
 
         if (void_now(sweep))
-                end(sweep, false);
+                sweep_end(sweep, false);
         else
                 sweep->then(sweep);
 }
@@ -165,7 +165,7 @@ static void rested(struct lp_timer *timer)
 static void rest(struct eng_sweep *sweep, uint64_t ns, void (*then)(struct eng_sweep *sweep))
 {
         sweep->then = then;
-        sweep->timer.expired = rested;
+        sweep->timer.expired = sweep_rested;
         lp_timer_start(sweep->store->loops[0].loop, &sweep->timer, ns);
 }
 
@@ -232,17 +232,17 @@ static bool is_past(const struct eng_sweep *sweep, const uint8_t id[FMT_ID])
 
 /* ---- DISCARD ------------------------------------------------------------------------------------------------- */
 
-static void read_ids(struct eng_sweep *sweep);
+static void sweep_read_ids(struct eng_sweep *sweep);
 
 static void page_ends(struct eng_sweep *sweep)
 {
         if (sweep->last)
                 next_drive(sweep);
         else
-                rest_for_pace(sweep, read_ids);
+                rest_for_pace(sweep, sweep_read_ids);
 }
 
-static void discarded(struct eng_op *op)
+static void sweep_discarded(struct eng_op *op)
 {
         struct discard *d = (struct discard *)op;
         struct eng_sweep *sweep = d->sweep;
@@ -266,7 +266,7 @@ static void discard_one(struct eng_sweep *sweep, const uint8_t id[FMT_ID])
         d->op.kind = ENG_OP_DISCARD;
         d->op.flags = ENG_OP_RESERVE;
         d->op.epoch = sweep->epoch;
-        d->op.done = discarded;
+        d->op.done = sweep_discarded;
         memcpy(d->op.discard.object_id, id, FMT_ID);
         sweep->out++;
         eng_drive_submit(sweep->store->members[sweep->drive].drive, &d->op);
@@ -286,7 +286,7 @@ static void discard_some(struct eng_sweep *sweep)
         if (sweep->out > 0)
                 return;
         if (give_up)
-                end(sweep, false);
+                sweep_end(sweep, false);
         else
                 page_ends(sweep);
 }
@@ -299,15 +299,15 @@ static bool count_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
-static int by_id(const void *a, const void *b)
+static int sweep_by_id(const void *a, const void *b)
 {
         return memcmp(a, b, FMT_ID);
 }
 
-static void keep(void *arg, const struct eng_part *part)
+static void sweep_keep(void *arg, const struct eng_part *part)
 {
         struct eng_sweep *sweep = arg;
-        struct candidate *c = bsearch(part->head.id, sweep->candidates, sweep->count, sizeof(*c), by_id);
+        struct candidate *c = bsearch(part->head.id, sweep->candidates, sweep->count, sizeof(*c), sweep_by_id);
 
         if (c != NULL)
                 atomic_store(&c->is_read, true);
@@ -317,7 +317,7 @@ static bool keep_read(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct eng_sweep *sweep = arg;
 
-        if (!eng_get_each_part(el, sweep->begun[el->index], keep, sweep))
+        if (!eng_get_each_part(el, sweep->begun[el->index], sweep_keep, sweep))
                 atomic_store(&sweep->unknown, true);
         return true;
 }
@@ -328,7 +328,7 @@ static void ask_readers(struct eng_sweep *sweep)
 {
         atomic_store(&sweep->unknown, false);
         if (eng_cast(sweep->store, keep_read, readers_kept, sweep) != 0)
-                end(sweep, false);
+                sweep_end(sweep, false);
 }
 
 static void readers_kept(struct eng_store *store, void *arg)
@@ -341,7 +341,7 @@ static void readers_kept(struct eng_store *store, void *arg)
                 sweep->next = 0;
                 discard_some(sweep);
         } else if (++sweep->tries > LOOKUP_TRIES) {
-                end(sweep, false);
+                sweep_end(sweep, false);
         } else {
                 rest(sweep, AGAIN_NS, ask_readers);
         }
@@ -358,13 +358,13 @@ static void count_all_readers(struct eng_sweep *sweep)
 {
         sweep->tries = 0;
         if (eng_cast(sweep->store, count_readers, readers_counted, sweep) != 0)
-                end(sweep, false);
+                sweep_end(sweep, false);
 }
 
 /* ---- ASK ----------------------------------------------------------------------------------------------------- */
 
 /* Gathers what the drive is to be asked. */
-static uint32_t gather(struct eng_sweep *sweep)
+static uint32_t sweep_gather(struct eng_sweep *sweep)
 {
         uint32_t n = 0;
         unsigned i;
@@ -378,17 +378,17 @@ static uint32_t gather(struct eng_sweep *sweep)
         return n;
 }
 
-static void owned(struct eng_op *op)
+static void sweep_owned(struct eng_op *op)
 {
         struct eng_sweep *sweep = of_op(op);
         uint32_t i;
 
-        if (is_turned_away(sweep, op, ask_next))
+        if (is_turned_away(sweep, op, sweep_ask_next))
                 return;
         if (op->result != 0 || void_now(sweep)) {
                 if (op->result == 0)
                         eng_buf_unref(op->owned.bits);
-                end(sweep, false);
+                sweep_end(sweep, false);
                 return;
         }
         for (i = 0; i < op->owned.count; i++) {
@@ -399,7 +399,7 @@ static void owned(struct eng_op *op)
         }
         eng_buf_unref(op->owned.bits);
         sweep->asked++;
-        ask_next(sweep);
+        sweep_ask_next(sweep);
 }
 
 /* After the members of their groups all other drives: a key's hash that is wrong on a drive must not cost an object. 0: all are owned. */
@@ -418,7 +418,7 @@ static unsigned ask_everywhere(struct eng_sweep *sweep, eng_mask asked)
         return left;
 }
 
-static void ask_next(struct eng_sweep *sweep)
+static void sweep_ask_next(struct eng_sweep *sweep)
 {
         struct eng_op *op;
         uint32_t n;
@@ -435,12 +435,12 @@ static void ask_next(struct eng_sweep *sweep)
                                 return;
                         }
                 }
-                n = gather(sweep);
+                n = sweep_gather(sweep);
                 if (n > 0)
                         break;
                 sweep->asked++;
         }
-        op = new_op(sweep, ENG_OP_OWNED, owned);
+        op = new_op(sweep, ENG_OP_OWNED, sweep_owned);
         op->owned.ids = (const uint8_t(*)[FMT_ID])sweep->ids;
         op->owned.count = n;
         op->owned.mark = sweep->marks[sweep->asked];
@@ -477,12 +477,12 @@ static void ids_read(struct eng_op *op)
         const struct eng_held_id *held = op->result != 0 || op->ids.ids == NULL ? NULL : (const void *)op->ids.ids->data;
         uint32_t i;
 
-        if (is_turned_away(sweep, op, read_ids))
+        if (is_turned_away(sweep, op, sweep_read_ids))
                 return;
         if (op->result != 0 || void_now(sweep)) {
                 if (op->result == 0)
                         eng_buf_unref(op->ids.ids);
-                end(sweep, false);
+                sweep_end(sweep, false);
                 return;
         }
         sweep->count = 0;
@@ -497,10 +497,10 @@ static void ids_read(struct eng_op *op)
         if (sweep->count == 0)
                 page_ends(sweep);
         else
-                ask_next(sweep);
+                sweep_ask_next(sweep);
 }
 
-static void read_ids(struct eng_sweep *sweep)
+static void sweep_read_ids(struct eng_sweep *sweep)
 {
         struct eng_op *op = new_op(sweep, ENG_OP_IDS, ids_read);
 
@@ -514,9 +514,9 @@ static void next_drive(struct eng_sweep *sweep)
         sweep->drive = drive_from(sweep, sweep->drive + 1);
         memset(sweep->after, 0, FMT_ID);
         if (sweep->drive == ENG_DRIVES_MAX)
-                end(sweep, !sweep->refused);
+                sweep_end(sweep, !sweep->refused);
         else
-                rest_for_pace(sweep, read_ids);
+                rest_for_pace(sweep, sweep_read_ids);
 }
 
 /* ---- MARKS --------------------------------------------------------------------------------------------------- */
@@ -530,7 +530,7 @@ static void marked(struct eng_op *op)
         if (is_turned_away(sweep, op, ask_mark))
                 return;
         if (op->result != 0 || void_now(sweep)) {
-                end(sweep, false);
+                sweep_end(sweep, false);
                 return;
         }
         sweep->marks[sweep->drive] = op->owned.mark;
@@ -546,7 +546,7 @@ static void ask_mark(struct eng_sweep *sweep)
                 return;
         }
         sweep->drive = drive_from(sweep, 0);
-        read_ids(sweep);
+        sweep_read_ids(sweep);
 }
 
 /* ---- BOUNDS -------------------------------------------------------------------------------------------------- */
@@ -569,7 +569,7 @@ static void bounds_taken(struct eng_store *store, void *arg)
         if (store->stopping)
                 return; /* eng_sweep_free() frees it */
         if (void_now(sweep))
-                end(sweep, false);
+                sweep_end(sweep, false);
         else
                 ask_mark(sweep);
 }

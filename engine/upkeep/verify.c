@@ -24,21 +24,21 @@
 
 static void next_name(struct eng_verify *v);
 
-static void publish(struct eng_verify *v)
+static void verify_publish(struct eng_verify *v)
 {
         pthread_mutex_lock(&v->store->health_lock);
         *v->out = v->report;
         pthread_mutex_unlock(&v->store->health_lock);
 }
 
-static const struct eng_view *view(const struct eng_verify *v)
+static const struct eng_view *verify_view(const struct eng_verify *v)
 {
         return &v->store->loops[0].view;
 }
 
 bool eng_verify_usable(const struct eng_verify *v, unsigned drive)
 {
-        return drive < v->store->drive_count && (view(v)->in & view(v)->up & eng_bit(drive)) != 0;
+        return drive < v->store->drive_count && (verify_view(v)->in & verify_view(v)->up & eng_bit(drive)) != 0;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
@@ -65,14 +65,14 @@ void eng_verify_drop(struct eng_verify *v)
         free_verify(v);
 }
 
-static void finish(struct eng_verify *v)
+static void verify_finish(struct eng_verify *v)
 {
         void (*ended)(void *arg) = v->ended;
         void *arg = v->arg;
 
         v->report.running = false;
         v->report.ended_ms = lp_wall_ms();
-        publish(v);
+        verify_publish(v);
         eng_verify_drop(v);
         if (ended != NULL)
                 ended(arg);
@@ -80,7 +80,7 @@ static void finish(struct eng_verify *v)
 
 /* ---- pace -------------------------------------------------------------------------------------------------- */
 
-static void later(struct lp_timer *timer)
+static void verify_later(struct lp_timer *timer)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)timer - offsetof(struct eng_verify, timer));
 
@@ -91,7 +91,7 @@ static void later(struct lp_timer *timer)
 void eng_verify_later(struct eng_verify *v, uint64_t ns, void (*then)(struct eng_verify *v))
 {
         v->then = then;
-        v->timer.expired = later;
+        v->timer.expired = verify_later;
         lp_timer_start(v->store->loops[0].loop, &v->timer, ns);
 }
 
@@ -125,7 +125,7 @@ bool eng_verify_asks_again(struct eng_verify *v, unsigned drive)
 /* ---- names --------------------------------------------------------------------------------------------------- */
 
 /* The names of these drives cannot be read now. True: they are asked for again later; else the walk goes on without those drives. */
-static bool names_unread(struct eng_verify *v, eng_mask drives, int error)
+static bool verify_names_unread(struct eng_verify *v, eng_mask drives, int error)
 {
         bool again = false;
         unsigned slot;
@@ -148,16 +148,16 @@ static bool names_unread(struct eng_verify *v, eng_mask drives, int error)
 }
 
 /* Each drive that is in is asked for the groups that it speaks for, from behind the place on. Drives that could not be asked, for want of memory. */
-static eng_mask take_drives(struct eng_verify *v)
+static eng_mask verify_take_drives(struct eng_verify *v)
 {
         static const struct eng_name first = {.len = 1, .data = {FMT_SPACE_OBJECT}}, behind_all = {.len = 1, .data = {FMT_SPACE_PART + 1}};
-        const eng_mask drives = view(v)->in & view(v)->up;
+        const eng_mask drives = verify_view(v)->in & verify_view(v)->up;
         eng_mask unasked = 0;
         unsigned slot;
 
-        if (v->epoch != view(v)->epoch)
+        if (v->epoch != verify_view(v)->epoch)
                 v->unscanned = 0;
-        v->epoch = view(v)->epoch;
+        v->epoch = verify_view(v)->epoch;
         v->drives = drives;
         eng_walk_forget(v->walk);
         for (slot = 0; slot < v->store->drive_count; slot++) {
@@ -167,7 +167,7 @@ static eng_mask take_drives(struct eng_verify *v)
                         continue;
                 groups = eng_walk_groups(v->walk, slot);
                 if (groups != NULL)
-                        eng_groups_spoken_for(view(v), v->store->pg_count, slot, groups);
+                        eng_groups_spoken_for(verify_view(v), v->store->pg_count, slot, groups);
                 else
                         unasked |= eng_bit(slot);
         }
@@ -176,17 +176,17 @@ static eng_mask take_drives(struct eng_verify *v)
 }
 
 /* True: it goes on later. */
-static bool must_wait(struct eng_verify *v)
+static bool verify_must_wait(struct eng_verify *v)
 {
         eng_mask unasked = 0;
 
         if (eng_verify_waits(v, next_name))
                 return true;
-        if (v->walk->failed != 0 && names_unread(v, v->walk->failed & view(v)->in & view(v)->up, v->walk->error))
+        if (v->walk->failed != 0 && verify_names_unread(v, v->walk->failed & verify_view(v)->in & verify_view(v)->up, v->walk->error))
                 return true;
-        if (v->epoch != view(v)->epoch || v->drives != (view(v)->in & view(v)->up))
-                unasked = take_drives(v);
-        return unasked != 0 && names_unread(v, unasked, -ENOMEM);
+        if (v->epoch != verify_view(v)->epoch || v->drives != (verify_view(v)->in & verify_view(v)->up))
+                unasked = verify_take_drives(v);
+        return unasked != 0 && verify_names_unread(v, unasked, -ENOMEM);
 }
 
 static void next_name(struct eng_verify *v)
@@ -194,10 +194,10 @@ static void next_name(struct eng_verify *v)
         struct eng_walk_row row;
         int rv;
 
-        while (!v->store->stopping && !must_wait(v)) {
+        while (!v->store->stopping && !verify_must_wait(v)) {
                 rv = eng_walk_next(v->walk, &row);
                 if (rv == 0)
-                        finish(v);
+                        verify_finish(v);
                 if (rv != 1)
                         return;
                 v->name = v->walk->at;
@@ -214,7 +214,7 @@ void eng_verify_next(struct eng_verify *v)
 {
         v->place = v->name;
         v->through = true;
-        publish(v);
+        verify_publish(v);
         if (!v->taking)
                 next_name(v);
 }
@@ -226,7 +226,7 @@ static void names_came(void *arg)
 
 /* ---- beginning --------------------------------------------------------------------------------------------------- */
 
-static void begin(struct lp_msg *msg)
+static void verify_begin(struct lp_msg *msg)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)msg - offsetof(struct eng_verify, msg));
 
@@ -253,7 +253,7 @@ static struct eng_verify *new_verify(struct eng_store *store, struct eng_verify_
         v->walk = eng_walk_new(&store->loops[0], PAGE, names_came, v);
         v->report.running = true;
         v->report.started_ms = lp_wall_ms();
-        v->msg.run = begin;
+        v->msg.run = verify_begin;
         if (v->bad == NULL || v->walk == NULL) {
                 free_verify(v);
                 return NULL;
@@ -275,7 +275,7 @@ struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_na
         v->ended = ended;
         v->arg = arg;
         v->place = *place;
-        publish(v);
+        verify_publish(v);
         lp_post(store->loops[0].loop, &v->msg); /* it may end at once, and the caller has not got it yet */
         return v;
 }

@@ -24,7 +24,7 @@ static unsigned count_of(eng_mask drives)
 
 /* ---- lookups ---------------------------------------------------------------------------------------------------- */
 
-static const struct eng_view *view(const struct eng_verify *v)
+static const struct eng_view *verify_copies_view(const struct eng_verify *v)
 {
         return &v->store->loops[0].view;
 }
@@ -47,7 +47,7 @@ void eng_verify_ask_copy(struct eng_verify *v, unsigned slot, unsigned flags, vo
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_LOOKUP;
         op->flags = flags;
-        op->epoch = view(v)->epoch;
+        op->epoch = verify_copies_view(v)->epoch;
         op->done = done;
         op->lookup.name = v->name.data;
         op->lookup.name_len = v->name.len;
@@ -93,7 +93,7 @@ static void make_agree(struct eng_verify *v)
 
 static void fix_next(struct eng_verify *v);
 
-static void fixed(struct eng_fix *fix)
+static void verify_copies_fixed(struct eng_fix *fix)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)fix - offsetof(struct eng_verify, fix));
 
@@ -113,7 +113,7 @@ static void fix_next(struct eng_verify *v)
         v->to_fix &= v->to_fix - 1;
         v->fix.name = v->name;
         v->fix.repair = true;
-        v->fix.done = fixed;
+        v->fix.done = verify_copies_fixed;
         if (eng_fix_start(v->store, &v->fix) != 0)
                 eng_verify_next(v); /* likewise */
 }
@@ -159,7 +159,7 @@ static void without_value(struct eng_verify *v)
  * Whether the name is there at all comes before what is damaged: a copy that is given to a damaged member on one word could make the most of a few. An agreement writes
  * damaged copies, too, but it does not look at records of which the index has the value.
  */
-static void judge(struct eng_verify *v)
+static void verify_copies_judge(struct eng_verify *v)
 {
         bool differ;
 
@@ -194,7 +194,7 @@ static void judge(struct eng_verify *v)
 
 static void copy_came(struct eng_op *op);
 
-static void ask_again(struct eng_verify *v)
+static void verify_copies_ask_again(struct eng_verify *v)
 {
         const unsigned flags = v->round == FIXED ? ENG_OP_WANT_INLINE : ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD; /* at last: what a client gets */
         const eng_mask ask = v->again;
@@ -242,9 +242,9 @@ static void copy_came(struct eng_op *op)
                         take_answer(v, slot);
         v->asked = v->again;
         if (v->again != 0)
-                eng_verify_later(v, ENG_VERIFY_AGAIN_NS, ask_again);
+                eng_verify_later(v, ENG_VERIFY_AGAIN_NS, verify_copies_ask_again);
         else
-                judge(v);
+                verify_copies_judge(v);
 }
 
 /* Of all members that speak for the group and answer. */
@@ -252,9 +252,9 @@ static void ask_copies(struct eng_verify *v)
 {
         v->have = v->absent = v->damaged = v->unread = 0;
         eng_verify_drop_copies(v);
-        v->asked = v->again = eng_speakers(view(v), v->pg) & view(v)->in & view(v)->up;
+        v->asked = v->again = eng_speakers(verify_copies_view(v), v->pg) & verify_copies_view(v)->in & verify_copies_view(v)->up;
         if (v->asked != 0) {
-                ask_again(v);
+                verify_copies_ask_again(v);
                 return;
         }
         v->report.unread_shards++;

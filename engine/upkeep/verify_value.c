@@ -49,7 +49,7 @@ static void mended(void *arg, int rv, struct eng_mend_written written)
         eng_verify_next(v);
 }
 
-static void repair(struct eng_verify *v)
+static void verify_repair_value(struct eng_verify *v)
 {
         const struct eng_view *view = &v->store->loops[0].view;
         struct eng_mend_order order = {
@@ -68,7 +68,7 @@ static void count_amiss(struct eng_verify *v)
         v->report.missing_shards += v->missing_here;
         v->report.unreadable_objects += v->unreadable;
         if (v->bad_count > 0 && v->name.data[0] == FMT_SPACE_OBJECT)
-                repair(v);
+                verify_repair_value(v);
         else
                 eng_verify_next(v);
 }
@@ -150,7 +150,7 @@ static bool is_unknown(struct eng_verify *v, int result)
         return true;
 }
 
-static void shard_read(struct eng_op *op)
+static void verify_shard_read(struct eng_op *op)
 {
         struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, op));
 
@@ -198,12 +198,12 @@ static void ask_for_shard(struct eng_verify *v)
         op->held.count = 1;
 }
 
-static void read_shard(struct eng_verify *v)
+static void verify_read_shard(struct eng_verify *v)
 {
         struct eng_op *op = &v->op;
 
         op->kind = ENG_OP_READ;
-        op->done = shard_read;
+        op->done = verify_shard_read;
         memcpy(op->read.object_id, v->part.head.id, FMT_ID);
         op->read.stripe = v->stripe;
         op->read.shard = (uint8_t)v->shard;
@@ -302,7 +302,7 @@ static void next_shard(struct eng_verify *v)
         if (v->held_only)
                 ask_for_shard(v);
         else
-                read_shard(v);
+                verify_read_shard(v);
         eng_drive_submit(v->store->members[v->reading].drive, &v->op);
 }
 

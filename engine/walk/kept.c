@@ -19,7 +19,7 @@ void eng_kept_init(struct eng_kept *kept, struct eng_store *store, char key, voi
         kept->loaded = loaded;
 }
 
-static void submit(struct eng_kept *kept, void (*prepare)(struct eng_txn *txn), void (*done)(struct eng_txn *txn))
+static void kept_submit(struct eng_kept *kept, void (*prepare)(struct eng_txn *txn), void (*done)(struct eng_txn *txn))
 {
         memset(&kept->txn, 0, sizeof(kept->txn));
         eng_txn_init(&kept->txn, kept->store, 0, &kept->key, 1);
@@ -37,7 +37,7 @@ static void name_it(struct eng_txn *txn)
         txn->name.data[txn->name.len++] = txn->key[0];
 }
 
-static void ended(struct eng_kept *kept)
+static void kept_ended(struct eng_kept *kept)
 {
         eng_txn_drop(&kept->txn);
         eng_buf_unref(kept->value);
@@ -62,9 +62,9 @@ static void write_prepare(struct eng_txn *txn)
                 eng_txn_finish(txn, rv);
 }
 
-static void written(struct eng_txn *txn)
+static void kept_written(struct eng_txn *txn)
 {
-        ended(KEPT_OF(txn)); /* a failure costs what was done since the last one, after a restart */
+        kept_ended(KEPT_OF(txn)); /* a failure costs what was done since the last one, after a restart */
 }
 
 void eng_kept_write(struct eng_kept *kept, const void *data, size_t len)
@@ -81,12 +81,12 @@ void eng_kept_write(struct eng_kept *kept, const void *data, size_t len)
                 return;
         kept->value = eng_value_new(&spec);
         if (kept->value != NULL)
-                submit(kept, write_prepare, written);
+                kept_submit(kept, write_prepare, kept_written);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-static void found(struct eng_txn *txn, int rv)
+static void kept_found(struct eng_txn *txn, int rv)
 {
         eng_txn_finish(txn, rv);
 }
@@ -94,16 +94,16 @@ static void found(struct eng_txn *txn, int rv)
 static void load_prepare(struct eng_txn *txn)
 {
         name_it(txn);
-        eng_txn_lookup(txn, 0, found);
+        eng_txn_lookup(txn, 0, kept_found);
 }
 
-static void load_done(struct eng_txn *txn)
+static void kept_load_done(struct eng_txn *txn)
 {
         struct eng_kept *kept = KEPT_OF(txn);
         struct eng_buf *old = txn->result == 0 ? eng_buf_ref(txn->old) : NULL;
         struct eng_object object = {.attrs = {0}};
 
-        ended(kept); /* it may be written from inside */
+        kept_ended(kept); /* it may be written from inside */
         if (old != NULL)
                 eng_value_object(old, &object);
         kept->loaded(kept, object.attrs.data, object.attrs.len);
@@ -112,7 +112,7 @@ static void load_done(struct eng_txn *txn)
 
 void eng_kept_load(struct eng_kept *kept)
 {
-        submit(kept, load_prepare, load_done);
+        kept_submit(kept, load_prepare, kept_load_done);
 }
 
 void eng_kept_stop(struct eng_kept *kept)
@@ -120,5 +120,5 @@ void eng_kept_stop(struct eng_kept *kept)
         if (!kept->busy)
                 return;
         eng_txn_abandon(&kept->txn);
-        ended(kept);
+        kept_ended(kept);
 }

@@ -27,8 +27,8 @@ MUTATIONS = {
     "answers-before-commit": (
         "a change is answered when its COMMITs are sent, not when they are back",
         "engine/txn/txn.c",
-        "        if (n == 0) {\n                atomic_store(&store->unsettled, true);\n                leave(txn, -EIO);\n        }",
-        "        leave(txn, n == 0 ? -EIO : 0);",
+        "        if (n == 0) {\n                atomic_store(&store->unsettled, true);\n                txn_leave(txn, -EIO);\n        }",
+        "        txn_leave(txn, n == 0 ? -EIO : 0);",
     ),
     "no-key-lock": (
         "changes of one key run at the same time",
@@ -201,8 +201,8 @@ MUTATIONS = {
     "busy-moves": (
         "values move while a record of their group is on its way",
         "engine/drive/reclaim_log.c",
-        "if (rv == 1 && is_busy(rc, rec->pg)) {",
-        "if (rv == 2 && is_busy(rc, rec->pg)) {",
+        "if (rv == 1 && reclaim_log_is_busy(rc, rec->pg)) {",
+        "if (rv == 2 && reclaim_log_is_busy(rc, rec->pg)) {",
     ),
     "late-hides": (
         "an older record hides what is newer in the index",

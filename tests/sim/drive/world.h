@@ -117,7 +117,7 @@ void check_all_names(void);
 void spoil_drive(void);
 bool spoil_admits(void); /* the spoilt drive says of itself that something is missing */
 
-/* ---- closed files that go bad, and a scrub that finds it (scrub.c) ------------------------------------------------ */
+/* ---- closed files that go bad, and a scrub that finds it (drive_scrub.c) ------------------------------------------------ */
 
 /* The drive is open and settled, and is afterwards. */
 void scrub_drive(void);

@@ -1,5 +1,5 @@
 /*
- * scrub.c - what lies in closed log files and in segments of a closed drive goes bad, its index does not: a round of SCRUB finds all of it, and nothing else.
+ * drive_scrub.c - what lies in closed log files and in segments of a closed drive goes bad, its index does not: a round of SCRUB finds all of it, and nothing else.
  *
  * The judge is the file itself: a record is whole if its header and its body are what their checksums say, a shard if READ gives all of it. What is not whole,
  * and is named, must be known to the drive behind the round; what is whole must not.

@@ -1,5 +1,5 @@
 /*
- * lookup.c - LOOKUP: the newest visible value of one name.
+ * lookup_name.c - LOOKUP: the newest visible value of one name.
  *
  * Looks in the active generation, the frozen one, then the index, and stops at the first that speaks for the name: generations only ever
  * grow newer (append.c sees to records that come late). Inline bytes come from the cache or from the record in the log
