@@ -19,8 +19,8 @@
 
 struct lp_loop;
 
-/* The struct of type that has *pointer as its member: what a message, timer or watch belongs to. */
-#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+/* The struct of type that has *pointer as its member: what a message, timer or watch belongs to. A pointer to something else does not compile. */
+#define container_of(pointer, type, member) ((type *)((char *)(true ? (pointer) : &((type *)NULL)->member) - offsetof(type, member)))
 
 /* ---- life ---------------------------------------------------------------------------------------- */
 

@@ -76,7 +76,7 @@ static uint64_t monotonic_ns(void)
 /* On the loop. */
 static void ping_answered(struct lp_msg *msg)
 {
-        struct admin_ping *ping = (struct admin_ping *)((char *)msg - offsetof(struct admin_ping, msg));
+        struct admin_ping *ping = container_of(msg, struct admin_ping, msg);
 
         atomic_store(&ping->pending, false);
 }
@@ -242,7 +242,7 @@ void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *sto
 static void start_verify(struct lp_msg *msg)
 {
         struct admin_verify_call *call =
-                (struct admin_verify_call *)((char *)msg - offsetof(struct admin_verify_call, msg));
+                container_of(msg, struct admin_verify_call, msg);
         int rv = eng_verify_start(call->store);
 
         pthread_mutex_lock(&call->lock);

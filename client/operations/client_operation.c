@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop.h"
+
 #define TEXTS_FIRST 192u /* bytes: a GET's */
 #define TEXTS_MOST  (16u << 10)
 
@@ -29,7 +31,7 @@ static void op_free(struct mr_op *op)
 
 static void operation_take_result(struct mr_node *node, struct mr_result *out)
 {
-        struct mr_op *op = (struct mr_op *)((char *)node - offsetof(struct mr_op, node));
+        struct mr_op *op = container_of(node, struct mr_op, node);
 
         MR_CHECK(mr_op, op);
         assert(op->queue != NULL && op->out == NULL);

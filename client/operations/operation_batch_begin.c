@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop.h"
+
 static void batch_begin_free(struct mr_op *op)
 {
         struct mr_batch_op *batch = (struct mr_batch_op *)op;
@@ -20,7 +22,7 @@ static void batch_begin_free(struct mr_op *op)
 
 static void batch_begin_entry(struct mr_node *node, struct mr_result *out)
 {
-        struct mr_batch_item *entry = (struct mr_batch_item *)((char *)node - offsetof(struct mr_batch_item, node));
+        struct mr_batch_item *entry = container_of(node, struct mr_batch_item, node);
         struct mr_batch_op *batch = entry->batch;
         size_t index = (size_t)(entry - batch->entry);
         const struct mr_got *got = &batch->got[index];

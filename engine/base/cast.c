@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CAST_MSG(m) ((struct eng_cast_msg *)((char *)(m) - offsetof(struct eng_cast_msg, msg)))
+#define CAST_MSG(m) (container_of((m), struct eng_cast_msg, msg))
 
 static void acked(struct lp_msg *msg)
 {

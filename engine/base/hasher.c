@@ -15,12 +15,12 @@
 
 static struct eng_hash_piece *hasher_of_msg(struct lp_msg *msg)
 {
-        return (struct eng_hash_piece *)((char *)msg - offsetof(struct eng_hash_piece, msg));
+        return container_of(msg, struct eng_hash_piece, msg);
 }
 
 static struct eng_hash_stream *of_want(struct lp_msg *msg)
 {
-        return (struct eng_hash_stream *)((char *)msg - offsetof(struct eng_hash_stream, want_msg));
+        return container_of(msg, struct eng_hash_stream, want_msg);
 }
 
 /* ---- stream's loop ----------------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static void go_in(struct eng_hasher *hasher, uint64_t delay_ns)
 
 static void round_comes(struct lp_timer *timer)
 {
-        struct eng_hasher *hasher = (struct eng_hasher *)((char *)timer - offsetof(struct eng_hasher, timer));
+        struct eng_hasher *hasher = container_of(timer, struct eng_hasher, timer);
 
         hasher->due = false;
         hash_slices(hasher);

@@ -201,7 +201,7 @@ static void start_txn(struct request *req, void (*prepare)(struct eng_txn *txn),
 
 static struct request *request_of(struct eng_txn *txn)
 {
-        return (struct request *)((char *)txn - offsetof(struct request, txn));
+        return container_of(txn, struct request, txn);
 }
 
 /* ---- create ---------------------------------------------------------------------------------------------------------- */
@@ -401,7 +401,7 @@ static void drain(struct request *req)
 
 static void drain_again(struct lp_timer *timer)
 {
-        drain((struct request *)((char *)timer - offsetof(struct request, drain)));
+        drain(container_of(timer, struct request, drain));
 }
 
 static void closed(struct eng_store *store, void *arg)

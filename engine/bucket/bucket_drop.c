@@ -51,7 +51,7 @@ static void list_page(struct eng_drop *drop);
 
 static void drop_consider_again(struct lp_timer *timer)
 {
-        eng_drop_consider(((struct eng_drop *)((char *)timer - offsetof(struct eng_drop, timer)))->store);
+        eng_drop_consider(container_of(timer, struct eng_drop, timer)->store);
 }
 
 static void end_round(struct eng_drop *drop, bool later)
@@ -69,7 +69,7 @@ static void end_round(struct eng_drop *drop, bool later)
 
 static void remove_prepare(struct eng_txn *txn)
 {
-        const struct eng_drop *drop = (struct eng_drop *)((char *)txn - offsetof(struct eng_drop, txn));
+        const struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
 
         txn->name = drop->dead;
         eng_txn_delete_name(txn);
@@ -77,7 +77,7 @@ static void remove_prepare(struct eng_txn *txn)
 
 static void removed(struct eng_txn *txn)
 {
-        struct eng_drop *drop = (struct eng_drop *)((char *)txn - offsetof(struct eng_drop, txn));
+        struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
 
         drop->ending = false;
         eng_txn_drop(txn);
@@ -126,7 +126,7 @@ static void drop_walk_ended(struct eng_drop *drop)
 
 static void drop_rested(struct lp_timer *timer)
 {
-        list_page((struct eng_drop *)((char *)timer - offsetof(struct eng_drop, timer)));
+        list_page(container_of(timer, struct eng_drop, timer));
 }
 
 static void drop_page_done(struct eng_drop *drop)
@@ -235,7 +235,7 @@ static void drop_take_record(struct eng_drop *drop, const struct eng_scan_entry 
 
 static void record_found(struct eng_op *op)
 {
-        struct eng_drop *drop = (struct eng_drop *)((char *)op - offsetof(struct eng_drop, op));
+        struct eng_drop *drop = container_of(op, struct eng_drop, op);
         struct eng_buf *entries = op->result == 0 ? op->scan.entries : NULL;
         unsigned count = op->result == 0 ? op->scan.count : 0;
 

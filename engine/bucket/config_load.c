@@ -219,7 +219,7 @@ static void next_member(struct eng_config_loading *load)
 
 static void page_read(struct eng_op *op)
 {
-        struct eng_config_loading *load = (struct eng_config_loading *)((char *)op - offsetof(struct eng_config_loading, scan));
+        struct eng_config_loading *load = container_of(op, struct eng_config_loading, scan);
         bool more = op->result == 0 && op->scan.more;
         int rv = op->result;
 
@@ -278,12 +278,12 @@ static void repair_next(struct eng_config_loading *load);
 
 static void repair_again(struct lp_timer *timer)
 {
-        repair_next((struct eng_config_loading *)((char *)timer - offsetof(struct eng_config_loading, timer)));
+        repair_next(container_of(timer, struct eng_config_loading, timer));
 }
 
 static void config_repaired(struct eng_fix *fix)
 {
-        struct eng_config_loading *load = (struct eng_config_loading *)((char *)fix - offsetof(struct eng_config_loading, fix));
+        struct eng_config_loading *load = container_of(fix, struct eng_config_loading, fix);
         struct eng_store *store = load->store;
 
         load->fixing = false;

@@ -266,7 +266,7 @@ static void thaw(struct eng_local *l, bool running)
 
 static void batch_run(struct eng_job *job)
 {
-        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, batch.job));
+        struct eng_local *l = container_of(job, struct eng_local, batch.job);
 
         l->batch.result = eng_batch_write(l->index, &l->batch);
 }
@@ -280,7 +280,7 @@ static void batch_give(struct eng_local *l)
 
 static void batch_flushed(struct eng_op *op)
 {
-        struct eng_local *l = (struct eng_local *)((char *)op - offsetof(struct eng_local, batch_sync));
+        struct eng_local *l = container_of(op, struct eng_local, batch_sync);
 
         l->batch_flushing = false;
         if (!eng_local_release(l) || eng_local_failed(l))
@@ -307,7 +307,7 @@ void eng_batch_stop(struct eng_local *l)
 
 static void batch_done(struct eng_job *job)
 {
-        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, batch.job));
+        struct eng_local *l = container_of(job, struct eng_local, batch.job);
         bool more_owners;
         int rv;
 

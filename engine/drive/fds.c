@@ -22,16 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FDS_OF(member, at) ((struct eng_local *)((char *)(at)-offsetof(struct eng_local, fds.member)))
-
 static struct eng_segment *fd_segment(struct eng_fd *fd)
 {
-        return (struct eng_segment *)((char *)fd - offsetof(struct eng_segment, fd));
+        return container_of(fd, struct eng_segment, fd);
 }
 
 static struct eng_log_file *fd_log(struct eng_fd *fd)
 {
-        return (struct eng_log_file *)((char *)fd - offsetof(struct eng_log_file, fd));
+        return container_of(fd, struct eng_log_file, fd);
 }
 
 /* ---- one file -------------------------------------------------------------------------------------- */
@@ -130,8 +128,8 @@ static void open_look(struct eng_fd_opening *o)
 
 static void open_run(struct eng_job *job)
 {
-        struct eng_fd_opening *o = &FDS_OF(job, job)->fds.opening;
-        const uint64_t ms = atomic_load_explicit(&FDS_OF(job, job)->fds.pretend_ms, memory_order_relaxed);
+        struct eng_fd_opening *o = &container_of(job, struct eng_local, fds.job)->fds.opening;
+        const uint64_t ms = atomic_load_explicit(&container_of(job, struct eng_local, fds.job)->fds.pretend_ms, memory_order_relaxed);
         const struct timespec nap = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
 
         if (ms > 0)
@@ -212,7 +210,7 @@ static bool fds_ask_again(struct eng_local *l, struct eng_fd *fd)
 
 static void open_done(struct eng_job *job)
 {
-        struct eng_local *l = FDS_OF(job, job);
+        struct eng_local *l = container_of(job, struct eng_local, fds.job);
         struct eng_fd_opening o = l->fds.opening;
         struct eng_fd *fd = l->fds.now;
         bool taken = l->fds.taken;

@@ -21,8 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOCAL_OF(job, member) ((struct eng_local *)((char *)(job)-offsetof(struct eng_local, file.member)))
-
 /* ---- free space, and is it still the same folder --------------------------------------------------- */
 
 int eng_file_look(struct eng_local *l)
@@ -40,14 +38,14 @@ int eng_file_look(struct eng_local *l)
 
 static void look_run(struct eng_job *job)
 {
-        struct eng_local *l = LOCAL_OF(job, tick_job);
+        struct eng_local *l = container_of(job, struct eng_local, file.tick_job);
 
         l->file.tick_result = eng_file_look(l);
 }
 
 static void look_done(struct eng_job *job)
 {
-        struct eng_local *l = LOCAL_OF(job, tick_job);
+        struct eng_local *l = container_of(job, struct eng_local, file.tick_job);
         int rv = l->file.tick_result;
 
         if (!eng_local_release(l))
@@ -108,7 +106,7 @@ static int read_end(const struct eng_local *l, struct eng_log_head *look)
 
 static void free_run(struct eng_job *job)
 {
-        struct eng_local *l = LOCAL_OF(job, free_job);
+        struct eng_local *l = container_of(job, struct eng_local, file.free_job);
         unsigned i;
 
         unlink_logs(l);
@@ -203,7 +201,7 @@ static void reclaim_freed(struct eng_local *l)
 
 static void free_done(struct eng_job *job)
 {
-        struct eng_local *l = LOCAL_OF(job, free_job);
+        struct eng_local *l = container_of(job, struct eng_local, file.free_job);
         struct eng_log_file *file;
         bool more;
         int rv;
@@ -487,12 +485,12 @@ static void trim_next(struct eng_local *l);
 
 static void trim_run(struct eng_job *job)
 {
-        eng_segment_trim_run(&LOCAL_OF(job, trim_job)->file.trim);
+        eng_segment_trim_run(&container_of(job, struct eng_local, file.trim_job)->file.trim);
 }
 
 static void trim_done(struct eng_job *job)
 {
-        struct eng_local *l = LOCAL_OF(job, trim_job);
+        struct eng_local *l = container_of(job, struct eng_local, file.trim_job);
 
         if (!eng_local_release(l))
                 return;
@@ -543,7 +541,7 @@ void eng_file_free_dead(struct eng_local *l)
 
 static void make_run(struct eng_job *job)
 {
-        struct eng_local *l = LOCAL_OF(job, make_job);
+        struct eng_local *l = container_of(job, struct eng_local, file.make_job);
 
         eng_segment_prepare_run(&l->file.segment);
         eng_space_look(l->space, l->dir_fd);
@@ -557,7 +555,7 @@ void eng_file_drop_made(struct eng_local *l)
 
 static void make_done(struct eng_job *job)
 {
-        struct eng_local *l = LOCAL_OF(job, make_job);
+        struct eng_local *l = container_of(job, struct eng_local, file.make_job);
         int rv;
 
         if (!eng_local_release(l))

@@ -77,7 +77,7 @@ static void filter_answer(struct eng_filter_op *of, int rv)
 
 static void answer_message(struct lp_msg *msg)
 {
-        struct eng_filter_op *of = (struct eng_filter_op *)((char *)msg - offsetof(struct eng_filter_op, msg));
+        struct eng_filter_op *of = container_of(msg, struct eng_filter_op, msg);
 
         filter_answer(of, of->result);
 }
@@ -120,12 +120,12 @@ static void pass(struct eng_filter_op *of)
 
 static void delay_over(struct lp_timer *timer)
 {
-        pass((struct eng_filter_op *)((char *)timer - offsetof(struct eng_filter_op, timer)));
+        pass(container_of(timer, struct eng_filter_op, timer));
 }
 
 static void drop_over(struct lp_timer *timer)
 {
-        struct eng_filter_op *of = (struct eng_filter_op *)((char *)timer - offsetof(struct eng_filter_op, timer));
+        struct eng_filter_op *of = container_of(timer, struct eng_filter_op, timer);
 
         atomic_store(&of->filter->dead, true);
         filter_answer(of, -EIO);
@@ -190,7 +190,7 @@ static void hit(struct eng_filter_op *of)
 
 static void refuse_message(struct lp_msg *msg)
 {
-        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
 
         op->done(op);
 }

@@ -12,7 +12,7 @@
 
 static struct eng_flight *flight_of(struct lp_msg *msg)
 {
-        return (struct eng_flight *)((char *)msg - offsetof(struct eng_flight, msg));
+        return container_of(msg, struct eng_flight, msg);
 }
 
 void eng_flight_begin(struct eng_local *l, struct eng_flight *flight, struct lp_loop *home,

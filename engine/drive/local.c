@@ -27,7 +27,7 @@ static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *
 
 static void deliver(struct lp_msg *msg)
 {
-        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
 
         op->done(op);
 }
@@ -62,7 +62,7 @@ static void dispatch(struct eng_local *l, struct eng_op *op)
 
 static void local_arrive(struct lp_msg *msg)
 {
-        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
 
         dispatch(eng_local_of(op->drive), op);
 }
@@ -93,7 +93,7 @@ bool eng_local_full(struct eng_local *l, unsigned flags)
 
 static void tell_failed(struct lp_msg *msg)
 {
-        struct eng_local *l = (struct eng_local *)((char *)msg - offsetof(struct eng_local, fail_msg));
+        struct eng_local *l = container_of(msg, struct eng_local, fail_msg);
 
         if (eng_local_release(l) && l->options.failed != NULL)
                 l->options.failed(l->options.arg, &l->drive, l->reason);
@@ -133,12 +133,12 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
 
 static void condemn_run(struct eng_job *job)
 {
-        eng_index_condemn(((struct eng_local *)((char *)job - offsetof(struct eng_local, condemn_job)))->index);
+        eng_index_condemn(container_of(job, struct eng_local, condemn_job)->index);
 }
 
 static void condemn_done(struct eng_job *job)
 {
-        eng_local_release((struct eng_local *)((char *)job - offsetof(struct eng_local, condemn_job)));
+        eng_local_release(container_of(job, struct eng_local, condemn_job));
 }
 
 /* Writes to a drive that may be about to hang: not on the loop. If even that fails, the damage will be met again. */

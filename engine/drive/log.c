@@ -58,7 +58,7 @@ void eng_log_append(struct eng_local *l, struct eng_append *append)
 
 static void next_run(struct eng_job *job)
 {
-        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, log.make_next));
+        struct eng_local *l = container_of(job, struct eng_local, log.make_next);
 
         l->log.make_result = eng_logfile_prepare(l->files.dir_fd, l->log.next_number, l->log.next_bytes, l->log.next_written);
         while (eng_io_full(l->log.make_result) && l->log.next_bytes / 2 >= ENG_LOG_BYTES_MIN) {
@@ -90,7 +90,7 @@ static void log_is_full(struct eng_local *l)
 
 static void next_done(struct eng_job *job)
 {
-        struct eng_local *l = (struct eng_local *)((char *)job - offsetof(struct eng_local, log.make_next));
+        struct eng_local *l = container_of(job, struct eng_local, log.make_next);
         int rv = l->log.make_result;
 
         if (!eng_local_release(l))
@@ -323,7 +323,7 @@ static bool met_full(struct eng_log *log, int res)
 
 static void log_written(struct lp_io *io, int res)
 {
-        struct eng_local *l = (struct eng_local *)((char *)io - offsetof(struct eng_local, log.io));
+        struct eng_local *l = container_of(io, struct eng_local, log.io);
         struct eng_log *log = &l->log;
 
         if (!eng_local_release(l))

@@ -431,7 +431,7 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
 
 static void open_tick(struct lp_timer *timer)
 {
-        struct eng_local *l = (struct eng_local *)((char *)timer - offsetof(struct eng_local, tick));
+        struct eng_local *l = container_of(timer, struct eng_local, tick);
         struct eng_segments_info info;
 
         if (eng_local_failed(l))
@@ -454,7 +454,7 @@ static void open_tick(struct lp_timer *timer)
 
 static void open_start(struct lp_msg *msg)
 {
-        struct eng_local *l = (struct eng_local *)((char *)msg - offsetof(struct eng_local, start_msg));
+        struct eng_local *l = container_of(msg, struct eng_local, start_msg);
 
         if (!eng_local_release(l))
                 return;

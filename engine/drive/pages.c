@@ -38,7 +38,7 @@ struct eng_page_wait *eng_pages_of_op(struct eng_op *op)
 
 struct eng_op *eng_pages_op(struct eng_page_wait *wait)
 {
-        return (struct eng_op *)((char *)wait - offsetof(struct eng_op, priv));
+        return container_of((void *)wait, struct eng_op, priv);
 }
 
 /* ---- may a page be touched? ------------------------------------------------------------------------ */
@@ -137,12 +137,12 @@ static void read_ended(struct eng_page_read *r, int res)
 
 static void pages_read_done(struct lp_io *io, int res)
 {
-        read_ended((struct eng_page_read *)((char *)io - offsetof(struct eng_page_read, io)), res);
+        read_ended(container_of(io, struct eng_page_read, io), res);
 }
 
 static void hang_over(struct lp_timer *timer)
 {
-        struct eng_page_read *r = (struct eng_page_read *)((char *)timer - offsetof(struct eng_page_read, timer));
+        struct eng_page_read *r = container_of(timer, struct eng_page_read, timer);
 
         read_ended(r, (int)(r->count * ENG_PAGE_BYTES));
 }

@@ -68,7 +68,7 @@ struct eng_reading {
 
 static struct eng_reading *read_of_msg(struct lp_msg *msg)
 {
-        return (struct eng_reading *)((char *)msg - offsetof(struct eng_reading, msg));
+        return container_of(msg, struct eng_reading, msg);
 }
 
 /* ---- headers remembered ---------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static void read_shard_bytes(struct eng_reading *r)
 
 static void have_bytes(struct lp_io *io, int res)
 {
-        struct eng_reading *r = (struct eng_reading *)((char *)io - offsetof(struct eng_reading, io));
+        struct eng_reading *r = container_of(io, struct eng_reading, io);
 
         if (r->direct && res == -EINVAL && r->op != NULL) { /* the file system wants larger blocks than a frame has */
                 r->direct = false;
@@ -237,7 +237,7 @@ static void have_bytes(struct lp_io *io, int res)
 
 static void have_header(struct lp_io *io, int res)
 {
-        struct eng_reading *r = (struct eng_reading *)((char *)io - offsetof(struct eng_reading, head_io));
+        struct eng_reading *r = container_of(io, struct eng_reading, head_io);
 
         r->head_res = res;
         have_part(r);
@@ -369,7 +369,7 @@ static void read_line_up(struct eng_local *l, struct eng_reading *r)
 
 static void read_have_fds(struct eng_want *want, int rv)
 {
-        struct eng_reading *r = (struct eng_reading *)((char *)want - offsetof(struct eng_reading, descriptors));
+        struct eng_reading *r = container_of(want, struct eng_reading, descriptors);
         struct eng_local *l = r->l;
 
         if (rv == 0) {

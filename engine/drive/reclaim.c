@@ -29,7 +29,7 @@
 
 static struct eng_local *of_timer(struct lp_timer *timer)
 {
-        return (struct eng_local *)((char *)timer - offsetof(struct eng_local, reclaim.timer));
+        return container_of(timer, struct eng_local, reclaim.timer);
 }
 
 /* ---- how short of space ---------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@
 
 #include "ec.h"
 
-#define OF(member, at) ((struct eng_local *)((char *)(at)-offsetof(struct eng_local, reclaim.member)))
+#define OF(member, at) (container_of((at), struct eng_local, reclaim.member))
 
 #define BUSY_TRIES   50u
 #define BUSY_WAIT_NS 2000000ull

@@ -20,7 +20,7 @@
 
 #include "engine/drive/frame.h"
 
-#define OF(member, at) ((struct eng_local *)((char *)(at)-offsetof(struct eng_local, reclaim.member)))
+#define OF(member, at) (container_of((at), struct eng_local, reclaim.member))
 
 static void headers_start(struct eng_local *l);
 static void load_start(struct eng_local *l);

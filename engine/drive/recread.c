@@ -52,7 +52,7 @@ struct eng_rec_reading {
 
 static struct eng_rec_reading *recread_of_msg(struct lp_msg *msg)
 {
-        return (struct eng_rec_reading *)((char *)msg - offsetof(struct eng_rec_reading, msg));
+        return container_of(msg, struct eng_rec_reading, msg);
 }
 
 /* ---- owner: memory --------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ static void recread_look(struct eng_rec_reading *r, uint32_t got)
 
 static void have_read(struct lp_io *io, int res)
 {
-        struct eng_rec_reading *r = (struct eng_rec_reading *)((char *)io - offsetof(struct eng_rec_reading, io));
+        struct eng_rec_reading *r = container_of(io, struct eng_rec_reading, io);
         uint32_t before = (uint32_t)(r->position - io->offset); /* bytes read before the record */
 
         if (r->op == NULL) { /* answered as the drive failed */
@@ -309,7 +309,7 @@ static void recread_go(struct eng_local *l, struct eng_rec_reading *r)
 
 static void recread_have_fds(struct eng_want *want, int rv)
 {
-        struct eng_rec_reading *r = (struct eng_rec_reading *)((char *)want - offsetof(struct eng_rec_reading, descriptors));
+        struct eng_rec_reading *r = container_of(want, struct eng_rec_reading, descriptors);
         struct eng_local *l = r->l;
         struct eng_op *op = r->op;
 

@@ -395,7 +395,7 @@ static void slice(struct scan *scan)
 
 static void scan_next_slice(struct lp_msg *msg)
 {
-        struct scan *scan = (struct scan *)((char *)msg - offsetof(struct scan, msg));
+        struct scan *scan = container_of(msg, struct scan, msg);
 
         if (!eng_local_release(scan->l))
                 scan_finish(scan, -ECANCELED);
@@ -407,7 +407,7 @@ static void scan_next_slice(struct lp_msg *msg)
 
 static void scan_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
 {
-        struct scan *scan = (struct scan *)((char *)wait - offsetof(struct scan, wait));
+        struct scan *scan = container_of(wait, struct scan, wait);
 
         (void)l;
         if (rv == 0)

@@ -420,7 +420,7 @@ static void log_scrub_look(struct eng_log_scrubbing *s)
 
 static void log_scrub_page_came(struct eng_local *l, struct eng_page_wait *wait, int rv)
 {
-        struct eng_log_scrubbing *s = (struct eng_log_scrubbing *)((char *)wait - offsetof(struct eng_log_scrubbing, page));
+        struct eng_log_scrubbing *s = container_of(wait, struct eng_log_scrubbing, page);
 
         if (rv == -ECANCELED)
                 log_scrub_forget(s);
@@ -448,7 +448,7 @@ static bool took(struct eng_log_scrubbing *s, int res)
 
 static void log_scrub_have(struct lp_io *io, int res)
 {
-        struct eng_log_scrubbing *s = (struct eng_log_scrubbing *)((char *)io - offsetof(struct eng_log_scrubbing, io));
+        struct eng_log_scrubbing *s = container_of(io, struct eng_log_scrubbing, io);
         struct eng_local *l = s->l;
 
         if (res == -EINVAL && !s->buffered) { /* the file system wants larger blocks */
@@ -487,7 +487,7 @@ static void scrub_log_begin_file(struct eng_log_scrubbing *s)
 
 static void log_scrub_have_fds(struct eng_want *want, int rv)
 {
-        struct eng_log_scrubbing *s = (struct eng_log_scrubbing *)((char *)want - offsetof(struct eng_log_scrubbing, descriptors));
+        struct eng_log_scrubbing *s = container_of(want, struct eng_log_scrubbing, descriptors);
         struct eng_log_file *f = s->file;
 
         if (rv == 0 && s->op != NULL) {

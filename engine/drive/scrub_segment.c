@@ -425,7 +425,7 @@ static void scrub_forget(struct eng_scrubbing *s)
 
 static void scrub_page_came(struct eng_local *l, struct eng_page_wait *wait, int rv)
 {
-        struct eng_scrubbing *s = (struct eng_scrubbing *)((char *)wait - offsetof(struct eng_scrubbing, page));
+        struct eng_scrubbing *s = container_of(wait, struct eng_scrubbing, page);
 
         if (rv == -ECANCELED)
                 scrub_forget(s);
@@ -437,7 +437,7 @@ static void scrub_page_came(struct eng_local *l, struct eng_page_wait *wait, int
 
 static void scrub_have(struct lp_io *io, int res)
 {
-        struct eng_scrubbing *s = (struct eng_scrubbing *)((char *)io - offsetof(struct eng_scrubbing, io));
+        struct eng_scrubbing *s = container_of(io, struct eng_scrubbing, io);
         struct eng_local *l = s->l;
 
         if (res == -EINVAL && !s->buffered) { /* the file system wants larger blocks */
@@ -485,7 +485,7 @@ static void scrub_give_up(struct eng_flight *flight)
 
 static void scrub_have_fds(struct eng_want *want, int rv)
 {
-        struct eng_scrubbing *s = (struct eng_scrubbing *)((char *)want - offsetof(struct eng_scrubbing, descriptors));
+        struct eng_scrubbing *s = container_of(want, struct eng_scrubbing, descriptors);
         struct fmt_drive_scrub *state;
 
         if (rv == 0 && s->op != NULL) {

@@ -76,7 +76,7 @@ static void probe_free(struct eng_probe *probe)
 /* Any answer of the drive is a sign of life, an error too. What the kernel refused before it asked the drive is not. */
 static void probe_done(struct lp_io *io, int res)
 {
-        struct eng_probe *probe = (struct eng_probe *)((char *)io - offsetof(struct eng_probe, io));
+        struct eng_probe *probe = container_of(io, struct eng_probe, io);
         struct eng_local *l = probe->l;
 
         if (eng_local_release(l)) {

@@ -15,7 +15,7 @@
 
 static void job_message(struct lp_msg *msg)
 {
-        struct eng_job *job = (struct eng_job *)((char *)msg - offsetof(struct eng_job, msg));
+        struct eng_job *job = container_of(msg, struct eng_job, msg);
 
         job->state = ENG_JOB_IDLE;
         job->done(job);

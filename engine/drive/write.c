@@ -38,7 +38,7 @@ struct eng_write {
 
 static struct eng_write *write_of_msg(struct lp_msg *msg)
 {
-        return (struct eng_write *)((char *)msg - offsetof(struct eng_write, msg));
+        return container_of(msg, struct eng_write, msg);
 }
 
 /* ---- WRITE: home ----------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static void write_back_on_owner(struct lp_msg *msg);
 
 static void have_written(struct lp_io *io, int res)
 {
-        struct eng_write *w = (struct eng_write *)((char *)io - offsetof(struct eng_write, io));
+        struct eng_write *w = container_of(io, struct eng_write, io);
 
         w->res = res;
         w->msg.run = write_back_on_owner;
@@ -292,7 +292,7 @@ static void sync_start(struct eng_local *l);
 
 static void have_flushed(struct lp_io *io, int res)
 {
-        struct eng_flush *flush = (struct eng_flush *)((char *)io - offsetof(struct eng_flush, io));
+        struct eng_flush *flush = container_of(io, struct eng_flush, io);
         struct eng_local *l = flush->l;
 
         l->writes.flushing--;

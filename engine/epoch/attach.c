@@ -302,7 +302,7 @@ static void attach_again(struct lp_timer *timer);
 
 static void attach_opened(struct lp_msg *msg)
 {
-        struct eng_attach *a = (struct eng_attach *)((char *)msg - offsetof(struct eng_attach, msg));
+        struct eng_attach *a = container_of(msg, struct eng_attach, msg);
         struct eng_coord *c = a->store->coord;
 
         if (c->store->stopping)
@@ -336,7 +336,7 @@ static void attach_let_go(struct eng_attach *a);
 
 static void attach_again(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, attach_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, attach_timer);
 
         if (c->attach->step == STEP_HAND)
                 attach_opened(&c->attach->msg);
@@ -690,7 +690,7 @@ void eng_attach_start(struct eng_store *store)
 
 static void attach_look(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, attach_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, attach_timer);
         struct eng_store *store = c->store;
         eng_mask wanted = away(store);
 

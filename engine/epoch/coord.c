@@ -103,7 +103,7 @@ static void epoch_append_later(struct epoch_append *all);
 
 static void epoch_appended(struct eng_op *op)
 {
-        struct epoch_op *eo = (struct epoch_op *)((char *)op - offsetof(struct epoch_op, op));
+        struct epoch_op *eo = container_of(op, struct epoch_op, op);
         struct epoch_append *all = eo->all;
 
         if (op->result == -EAGAIN && all->tries < APPEND_TRIES)
@@ -152,7 +152,7 @@ static void epoch_submit_to(struct epoch_append *all, eng_mask to)
 
 static void epoch_append_again(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, append_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, append_timer);
         struct epoch_append *all = c->append_later;
         eng_mask refused = all->refused;
 
@@ -302,7 +302,7 @@ static void loops_quiet(struct eng_store *store, void *arg);
 
 static void begin_again(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, epoch_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, epoch_timer);
 
         if (!c->store->stopping)
                 loops_quiet(c->store, NULL);
@@ -544,7 +544,7 @@ void eng_health_refresh(struct eng_store *store)
 
 static void health_tick(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, health_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, health_timer);
 
         eng_health_refresh(c->store);
         if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */

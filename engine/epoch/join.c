@@ -152,7 +152,7 @@ static bool void_later(struct eng_join *join)
 
 static void voided(struct eng_op *op)
 {
-        struct eng_join *join = (struct eng_join *)((char *)op - offsetof(struct eng_join, op));
+        struct eng_join *join = container_of(op, struct eng_join, op);
 
         join->out--;
         if (op->result == -EAGAIN && !join->cancelled && void_later(join))
@@ -186,7 +186,7 @@ static void send_void(struct eng_join *join)
 
 static void void_again(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, join_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, join_timer);
 
         if (c->join == NULL || c->join->step != STEP_VOID)
                 return;
@@ -222,7 +222,7 @@ static struct eng_join *new_join(struct eng_store *store, unsigned slot, bool ga
 
 static void join_consider_again(struct lp_timer *timer)
 {
-        eng_join_consider(((struct eng_coord *)((char *)timer - offsetof(struct eng_coord, join_timer)))->store);
+        eng_join_consider(container_of(timer, struct eng_coord, join_timer)->store);
 }
 
 /* There was no memory to begin. */
@@ -579,7 +579,7 @@ static void compare_step(struct eng_join *join)
 
 static void compare_paced(struct lp_timer *timer)
 {
-        struct eng_join *join = (struct eng_join *)((char *)timer - offsetof(struct eng_join, pace));
+        struct eng_join *join = container_of(timer, struct eng_join, pace);
 
         join->paced = false;
         compare_step(join);
@@ -588,7 +588,7 @@ static void compare_paced(struct lp_timer *timer)
 /* What could not be read or copied is tried again. A member that gains groups is never left alone for want of progress: it serves what it has. */
 static void compare_again(struct lp_timer *timer)
 {
-        struct eng_join *join = (struct eng_join *)((char *)timer - offsetof(struct eng_join, retry));
+        struct eng_join *join = container_of(timer, struct eng_join, retry);
         const struct eng_coord *c = join->store->coord;
         unsigned i;
 

@@ -288,12 +288,12 @@ static void lost_judge(struct lost_find *find)
 
 static void find_again(struct lp_timer *timer)
 {
-        find_end((struct lost_find *)((char *)timer - offsetof(struct lost_find, timer)));
+        find_end(container_of(timer, struct lost_find, timer));
 }
 
 static void tail_came(struct eng_op *op)
 {
-        struct lost_tail *t = (struct lost_tail *)((char *)op - offsetof(struct lost_tail, op));
+        struct lost_tail *t = container_of(op, struct lost_tail, op);
         struct lost_find *find = t->find;
         struct eng_store *store = find->store;
         struct recovery *r = store->coord->recovery;

@@ -140,7 +140,7 @@ static void consider(struct eng_store *store)
 
 static void waited(struct lp_timer *timer)
 {
-        struct recovery *r = (struct recovery *)((char *)timer - offsetof(struct recovery, wait_timer));
+        struct recovery *r = container_of(timer, struct recovery, wait_timer);
         struct eng_store *store = r->opening[0].store;
         struct eng_coord *c = store->coord;
         unsigned i;
@@ -167,7 +167,7 @@ static void begin_opening(struct opening *o)
 
 static void open_again(struct lp_timer *timer)
 {
-        begin_opening((struct opening *)((char *)timer - offsetof(struct opening, again)));
+        begin_opening(container_of(timer, struct opening, again));
 }
 
 /*

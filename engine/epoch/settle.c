@@ -95,7 +95,7 @@ static void settle_give_up(struct settle *s)
 
 static void settle_rested(struct lp_timer *timer)
 {
-        struct settle *s = (struct settle *)((char *)timer - offsetof(struct settle, timer));
+        struct settle *s = container_of(timer, struct settle, timer);
 
         s->then(s);
 }
@@ -165,7 +165,7 @@ static void config_loaded(struct eng_store *store, int rv)
 
 static void settle_committed(struct eng_op *op)
 {
-        struct commit_op *co = (struct commit_op *)((char *)op - offsetof(struct commit_op, op));
+        struct commit_op *co = container_of(op, struct commit_op, op);
         struct settle *s = co->settle;
 
         note_result(s, co->slot, op->result);
@@ -384,7 +384,7 @@ static void copy_from_another(struct settle *s)
 
 static void copy_appended(struct eng_op *op)
 {
-        struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, append));
+        struct settle *s = container_of(op, struct settle, append);
 
         eng_buf_unref(op->append.body);
         if (settle_try_again(s, op->result, copy_again))
@@ -406,7 +406,7 @@ static void copy_appended(struct eng_op *op)
 
 static void record_read(struct eng_op *op)
 {
-        struct settle *s = (struct settle *)((char *)op - offsetof(struct settle, record));
+        struct settle *s = container_of(op, struct settle, record);
 
         if (settle_try_again(s, op->result, copy_again))
                 return;
@@ -499,7 +499,7 @@ static int index_tail(struct settle *s, struct tail_of *t, uint32_t count)
 
 static void tail_read(struct eng_op *op)
 {
-        struct tail_of *t = (struct tail_of *)((char *)op - offsetof(struct tail_of, op));
+        struct tail_of *t = container_of(op, struct tail_of, op);
         struct settle *s = t->settle;
 
         t->entries = op->result == 0 ? op->tail.entries : NULL;

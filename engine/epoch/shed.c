@@ -76,7 +76,7 @@ static int shed_candidate(const struct eng_store *store)
 
 static void shed_again(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, shed_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, shed_timer);
 
         if (c->shed != NULL)
                 next_page(c->shed);
@@ -166,7 +166,7 @@ static int forget(struct eng_shed *shed, struct shed_op *so, const struct eng_sc
 
 static void shed_scanned(struct eng_op *op)
 {
-        struct eng_shed *shed = (struct eng_shed *)((char *)op - offsetof(struct eng_shed, scan));
+        struct eng_shed *shed = container_of(op, struct eng_shed, scan);
         const uint8_t *at;
         unsigned i;
 

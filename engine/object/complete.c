@@ -187,7 +187,7 @@ static int take_part(struct complete_txn *c, const struct eng_scan_entry *e)
 
 static void complete_parts_scanned(struct eng_op *op)
 {
-        struct complete_txn *c = (struct complete_txn *)((char *)op - offsetof(struct complete_txn, scan));
+        struct complete_txn *c = container_of(op, struct complete_txn, scan);
         const struct eng_scan_entry *e = NULL;
         struct eng_buf *entries = op->scan.entries;
         const uint8_t *p;

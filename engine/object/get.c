@@ -219,7 +219,7 @@ void eng_get_wake(struct eng_get *get)
 
 static void get_granted(struct lp_reserve *reserve)
 {
-        struct eng_get *get = (struct eng_get *)((char *)reserve - offsetof(struct eng_get, reserve));
+        struct eng_get *get = container_of(reserve, struct eng_get, reserve);
 
         lp_trace_set_request(get->request);
         get->granted = true;
@@ -591,7 +591,7 @@ uint32_t eng_get_crc32c(const struct eng_get *get)
 
 static void close_now(struct lp_msg *msg)
 {
-        struct eng_get *get = (struct eng_get *)((char *)msg - offsetof(struct eng_get, close_msg));
+        struct eng_get *get = container_of(msg, struct eng_get, close_msg);
 
         get->closing = true;
         lp_trace(LP_TRACE_GET_END, (uint64_t)(int64_t)get->error, 0);

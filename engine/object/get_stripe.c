@@ -171,7 +171,7 @@ unsigned eng_get_units_wanted(struct eng_get *get)
 
 static void get_shard_read(struct eng_op *op)
 {
-        struct get_read *r = (struct get_read *)((char *)op - offsetof(struct get_read, op));
+        struct get_read *r = container_of(op, struct get_read, op);
         struct get_stripe *s = r->stripe;
         struct eng_get *get = s->get;
         unsigned shard = op->read.shard;
@@ -318,7 +318,7 @@ bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s)
 
 static void get_stripe_repaired(struct eng_op *op)
 {
-        struct get_read *r = (struct get_read *)((char *)op - offsetof(struct get_read, op));
+        struct get_read *r = container_of(op, struct get_read, op);
         struct eng_get *get = r->stripe->get;
 
         if (op->result == 0)
@@ -332,7 +332,7 @@ static void get_stripe_repaired(struct eng_op *op)
 /* It is flushed, too: it stands before what else the drive may have of this unit, which heal.c may have written, flushed and counted on meanwhile. */
 static void rewritten(struct eng_op *op)
 {
-        const struct get_stripe *s = ((struct get_read *)((char *)op - offsetof(struct get_read, op)))->stripe;
+        const struct get_stripe *s = container_of(op, struct get_read, op)->stripe;
         unsigned slot = eng_part_drive(&s->part, s->stripe, op->write.shard);
 
         if (op->result != 0) {

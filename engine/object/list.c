@@ -295,7 +295,7 @@ static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned c
 
 static void list_parts_scanned(struct eng_op *op)
 {
-        struct parts *list = (struct parts *)((char *)op - offsetof(struct parts, scan));
+        struct parts *list = container_of(op, struct parts, scan);
         struct eng_buf *entries = op->scan.entries;
 
         if (op->result != 0 || !eng_may_say_absent(&eng_here(list->lookup.store)->view, list->lookup.pg, list->slot)) {

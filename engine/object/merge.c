@@ -176,7 +176,7 @@ static void merge_finish(struct eng_merge *merge, int rv, bool more)
 
 static void retry(struct lp_timer *timer)
 {
-        struct eng_merge *merge = (struct eng_merge *)((char *)timer - offsetof(struct eng_merge, retry));
+        struct eng_merge *merge = container_of(timer, struct eng_merge, retry);
         int rv;
 
         TAILQ_REMOVE(&merge->el->retrying, merge, link);
@@ -233,7 +233,7 @@ static void merge_on(struct eng_merge *merge);
 
 static void merge_scanned(struct eng_op *op)
 {
-        struct source *src = (struct source *)((char *)op - offsetof(struct source, op));
+        struct source *src = container_of(op, struct source, op);
         struct eng_merge *merge = src->merge;
         int rv = op->result;
 
@@ -419,7 +419,7 @@ static int merge_begin(struct eng_merge *merge)
 
 static void finish_from_message(struct lp_msg *msg)
 {
-        struct eng_merge *merge = (struct eng_merge *)((char *)msg - offsetof(struct eng_merge, msg));
+        struct eng_merge *merge = container_of(msg, struct eng_merge, msg);
 
         merge_finish(merge, merge->rv, false);
 }

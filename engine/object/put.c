@@ -286,7 +286,7 @@ static void send_txn(struct eng_put *put)
 
 static void put_synced(struct eng_op *op)
 {
-        struct put_sync *sync = (struct put_sync *)((char *)op - offsetof(struct put_sync, op));
+        struct put_sync *sync = container_of(op, struct put_sync, op);
         struct eng_put *put = sync->put;
 
         if (op->result == -EAGAIN) { /* no memory to flush with: the drive has not failed */
@@ -414,7 +414,7 @@ static void put_step(struct eng_put *put)
 
 static void commit_begins(struct lp_msg *msg)
 {
-        struct eng_put *put = (struct eng_put *)((char *)msg - offsetof(struct eng_put, msg));
+        struct eng_put *put = container_of(msg, struct eng_put, msg);
 
         put->state = PUT_FLUSH;
         put->step_began = lp_clock();

@@ -21,7 +21,7 @@ static void put_md5_let_go(struct eng_put *put, struct put_write *w)
 
 static void hashed(struct eng_hash_piece *hash)
 {
-        struct put_piece *piece = (struct put_piece *)((char *)hash - offsetof(struct put_piece, hash));
+        struct put_piece *piece = container_of(hash, struct put_piece, hash);
         struct eng_put *put = piece->put;
 
         eng_step_ends(put->el, ENG_STEP_MD5, piece->began);
@@ -31,7 +31,7 @@ static void hashed(struct eng_hash_piece *hash)
 
 static void told(struct eng_hash_stream *stream)
 {
-        eng_put_back((struct eng_put *)((char *)stream - offsetof(struct eng_put, md5)));
+        eng_put_back(container_of(stream, struct eng_put, md5));
 }
 
 static void put_md5_begin(struct eng_put *put)

@@ -40,7 +40,7 @@ static void set_granted(struct eng_put *put, bool is)
 
 static void put_stripe_granted(struct lp_reserve *reserve)
 {
-        struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
+        struct eng_put *put = container_of(reserve, struct eng_put, reserve);
 
         set_granted(put, true);
         eng_step(put->el, ENG_STEP_BUFFERS, lp_now(put->el->loop) - reserve->since);
@@ -50,7 +50,7 @@ static void put_stripe_granted(struct lp_reserve *reserve)
 /* The client is told to slow down. */
 static void expired(struct lp_reserve *reserve)
 {
-        struct eng_put *put = (struct eng_put *)((char *)reserve - offsetof(struct eng_put, reserve));
+        struct eng_put *put = container_of(reserve, struct eng_put, reserve);
 
         if (put->error == 0)
                 put->error = -EAGAIN;
@@ -176,12 +176,12 @@ static void submit_write(struct put_write *w);
 
 static void retry_write(struct lp_timer *timer)
 {
-        submit_write((struct put_write *)((char *)timer - offsetof(struct put_write, retry)));
+        submit_write(container_of(timer, struct put_write, retry));
 }
 
 static void put_stripe_written(struct eng_op *op)
 {
-        struct put_write *w = (struct put_write *)((char *)op - offsetof(struct put_write, op));
+        struct put_write *w = container_of(op, struct put_write, op);
         struct eng_put *put = w->put;
 
         if (op->result == -ESTALE && ++w->retries < STALE_RETRIES) { /* an epoch change is under way */

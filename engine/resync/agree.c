@@ -12,8 +12,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define AGREE_OF(op) ((struct eng_agree *)((char *)(op) - offsetof(struct eng_agree, op)))
-
 static void agree_ask(struct eng_agree *agree);
 
 /* ---- making them the same ------------------------------------------------------------------- */
@@ -37,7 +35,7 @@ static void agree_write(struct eng_agree *agree);
 
 static void agree_written(struct eng_op *op)
 {
-        struct eng_agree *agree = AGREE_OF(op);
+        struct eng_agree *agree = container_of(op, struct eng_agree, op);
 
         eng_buf_unref(op->append.body);
         if (op->result != 0) {
@@ -165,7 +163,7 @@ static void agree_take(struct eng_agree *agree, struct eng_op *op)
 
 static void agree_answer(struct eng_op *op)
 {
-        struct eng_agree *agree = AGREE_OF(op);
+        struct eng_agree *agree = container_of(op, struct eng_agree, op);
 
         if (op->result == 0) {
                 agree_take(agree, op);

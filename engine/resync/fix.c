@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIX_OF(op) ((struct eng_fix *)((char *)(op) - offsetof(struct eng_fix, op)))
-
 bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len)
 {
         struct fmt_value x, y;
@@ -43,7 +41,7 @@ static void release_op(struct eng_fix *fix)
 
 static void copied(struct eng_op *op)
 {
-        struct eng_fix *fix = FIX_OF(op);
+        struct eng_fix *fix = container_of(op, struct eng_fix, op);
 
         eng_buf_unref(op->append.body);
         fix->copied = op->result == 0;
@@ -88,7 +86,7 @@ static void fix_append_copy(struct eng_fix *fix)
 
 static void have_both(struct eng_op *op)
 {
-        struct eng_fix *fix = FIX_OF(op);
+        struct eng_fix *fix = container_of(op, struct eng_fix, op);
         struct eng_txn *txn = &fix->txn;
         const struct eng_buf *theirs = op->result == 0 ? op->lookup.value : NULL;
         bool same = (theirs == NULL) == (txn->old == NULL);
@@ -113,7 +111,7 @@ static void have_both(struct eng_op *op)
 /* A member has the value and could not give its bytes: if the drive has both, it keeps them. */
 static void have_unread(struct eng_op *op)
 {
-        struct eng_fix *fix = FIX_OF(op);
+        struct eng_fix *fix = container_of(op, struct eng_fix, op);
         const struct eng_buf *ours = fix->txn.unread, *theirs = op->lookup.value;
         bool same = op->result == 0;
 

@@ -551,7 +551,7 @@ const char *eng_store_first_path(const struct eng_store *store)
 
 static void store_start(struct lp_msg *msg)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)msg - offsetof(struct eng_coord, start_msg));
+        struct eng_coord *c = container_of(msg, struct eng_coord, start_msg);
 
         eng_health_start(c->store);
         eng_recover(c->store);

@@ -12,14 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-
-#define LOOKUP_OF(m, field) ((struct eng_lookup *)((char *)(m) - offsetof(struct eng_lookup, field)))
-
 static void try_next(struct eng_lookup *lookup);
 
 static void lookup_answer(struct lp_msg *msg)
 {
-        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+        struct eng_lookup *lookup = container_of(msg, struct eng_lookup, msg);
 
         lookup->done(lookup);
 }
@@ -73,7 +70,7 @@ static int pin(struct eng_lookup *lookup)
 
 static void lookup_found(struct eng_op *op)
 {
-        struct eng_lookup *lookup = LOOKUP_OF(op, op);
+        struct eng_lookup *lookup = container_of(op, struct eng_lookup, op);
         int rv = op->result;
 
         eng_step_ends(lookup->at, ENG_STEP_LOOKUP, op->submitted);
@@ -120,7 +117,7 @@ static void try_next(struct eng_lookup *lookup)
 
 static void lookup_arrive(struct lp_msg *msg)
 {
-        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+        struct eng_lookup *lookup = container_of(msg, struct eng_lookup, msg);
 
         if (lookup->pin) {
                 lookup->number = ++lookup->at->lookup_count;
@@ -151,10 +148,9 @@ void eng_lookup_start(struct eng_lookup *lookup)
                 lp_post(lookup->at->loop, &lookup->msg);
 }
 
-
 static void unpin(struct lp_msg *msg)
 {
-        struct eng_lookup *lookup = LOOKUP_OF(msg, msg);
+        struct eng_lookup *lookup = container_of(msg, struct eng_lookup, msg);
         const struct fmt_value *v = eng_value_head(lookup->value->data);
         struct eng_pin *p;
 

@@ -164,7 +164,7 @@ static void reap_forget(struct eng_loop *el, struct eng_reap *reap)
 
 void eng_reap_tick(struct lp_timer *timer)
 {
-        struct eng_loop *el = (struct eng_loop *)((char *)timer - offsetof(struct eng_loop, reap_timer));
+        struct eng_loop *el = container_of(timer, struct eng_loop, reap_timer);
         struct eng_reap_list all = STAILQ_HEAD_INITIALIZER(all);
         struct eng_reap *reap;
 

@@ -31,8 +31,6 @@ static void txn_enter(struct eng_txn *txn, enum eng_txn_state state)
         lp_trace(LP_TRACE_TXN_STATE, state, txn->seq);
 }
 
-#define TXN_OF(m) ((struct eng_txn *)((char *)(m) - offsetof(struct eng_txn, msg)))
-
 void eng_txn_submit(struct eng_txn *txn)
 {
         txn->request = lp_trace_request();
@@ -170,7 +168,7 @@ static void send_answer(struct eng_txn *txn)
 
 static void txn_arrive(struct lp_msg *msg)
 {
-        struct eng_txn *txn = TXN_OF(msg);
+        struct eng_txn *txn = container_of(msg, struct eng_txn, msg);
         int rv;
 
         rv = txn_admit(txn);
@@ -216,7 +214,7 @@ void eng_txn_finish(struct eng_txn *txn, int result)
 
 static void txn_answer(struct lp_msg *msg)
 {
-        struct eng_txn *txn = TXN_OF(msg);
+        struct eng_txn *txn = container_of(msg, struct eng_txn, msg);
 
         txn->done(txn);
 }
@@ -261,7 +259,7 @@ static void keep_unread(struct eng_txn *txn, struct eng_buf *value)
 
 static void lookup_done(struct eng_op *op)
 {
-        struct eng_txn *txn = (struct eng_txn *)((char *)op - offsetof(struct eng_txn, lookup));
+        struct eng_txn *txn = container_of(op, struct eng_txn, lookup);
 
         eng_step_ends(txn->at, ENG_STEP_LOOKUP, op->submitted);
         if (op->result == 0) {
@@ -391,7 +389,7 @@ static void fan_release(struct eng_fan *fan)
 
 static void appended(struct eng_op *op)
 {
-        struct eng_fan_op *fo = (struct eng_fan_op *)((char *)op - offsetof(struct eng_fan_op, op));
+        struct eng_fan_op *fo = container_of(op, struct eng_fan_op, op);
         struct eng_fan *fan = fo->fan;
         struct eng_loop *el = fan->at;
         struct eng_txn *txn = fan->txn;
@@ -521,7 +519,7 @@ void eng_txn_abandon(struct eng_txn *txn)
 
 static void txn_committed(struct eng_op *op)
 {
-        struct eng_fan_op *fo = (struct eng_fan_op *)((char *)op - offsetof(struct eng_fan_op, op));
+        struct eng_fan_op *fo = container_of(op, struct eng_fan_op, op);
         struct eng_fan *fan = fo->fan;
         struct eng_txn *txn = fan->txn;
 

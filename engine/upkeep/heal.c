@@ -101,7 +101,7 @@ void eng_heal_publish(struct eng_store *store)
 
 static void heal_again(struct lp_timer *timer)
 {
-        struct eng_heal *heal = (struct eng_heal *)((char *)timer - offsetof(struct eng_heal, timer));
+        struct eng_heal *heal = container_of(timer, struct eng_heal, timer);
 
         eng_heal_consider(heal->store);
 }
@@ -176,7 +176,7 @@ static void keep_later(struct eng_heal *heal)
 
 static void keep_tick(struct lp_timer *timer)
 {
-        struct eng_heal *heal = (struct eng_heal *)((char *)timer - offsetof(struct eng_heal, keep_timer));
+        struct eng_heal *heal = container_of(timer, struct eng_heal, keep_timer);
 
         find_cut(heal);
         keep_cut(heal);
@@ -186,7 +186,7 @@ static void keep_tick(struct lp_timer *timer)
 /* What makes no sense is as none. */
 static void cut_loaded(struct eng_kept *kept, const void *data, size_t len)
 {
-        struct eng_heal *heal = (struct eng_heal *)((char *)kept - offsetof(struct eng_heal, kept));
+        struct eng_heal *heal = container_of(kept, struct eng_heal, kept);
         const uint8_t *name = data;
 
         heal->loaded = true;
@@ -204,7 +204,7 @@ static void flush_next(struct eng_heal *heal);
 
 static void flushed(struct eng_op *op)
 {
-        struct eng_heal *heal = (struct eng_heal *)((char *)op - offsetof(struct eng_heal, sync));
+        struct eng_heal *heal = container_of(op, struct eng_heal, sync);
         struct eng_coord *c = heal->store->coord;
 
         if (c->store->stopping)

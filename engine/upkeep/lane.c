@@ -223,7 +223,7 @@ static void choose_tour(struct eng_lane *lane)
 
 static void lane_turn(struct lp_msg *msg)
 {
-        struct eng_lane *lane = (struct eng_lane *)((char *)msg - offsetof(struct eng_lane, turn));
+        struct eng_lane *lane = container_of(msg, struct eng_lane, turn);
 
         lane->posted = false;
         eng_lane_step(lane);
@@ -231,7 +231,7 @@ static void lane_turn(struct lp_msg *msg)
 
 static void lane_paced(struct lp_timer *timer)
 {
-        struct eng_lane *lane = (struct eng_lane *)((char *)timer - offsetof(struct eng_lane, timer));
+        struct eng_lane *lane = container_of(timer, struct eng_lane, timer);
 
         lane->waiting = false;
         eng_lane_step(lane);
@@ -285,7 +285,7 @@ static bool is_quiet(const struct eng_lane *lane)
 
 static void over_comes(struct lp_msg *msg)
 {
-        struct eng_lane *lane = (struct eng_lane *)((char *)msg - offsetof(struct eng_lane, over));
+        struct eng_lane *lane = container_of(msg, struct eng_lane, over);
 
         lane->ended(lane);
 }

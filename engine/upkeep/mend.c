@@ -128,7 +128,7 @@ static void mend_over(struct eng_mend *mend)
 
 static void came_home(struct lp_msg *msg)
 {
-        struct eng_mend *mend = MEND_OF(msg, msg);
+        struct eng_mend *mend = container_of(msg, struct eng_mend, msg);
 
         if (!mend->store->stopping) /* else eng_mend_drop() frees it */
                 mend_over(mend);
@@ -237,7 +237,7 @@ static void take_turn(struct eng_mend *mend)
 
 static void mend_came(struct lp_msg *msg)
 {
-        struct eng_mend *mend = MEND_OF(msg, msg);
+        struct eng_mend *mend = container_of(msg, struct eng_mend, msg);
 
         if (!mend->store->stopping)
                 take_turn(mend);

@@ -12,8 +12,6 @@
 
 #define NO_STRIPE UINT32_MAX
 
-#define MEND_OF(m, field) ((struct eng_mend *)((char *)(m) - offsetof(struct eng_mend, field)))
-
 /*
  * One part that lacks shards. targets[run * (k+m) + shard]: the drive that is to have a shard for which the record names none, else
  * ENG_NO_DRIVE. held: of shards on drives that are being filled, those that are there already: words bits for each run and shard. part

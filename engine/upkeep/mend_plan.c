@@ -176,7 +176,7 @@ bool eng_mend_is_stored(const struct eng_part *part, uint32_t stripe, unsigned s
 
 static void mend_held_answered(struct eng_op *op)
 {
-        struct eng_mend *mend = MEND_OF(op, ask);
+        struct eng_mend *mend = container_of(op, struct eng_mend, ask);
         struct eng_mend_plan *plan = mend->plan;
         uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), i;
         uint64_t *bits = eng_mend_held_bits(plan, mend->ask_run, mend->ask_shard);

@@ -134,7 +134,7 @@ static struct eng_buf *mend_patch(const struct eng_mend *mend, const struct eng_
 
 static void mend_looked_up(struct eng_txn *txn, int rv)
 {
-        struct eng_mend *mend = MEND_OF(txn, txn);
+        struct eng_mend *mend = container_of(txn, struct eng_mend, txn);
         bool sure = rv == 0 || eng_words_sure(&txn->words);
         struct fmt_value *head;
 
@@ -170,7 +170,7 @@ static void mend_prepare(struct eng_txn *txn)
 
 static void mend_recorded(struct eng_txn *txn)
 {
-        eng_mend_finish(MEND_OF(txn, txn), txn->result);
+        eng_mend_finish(container_of(txn, struct eng_mend, txn), txn->result);
 }
 
 void eng_mend_record(struct eng_mend *mend)

@@ -189,7 +189,7 @@ static void mend_slot_left(struct lp_loop *home, void *slot)
 /* A shard of a lost stripe, from the drive that leaves; it is verified. */
 static void mend_remnant_read(struct eng_op *op)
 {
-        struct eng_mend *mend = MEND_OF(op, ask);
+        struct eng_mend *mend = container_of(op, struct eng_mend, ask);
 
         mend->in_flight--;
         if (mend->store->stopping)
@@ -367,7 +367,7 @@ static int next_plan(struct eng_mend *mend)
 
 static void mend_paced(struct lp_timer *timer)
 {
-        struct eng_mend *mend = MEND_OF(timer, timer);
+        struct eng_mend *mend = container_of(timer, struct eng_mend, timer);
 
         mend->awaits_turn = false;
         mend_go_on(mend);
@@ -479,8 +479,8 @@ static void mend_begin(struct eng_mend *mend)
 
 static void mend_granted(struct lp_reserve *reserve)
 {
-        MEND_OF(reserve, reserve)->queued = false;
-        mend_begin(MEND_OF(reserve, reserve));
+        container_of(reserve, struct eng_mend, reserve)->queued = false;
+        mend_begin(container_of(reserve, struct eng_mend, reserve));
 }
 
 void eng_mend_begin_writing(struct eng_mend *mend)

@@ -123,7 +123,7 @@ static void scrub_keep(struct eng_scrub *scrub)
 
 static void loaded(struct eng_kept *kept, const void *data, size_t len)
 {
-        struct eng_scrub *scrub = (struct eng_scrub *)((char *)kept - offsetof(struct eng_scrub, kept));
+        struct eng_scrub *scrub = container_of(kept, struct eng_scrub, kept);
 
         decode(scrub, data, len);
         scrub->loaded = true;
@@ -184,7 +184,7 @@ static uint64_t keep_ns(const struct eng_scrub *scrub)
 
 static void scrub_tick(struct lp_timer *timer)
 {
-        struct eng_scrub *scrub = (struct eng_scrub *)((char *)timer - offsetof(struct eng_scrub, timer));
+        struct eng_scrub *scrub = container_of(timer, struct eng_scrub, timer);
 
         if (scrub->run == NULL) {
                 scrub_go(scrub);

@@ -190,7 +190,7 @@ static bool scrubber_may_go_on(const struct scrubber *s)
 
 static void scrubber_expired(struct lp_timer *timer)
 {
-        scrubber_go((struct scrubber *)((char *)timer - offsetof(struct scrubber, timer)));
+        scrubber_go(container_of(timer, struct scrubber, timer));
 }
 
 static void scrubber_wait(struct scrubber *s, uint64_t ns)
@@ -280,7 +280,7 @@ static void scrubber_asks(struct scrubber *s)
 
 static void scrubber_fixed(struct eng_fix *fix)
 {
-        struct scrubber *s = (struct scrubber *)((char *)fix - offsetof(struct scrubber, fix));
+        struct scrubber *s = container_of(fix, struct scrubber, fix);
 
         if (s->el->store->stopping)
                 return;
@@ -362,7 +362,7 @@ static void scrubber_has_read(struct eng_op *op)
 
 static void scrubber_granted(struct lp_reserve *reserve)
 {
-        struct scrubber *s = (struct scrubber *)((char *)reserve - offsetof(struct scrubber, reserve));
+        struct scrubber *s = container_of(reserve, struct scrubber, reserve);
 
         if (s->el->store->stopping || !scrubber_may_go_on(s)) {
                 s->step = SCRUBBER_IDLE;
@@ -570,7 +570,7 @@ static void scrub_look_around(struct scrub_loop *sl)
 
 static void scrub_look(struct lp_timer *timer)
 {
-        struct scrub_loop *sl = (struct scrub_loop *)((char *)timer - offsetof(struct scrub_loop, timer));
+        struct scrub_loop *sl = container_of(timer, struct scrub_loop, timer);
 
         if (sl->el->store->stopping)
                 return;
@@ -603,7 +603,7 @@ static void scrub_loop_starts(struct scrub_loop *sl)
 
 static void scrub_loop_told(struct lp_msg *msg)
 {
-        struct scrub_loop *sl = (struct scrub_loop *)((char *)msg - offsetof(struct scrub_loop, msg));
+        struct scrub_loop *sl = container_of(msg, struct scrub_loop, msg);
 
         atomic_store(&sl->on_its_way, false);
         if (sl->el->store->stopping)

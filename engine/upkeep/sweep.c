@@ -115,7 +115,7 @@ static bool void_now(const struct eng_sweep *sweep)
 
 static void sweep_retry(struct lp_timer *timer)
 {
-        struct eng_coord *c = (struct eng_coord *)((char *)timer - offsetof(struct eng_coord, sweep_timer));
+        struct eng_coord *c = container_of(timer, struct eng_coord, sweep_timer);
 
         eng_sweep_consider(c->store);
 }
@@ -154,7 +154,7 @@ static void sweep_end(struct eng_sweep *sweep, bool whole)
 
 static void sweep_rested(struct lp_timer *timer)
 {
-        struct eng_sweep *sweep = (struct eng_sweep *)((char *)timer - offsetof(struct eng_sweep, timer));
+        struct eng_sweep *sweep = container_of(timer, struct eng_sweep, timer);
 
         if (void_now(sweep))
                 sweep_end(sweep, false);
@@ -208,7 +208,7 @@ static struct eng_op *new_op(struct eng_sweep *sweep, enum eng_op_kind kind, voi
 
 static struct eng_sweep *of_op(struct eng_op *op)
 {
-        return (struct eng_sweep *)((char *)op - offsetof(struct eng_sweep, op));
+        return container_of(op, struct eng_sweep, op);
 }
 
 /* No upload that is under way, or begins later, can come to name it. */

@@ -82,7 +82,7 @@ static void verify_finish(struct eng_verify *v)
 
 static void verify_later(struct lp_timer *timer)
 {
-        struct eng_verify *v = (struct eng_verify *)((char *)timer - offsetof(struct eng_verify, timer));
+        struct eng_verify *v = container_of(timer, struct eng_verify, timer);
 
         if (!v->store->stopping)
                 v->then(v);
@@ -228,7 +228,7 @@ static void names_came(void *arg)
 
 static void verify_begin(struct lp_msg *msg)
 {
-        struct eng_verify *v = (struct eng_verify *)((char *)msg - offsetof(struct eng_verify, msg));
+        struct eng_verify *v = container_of(msg, struct eng_verify, msg);
 
         if (!v->held_only)
                 v->store->coord->verify = v;

@@ -74,7 +74,7 @@ struct eng_verify_copy *eng_verify_take_copy(struct eng_op *op)
 
 static void made_to_agree(struct eng_agree *agree)
 {
-        struct eng_verify *v = (struct eng_verify *)((char *)agree - offsetof(struct eng_verify, agree));
+        struct eng_verify *v = container_of(agree, struct eng_verify, agree);
 
         v->report.differing_names += agree->differed;
         v->report.repaired_names += agree->differed && agree->txn.result == 0 && agree->repaired > 0;
@@ -95,7 +95,7 @@ static void fix_next(struct eng_verify *v);
 
 static void verify_copies_fixed(struct eng_fix *fix)
 {
-        struct eng_verify *v = (struct eng_verify *)((char *)fix - offsetof(struct eng_verify, fix));
+        struct eng_verify *v = container_of(fix, struct eng_verify, fix);
 
         v->report.repaired_shards += fix->txn.result == 0 && fix->copied;
         fix_next(v);

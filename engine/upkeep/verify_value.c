@@ -152,7 +152,7 @@ static bool is_unknown(struct eng_verify *v, int result)
 
 static void verify_shard_read(struct eng_op *op)
 {
-        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, op));
+        struct eng_verify *v = container_of(op, struct eng_verify, op);
 
         v->slot = op->read.slot; /* a drive that failed keeps it until its I/O has ended */
         if (v->slot != NULL && is_unknown(v, op->result))
@@ -172,7 +172,7 @@ static void verify_shard_read(struct eng_op *op)
 /* A shard that the drive knows to be damaged is as one that it does not hold. */
 static void shard_asked_for(struct eng_op *op)
 {
-        struct eng_verify *v = (struct eng_verify *)((char *)op - offsetof(struct eng_verify, op));
+        struct eng_verify *v = container_of(op, struct eng_verify, op);
 
         if (is_unknown(v, op->result))
                 return;
@@ -262,7 +262,7 @@ static bool seek_shard(struct eng_verify *v)
 
 static void slot_granted(struct lp_reserve *reserve)
 {
-        struct eng_verify *v = (struct eng_verify *)((char *)reserve - offsetof(struct eng_verify, reserve));
+        struct eng_verify *v = container_of(reserve, struct eng_verify, reserve);
 
         v->slot = lp_slot_get(v->store->loops[0].loop);
         next_shard(v);

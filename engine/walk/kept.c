@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define KEPT_OF(txn) ((struct eng_kept *)((char *)(txn) - offsetof(struct eng_kept, txn)))
-
 void eng_kept_init(struct eng_kept *kept, struct eng_store *store, char key, void (*loaded)(struct eng_kept *kept, const void *data, size_t len))
 {
         memset(kept, 0, sizeof(*kept));
@@ -49,7 +47,7 @@ static void kept_ended(struct eng_kept *kept)
 
 static void write_prepare(struct eng_txn *txn)
 {
-        const struct eng_buf *value = KEPT_OF(txn)->value;
+        const struct eng_buf *value = container_of(txn, struct eng_kept, txn)->value;
         int rv;
 
         name_it(txn);
@@ -64,7 +62,7 @@ static void write_prepare(struct eng_txn *txn)
 
 static void kept_written(struct eng_txn *txn)
 {
-        kept_ended(KEPT_OF(txn)); /* a failure costs what was done since the last one, after a restart */
+        kept_ended(container_of(txn, struct eng_kept, txn)); /* a failure costs what was done since the last one, after a restart */
 }
 
 void eng_kept_write(struct eng_kept *kept, const void *data, size_t len)
@@ -99,7 +97,7 @@ static void load_prepare(struct eng_txn *txn)
 
 static void kept_load_done(struct eng_txn *txn)
 {
-        struct eng_kept *kept = KEPT_OF(txn);
+        struct eng_kept *kept = container_of(txn, struct eng_kept, txn);
         struct eng_buf *old = txn->result == 0 ? eng_buf_ref(txn->old) : NULL;
         struct eng_object object = {.attrs = {0}};
 

@@ -28,7 +28,7 @@ static void drop_page(struct eng_walk_source *src)
 
 static void walk_scanned(struct eng_op *op)
 {
-        struct eng_walk_source *src = (struct eng_walk_source *)((char *)op - offsetof(struct eng_walk_source, op));
+        struct eng_walk_source *src = container_of(op, struct eng_walk_source, op);
         struct eng_walk *walk = src->walk;
 
         walk->out--;

@@ -125,7 +125,7 @@ static void pause_accepting(struct gw_listener *listener)
 
 static void accept_ready(struct lp_watch *watch, uint32_t events)
 {
-        struct gw_listener *here = (struct gw_listener *)((char *)watch - offsetof(struct gw_listener, accept)), *to;
+        struct gw_listener *here = container_of(watch, struct gw_listener, accept), *to;
         struct sockaddr_storage from;
         socklen_t len;
         unsigned i;

@@ -309,7 +309,7 @@ static void sweep_request(struct gw_conn *conn, struct gw_request *req, uint64_t
 
 static void sweep(struct lp_timer *timer)
 {
-        struct gw_loop *loop = (struct gw_loop *)((char *)timer - offsetof(struct gw_loop, sweep));
+        struct gw_loop *loop = container_of(timer, struct gw_loop, sweep);
         const struct gw_limits *limits = &loop->gw->limits;
         uint64_t now = gw_clock_ns(), quiet = (limits->idle_ms + limits->request_ms) * MS;
         bool shedding = atomic_load_explicit(&loop->gw->shedding, memory_order_relaxed);

@@ -21,7 +21,7 @@
 
 static void daemon_ready(struct lp_watch *watch, uint32_t events)
 {
-        struct gw_listener *listener = (struct gw_listener *)((char *)watch - offsetof(struct gw_listener, watch));
+        struct gw_listener *listener = container_of(watch, struct gw_listener, watch);
 
         listener->due = true;
 }
@@ -47,7 +47,7 @@ static uint64_t run_daemon(struct gw_listener *listener)
 
 static uint64_t before_sleep(struct lp_hook *hook)
 {
-        struct gw_loop *loop = (struct gw_loop *)((char *)hook - offsetof(struct gw_loop, hook));
+        struct gw_loop *loop = container_of(hook, struct gw_loop, hook);
         uint64_t longest = UINT64_MAX, asked;
         struct gw_listener *listener;
 
@@ -102,7 +102,7 @@ int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const stru
 
 static void drain_loop(struct lp_msg *msg)
 {
-        struct gw_loop *loop = (struct gw_loop *)((char *)msg - offsetof(struct gw_loop, drain_msg));
+        struct gw_loop *loop = container_of(msg, struct gw_loop, drain_msg);
         struct gw_listener *listener;
         struct gw_conn *conn;
 

@@ -144,13 +144,13 @@ static bool is_ripe(const struct gw_guest *guest, uint64_t now)
 
 static struct gw_conn *guest_conn(struct gw_guest *guest)
 {
-        return (struct gw_conn *)((char *)guest - offsetof(struct gw_conn, guest));
+        return container_of(guest, struct gw_conn, guest);
 }
 
 /* Who has signed meanwhile has left the list, and stays. */
 static void cut_going(struct lp_msg *msg)
 {
-        struct gw_loop *loop = (struct gw_loop *)((char *)msg - offsetof(struct gw_loop, going_msg));
+        struct gw_loop *loop = container_of(msg, struct gw_loop, going_msg);
         struct gw_guests *guests = &loop->gw->guests;
         struct gw_guest *guest;
 
@@ -255,7 +255,7 @@ static bool cut_idle(struct gw_loop *loop, uint64_t now)
 /* The message goes from loop to loop until one has an idle connection, and back to the loop whose it is. */
 static void asked_for_room(struct lp_msg *msg)
 {
-        struct gw_loop *asker = (struct gw_loop *)((char *)msg - offsetof(struct gw_loop, room_msg));
+        struct gw_loop *asker = container_of(msg, struct gw_loop, room_msg);
         struct gw_gateway *gw = asker->gw;
         struct gw_loop *here = &gw->loops[asker->room_at];
 
@@ -280,7 +280,7 @@ void gw_make_room(struct gw_loop *loop)
 
 static void resume_loop(struct lp_msg *msg)
 {
-        struct gw_loop *loop = (struct gw_loop *)((char *)msg - offsetof(struct gw_loop, resume_msg));
+        struct gw_loop *loop = container_of(msg, struct gw_loop, resume_msg);
         struct gw_listener *listener;
 
         atomic_store(&loop->resume_posted, false);

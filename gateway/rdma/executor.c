@@ -122,7 +122,7 @@ void gw_line_settle(struct gw_line *line)
 /* There is room for who waits to be copied, or there will be none. */
 static void pack_changed(struct gw_pack *pack, int rv)
 {
-        struct gw_line *line = (struct gw_line *)((char *)pack - offsetof(struct gw_line, pack));
+        struct gw_line *line = container_of(pack, struct gw_line, pack);
         struct gw_task *task, *next;
 
         GW_CHECK(gw_line, line);

@@ -177,7 +177,7 @@ static void batch_free(struct gw_batch *batch)
 
 static void slot_known(struct gw_entry *entry)
 {
-        struct gw_batch_slot *slot = (struct gw_batch_slot *)((char *)entry - offsetof(struct gw_batch_slot, entry));
+        struct gw_batch_slot *slot = container_of(entry, struct gw_batch_slot, entry);
         struct gw_batch *batch = slot->batch;
 
         GW_CHECK(gw_batch_slot, slot);

@@ -32,7 +32,7 @@ static void pack_change(struct gw_pack *pack, int rv)
 
 static void pack_granted(struct lp_reserve *reserve)
 {
-        struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
+        struct gw_pack_slot *slot = container_of(reserve, struct gw_pack_slot, reserve);
 
         GW_CHECK(gw_pack_slot, slot);
         assert(slot->waiting && slot->base == NULL);
@@ -43,7 +43,7 @@ static void pack_granted(struct lp_reserve *reserve)
 
 static void pack_expired(struct lp_reserve *reserve)
 {
-        struct gw_pack_slot *slot = (struct gw_pack_slot *)((char *)reserve - offsetof(struct gw_pack_slot, reserve));
+        struct gw_pack_slot *slot = container_of(reserve, struct gw_pack_slot, reserve);
 
         GW_CHECK(gw_pack_slot, slot);
         assert(slot->waiting && slot->base == NULL);
@@ -53,7 +53,7 @@ static void pack_expired(struct lp_reserve *reserve)
 
 static void pack_completed(struct rdx_write *write, int result)
 {
-        struct gw_pack_piece *piece = (struct gw_pack_piece *)((char *)write - offsetof(struct gw_pack_piece, write));
+        struct gw_pack_piece *piece = container_of(write, struct gw_pack_piece, write);
         struct gw_pack_slot *slot = piece->slot;
 
         GW_CHECK(gw_pack_slot, slot);

@@ -13,7 +13,7 @@
 
 static struct gw_transfer *of_rdx(struct rdx_request *rdx)
 {
-        struct gw_transfer *t = (struct gw_transfer *)((char *)rdx - offsetof(struct gw_transfer, rdx));
+        struct gw_transfer *t = container_of(rdx, struct gw_transfer, rdx);
 
         GW_CHECK(gw_transfer, t);
         return t;

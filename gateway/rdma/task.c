@@ -79,7 +79,7 @@ void gw_task_fail(struct gw_task *task, int rv)
 
 static void task_piece_done(struct rdx_write *write, int result)
 {
-        struct gw_task_piece *piece = (struct gw_task_piece *)((char *)write - offsetof(struct gw_task_piece, write));
+        struct gw_task_piece *piece = container_of(write, struct gw_task_piece, write);
         struct gw_task *task = piece->task;
         struct gw_line *line = task->line;
 
@@ -244,7 +244,7 @@ static void task_found(struct gw_task *task)
 
 static void task_known(struct gw_entry *entry)
 {
-        struct gw_task *task = (struct gw_task *)((char *)entry - offsetof(struct gw_task, entry));
+        struct gw_task *task = container_of(entry, struct gw_task, entry);
         struct gw_executor *ex = task->ex;
         struct gw_line *line = task->line;
 

@@ -43,7 +43,7 @@ void gw_transfer_written(struct gw_transfer *t)
 
 static void get_piece_done(struct rdx_write *write, int result)
 {
-        struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
+        struct gw_piece *piece = container_of(write, struct gw_piece, write);
         struct gw_transfer *t = piece->transfer;
 
         GW_CHECK(gw_transfer, t);
@@ -61,7 +61,7 @@ static void get_piece_done(struct rdx_write *write, int result)
 
 static void bounce_granted(struct lp_reserve *reserve)
 {
-        struct gw_transfer *t = (struct gw_transfer *)((char *)reserve - offsetof(struct gw_transfer, reserve));
+        struct gw_transfer *t = container_of(reserve, struct gw_transfer, reserve);
 
         GW_CHECK(gw_transfer, t);
         assert(t->reserving && !t->reserved);
@@ -72,7 +72,7 @@ static void bounce_granted(struct lp_reserve *reserve)
 
 static void bounce_refused(struct lp_reserve *reserve)
 {
-        struct gw_transfer *t = (struct gw_transfer *)((char *)reserve - offsetof(struct gw_transfer, reserve));
+        struct gw_transfer *t = container_of(reserve, struct gw_transfer, reserve);
 
         GW_CHECK(gw_transfer, t);
         assert(t->reserving && !t->reserved);

@@ -48,7 +48,7 @@ void gw_transfer_read(struct gw_transfer *t)
 /* READs of a session complete in the order in which they were given, so places go back in the order in which they were lent. */
 static void put_piece_done(struct rdx_write *write, int result)
 {
-        struct gw_piece *piece = (struct gw_piece *)((char *)write - offsetof(struct gw_piece, write));
+        struct gw_piece *piece = container_of(write, struct gw_piece, write);
         struct gw_transfer *t = piece->transfer;
 
         GW_CHECK(gw_transfer, t);

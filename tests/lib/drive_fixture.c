@@ -181,14 +181,14 @@ void fx_destroy(struct fx *fx)
 
 static void op_done(struct eng_op *op)
 {
-        struct fx_op *of = (struct fx_op *)((char *)op - offsetof(struct fx_op, op));
+        struct fx_op *of = container_of(op, struct fx_op, op);
 
         sem_post(&of->ended);
 }
 
 static void op_submit(struct lp_msg *msg)
 {
-        struct fx_op *of = (struct fx_op *)((char *)msg - offsetof(struct fx_op, msg));
+        struct fx_op *of = container_of(msg, struct fx_op, msg);
 
         eng_drive_submit(of->drive, &of->op);
 }
@@ -237,7 +237,7 @@ struct call {
 
 static void call_run(struct lp_msg *msg)
 {
-        struct call *call = (struct call *)((char *)msg - offsetof(struct call, msg));
+        struct call *call = container_of(msg, struct call, msg);
 
         call->function(call->arg);
         sem_post(&call->ended);
@@ -261,7 +261,7 @@ struct hold {
 
 static void hold_run(struct lp_msg *msg)
 {
-        struct hold *hold = (struct hold *)((char *)msg - offsetof(struct hold, msg));
+        struct hold *hold = container_of(msg, struct hold, msg);
 
         sem_post(&hold->held);
         wait_sem(&hold->go);

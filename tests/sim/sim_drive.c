@@ -77,7 +77,7 @@ static uint64_t latency(const struct sim_drive *d, uint64_t usual)
 
 static void deliver(struct lp_msg *msg)
 {
-        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
 
         op->done(op);
 }
@@ -952,7 +952,7 @@ static void submit(struct eng_drive *drive, struct eng_op *op)
 
 static void tell_failed(struct lp_msg *msg)
 {
-        struct sim_drive *d = (struct sim_drive *)((char *)msg - offsetof(struct sim_drive, fail_msg));
+        struct sim_drive *d = container_of(msg, struct sim_drive, fail_msg);
 
         d->options.failed(d->options.arg, &d->drive, d->reason);
 }
@@ -1131,7 +1131,7 @@ static const struct eng_drive_ops ops = {.submit = submit, .close = close_drive}
 
 static void started(struct lp_msg *msg)
 {
-        struct sim_drive *d = (struct sim_drive *)((char *)msg - offsetof(struct sim_drive, start));
+        struct sim_drive *d = container_of(msg, struct sim_drive, start);
 
         tick(d);
 }

@@ -67,7 +67,7 @@ static bool could_not_read(struct act *act)
 
 static void answered(struct eng_op *op)
 {
-        struct act *act = (struct act *)((char *)op - offsetof(struct act, op));
+        struct act *act = container_of(op, struct act, op);
 
         act->answered = true;
         if (disk_erred() && op->result != 0)

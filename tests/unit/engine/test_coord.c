@@ -75,7 +75,7 @@ static void keeper_begin(struct keeper *keeper, struct sf *sf, unsigned slot, en
 
 static void pass_on(struct lp_msg *msg)
 {
-        struct keeper *keeper = (struct keeper *)((char *)msg - offsetof(struct keeper, msg));
+        struct keeper *keeper = container_of(msg, struct keeper, msg);
 
         eng_drive_submit(keeper->inner, keeper->op);
 }

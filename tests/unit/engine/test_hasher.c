@@ -141,7 +141,7 @@ static void add_next(struct stream *s);
 
 static void is_hashed(struct eng_hash_piece *piece)
 {
-        struct piece *p = (struct piece *)((char *)piece - offsetof(struct piece, hash));
+        struct piece *p = container_of(piece, struct piece, hash);
         struct stream *s = p->stream;
 
         s->in_order &= p == &s->pieces[s->back];
@@ -227,7 +227,7 @@ static void test_many_streams_of_the_same_loop(void **state)
 
 static void count_back(struct eng_hash_piece *piece)
 {
-        struct stream *s = ((struct piece *)((char *)piece - offsetof(struct piece, hash)))->stream;
+        struct stream *s = container_of(piece, struct piece, hash)->stream;
 
         s->back++;
         t.left--;

@@ -149,7 +149,7 @@ static void discarded(struct eng_op *op)
 
 static void ids_known(struct eng_op *op)
 {
-        struct loss *loss = (struct loss *)((char *)op - offsetof(struct loss, ids));
+        struct loss *loss = container_of(op, struct loss, ids);
         const struct eng_held_id *held = (const void *)op->ids.ids->data;
         uint32_t i;
 

@@ -211,7 +211,7 @@ static struct watched {
 
 static void refused(struct lp_msg *msg)
 {
-        struct eng_op *op = (struct eng_op *)((char *)msg - offsetof(struct eng_op, msg));
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
 
         op->done(op);
 }

@@ -225,7 +225,7 @@ static void repaired(void *arg, int rv, struct eng_mend_written written)
 
 static void cancel_repair(struct lp_timer *timer)
 {
-        eng_mend_cancel(((struct repair *)((char *)timer - offsetof(struct repair, timer)))->mend);
+        eng_mend_cancel(container_of(timer, struct repair, timer)->mend);
 }
 
 static void opened(void *arg, int rv, struct eng_get *get)

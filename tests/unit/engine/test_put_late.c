@@ -36,8 +36,6 @@ struct keeper {
         sem_t told, ended;
 };
 
-#define KEEPER_OF(m) ((struct keeper *)((char *)(m) - offsetof(struct keeper, msg)))
-
 static void wait_sem(sem_t *sem)
 {
         while (sem_wait(sem) != 0)
@@ -56,12 +54,12 @@ static void keeper_done(struct eng_txn *txn)
 
 static void keeper_submit(struct lp_msg *msg)
 {
-        eng_txn_submit(&KEEPER_OF(msg)->txn);
+        eng_txn_submit(&container_of(msg, struct keeper, msg)->txn);
 }
 
 static void keeper_look(struct lp_msg *msg)
 {
-        struct keeper *k = KEEPER_OF(msg);
+        struct keeper *k = container_of(msg, struct keeper, msg);
 
         k->changes = k->txn.lock->count;
         sem_post(&k->told);
@@ -69,7 +67,7 @@ static void keeper_look(struct lp_msg *msg)
 
 static void keeper_release(struct lp_msg *msg)
 {
-        eng_txn_finish(&KEEPER_OF(msg)->txn, -ECANCELED);
+        eng_txn_finish(&container_of(msg, struct keeper, msg)->txn, -ECANCELED);
 }
 
 static struct keeper *keep_key(struct sf *sf, uint64_t bucket, const char *key)

@@ -158,7 +158,7 @@ static void take_places(struct placing *p)
 
 static void brought(struct lp_timer *timer)
 {
-        struct placing *p = (struct placing *)((char *)timer - offsetof(struct placing, timer));
+        struct placing *p = container_of(timer, struct placing, timer);
         uint8_t *bytes = p->place[p->first % PLACES].bytes;
         size_t len = p->place[p->first % PLACES].len;
 

@@ -445,7 +445,7 @@ static void keep_still(void *arg)
 
 static void answered(struct eng_op *op)
 {
-        sem_post(&((struct fx_op *)((char *)op - offsetof(struct fx_op, op)))->ended);
+        sem_post(&container_of(op, struct fx_op, op)->ended);
 }
 
 /* The end of a move begins an index batch while a record of the same write waits to be taken in: the batch does not cover it. */

@@ -447,7 +447,7 @@ struct look {
 
 static void looked(struct eng_op *op)
 {
-        struct look *look = (struct look *)((char *)op - offsetof(struct look, op));
+        struct look *look = container_of(op, struct look, op);
 
         assert_int_equal(op->result, 0);
         look->names = op->scan.count;

@@ -67,7 +67,7 @@ static void count_next(struct count *count);
 
 static void counted(struct eng_op *op)
 {
-        struct count *count = (struct count *)((char *)op - offsetof(struct count, op));
+        struct count *count = container_of(op, struct count, op);
 
         assert_int_equal(op->result, 0);
         eng_buf_unref(op->ids.ids);

@@ -201,7 +201,7 @@ static void odd_prepare(struct eng_txn *txn)
 
 static void odd_begin(struct lp_msg *msg)
 {
-        eng_txn_submit(&((struct odd *)((char *)msg - offsetof(struct odd, msg)))->txn);
+        eng_txn_submit(&container_of(msg, struct odd, msg)->txn);
 }
 
 static void test_no_member_is_asked(void **state)

@@ -143,7 +143,7 @@ int rdx_session_find(struct rdx_server *server, const uint8_t session[RDX_ID_LEN
 
 static void fabric_begun(struct lp_msg *msg)
 {
-        struct rdx_request *request = (struct rdx_request *)((char *)msg - offsetof(struct rdx_request, msg));
+        struct rdx_request *request = container_of(msg, struct rdx_request, msg);
         int rv = fabric.begin_rv;
 
         if (rv == 0 && request->number <= fabric.last_number)

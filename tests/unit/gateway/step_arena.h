@@ -36,7 +36,7 @@ static void step_arena_check(void)
 
 static void step_grant(struct lp_msg *msg)
 {
-        struct step_arena *a = (struct step_arena *)((char *)msg - offsetof(struct step_arena, msg));
+        struct step_arena *a = container_of(msg, struct step_arena, msg);
         struct lp_reserve *r;
 
         a->posted = false;

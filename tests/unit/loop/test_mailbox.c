@@ -75,7 +75,7 @@ static struct chain {
 static unsigned chains_wrong, chains_done;
 static sem_t chains_end;
 
-#define chain_of(msg, member) ((struct chain *)((char *)(msg)-offsetof(struct chain, member)))
+#define chain_of(msg, member) (container_of((msg), struct chain, member))
 
 static void run_direct(struct lp_msg *msg)
 {

@@ -55,7 +55,7 @@ static inline char *slot_get(void)
 
 static inline struct get *get_of(struct rdx_write *write)
 {
-        return (struct get *)((char *)write->request - offsetof(struct get, request));
+        return container_of(write->request, struct get, request);
 }
 
 static inline void get_write_done(struct rdx_write *write, int result)
@@ -95,7 +95,7 @@ static inline void get_give(struct get *get)
 
 static inline void get_begun(struct rdx_request *request, int result)
 {
-        struct get *get = (struct get *)((char *)request - offsetof(struct get, request));
+        struct get *get = container_of(request, struct get, request);
 
         get->begun++;
         get->begin_result = result;
@@ -109,7 +109,7 @@ static inline void get_begun(struct rdx_request *request, int result)
 
 static inline void get_ended(struct rdx_request *request, int result)
 {
-        struct get *get = (struct get *)((char *)request - offsetof(struct get, request));
+        struct get *get = container_of(request, struct get, request);
 
         get->ended++;
         get->result = result;
@@ -118,7 +118,7 @@ static inline void get_ended(struct rdx_request *request, int result)
 
 static inline void get_run(struct lp_msg *msg)
 {
-        struct get *get = (struct get *)((char *)msg - offsetof(struct get, start));
+        struct get *get = container_of(msg, struct get, start);
 
         rdx_request_begin(server, &get->request);
 }

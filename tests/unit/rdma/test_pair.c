@@ -88,7 +88,7 @@ static void write_done(struct rdx_write *write, int result)
 
 static void get_ended(struct rdx_request *request, int result)
 {
-        struct get *get = (struct get *)((char *)request - offsetof(struct get, request));
+        struct get *get = container_of(request, struct get, request);
         unsigned i;
 
         get->answer.result = result;
@@ -103,7 +103,7 @@ static void get_ended(struct rdx_request *request, int result)
 
 static void get_begun(struct rdx_request *request, int result)
 {
-        struct get *get = (struct get *)((char *)request - offsetof(struct get, request));
+        struct get *get = container_of(request, struct get, request);
         unsigned i;
 
         get->answer.begin_result = result;
