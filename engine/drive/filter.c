@@ -25,7 +25,9 @@
  */
 #include "engine/drive/filter.h"
 
+#include <bsd/sys/queue.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,8 @@ struct eng_filter {
         int slot;                  /* -1: any */
         atomic_uint_fast64_t seen; /* any loop, like the next */
         atomic_bool dead;
+        pthread_mutex_t lock;
+        LIST_HEAD(, eng_filter_op) waiting; /* under lock: ops whose timers run, which end with their loops */
 };
 
 /* ---- answering ------------------------------------------------------------------------------------- */
@@ -118,14 +122,24 @@ static void pass(struct eng_filter_op *of)
         eng_drive_submit(of->filter->inner, &of->op);
 }
 
+static struct eng_filter_op *waited(struct lp_timer *timer)
+{
+        struct eng_filter_op *of = container_of(timer, struct eng_filter_op, timer);
+
+        pthread_mutex_lock(&of->filter->lock);
+        LIST_REMOVE(of, entry);
+        pthread_mutex_unlock(&of->filter->lock);
+        return of;
+}
+
 static void delay_over(struct lp_timer *timer)
 {
-        pass(container_of(timer, struct eng_filter_op, timer));
+        pass(waited(timer));
 }
 
 static void drop_over(struct lp_timer *timer)
 {
-        struct eng_filter_op *of = container_of(timer, struct eng_filter_op, timer);
+        struct eng_filter_op *of = waited(timer);
 
         atomic_store(&of->filter->dead, true);
         filter_answer(of, -EIO);
@@ -146,7 +160,11 @@ static bool is_hit(struct eng_filter *filter, enum eng_op_kind kind)
 static void wait_and(struct eng_filter_op *of, void (*expired)(struct lp_timer *timer))
 {
         of->timer.expired = expired;
-        lp_timer_start(lp_self(), &of->timer, of->filter->ms * MS);
+        of->loop = lp_self();
+        pthread_mutex_lock(&of->filter->lock);
+        LIST_INSERT_HEAD(&of->filter->waiting, of, entry);
+        pthread_mutex_unlock(&of->filter->lock);
+        lp_timer_start(of->loop, &of->timer, of->filter->ms * MS);
 }
 
 static void hit(struct eng_filter_op *of)
@@ -221,8 +239,15 @@ static void filter_submit(struct eng_drive *drive, struct eng_op *op)
 static void filter_close(struct eng_drive *drive)
 {
         struct eng_filter *filter = (struct eng_filter *)drive;
+        struct eng_filter_op *of;
 
         filter->inner->ops->close(filter->inner);
+        while ((of = LIST_FIRST(&filter->waiting)) != NULL) {
+                LIST_REMOVE(of, entry);
+                lp_timer_stop(of->loop, &of->timer);
+                free_op(of);
+        }
+        pthread_mutex_destroy(&filter->lock);
         free(filter);
 }
 
@@ -343,6 +368,8 @@ static int add_filter(struct eng_drive **top, struct eng_drive *inner, char *tex
                 free(filter);
                 return 0;
         }
+        pthread_mutex_init(&filter->lock, NULL);
+        LIST_INIT(&filter->waiting);
         filter->drive.ops = &filter_ops;
         filter->drive.slot = (*top)->slot;
         filter->drive.owner = (*top)->owner;

@@ -4,6 +4,8 @@
 #ifndef MILLRACE_ENGINE_DRIVE_FILTER_H
 #define MILLRACE_ENGINE_DRIVE_FILTER_H
 
+#include <bsd/sys/queue.h>
+
 #include "engine/drive/drive.h"
 
 struct eng_filter;
@@ -13,6 +15,8 @@ struct eng_filter_op {
         struct eng_op op; /* below */
         struct eng_op *above;
         struct eng_filter *filter;
+        LIST_ENTRY(eng_filter_op) entry; /* while the timer runs, as the next */
+        struct lp_loop *loop;
         struct lp_timer timer;
         struct lp_msg msg;
         int result;      /* to be answered later */

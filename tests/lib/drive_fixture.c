@@ -127,6 +127,7 @@ int fx_open(struct fx *fx)
         unsigned i;
         int rv;
 
+        fx->closed = false;
         for (i = 0; i < fx->loop_count; i++) {
                 struct lp_config config = {.index = i, .ring_entries = 64, .slots = FX_SLOTS};
 
@@ -153,6 +154,7 @@ void fx_close(struct fx *fx)
         if (fx->drive == NULL)
                 return;
         stop_loops(fx);
+        fx->closed = true;
         fx->drive->ops->close(fx->drive);
         free_loops(fx);
         fx->drive = fx->local = NULL;
@@ -190,12 +192,14 @@ static void op_submit(struct lp_msg *msg)
 {
         struct fx_op *of = container_of(msg, struct fx_op, msg);
 
-        eng_drive_submit(of->drive, &of->op);
+        if (!of->fx->closed) /* else a loop runs, as it is freed, what it was sent too late */
+                eng_drive_submit(of->drive, &of->op);
 }
 
 void fx_start(struct fx *fx, unsigned loop, struct fx_op *op)
 {
         sem_init(&op->ended, 0, 0);
+        op->fx = fx;
         op->drive = fx->drive;
         op->op.done = op_done;
         if (op->op.epoch == 0)

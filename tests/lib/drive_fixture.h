@@ -26,7 +26,7 @@ struct fx_dead { /* ids of the parts that superseded() told of */
 struct fx {
         char root[128], path[160];
         unsigned loop_count;
-        bool stopped;
+        bool stopped, closed;
         struct lp_loop *loops[FX_LOOPS_MAX];
         pthread_t threads[FX_LOOPS_MAX];
         struct eng_local_options options; /* to be changed before fx_open() */
@@ -44,6 +44,7 @@ struct fx_op {
         struct eng_op op;
         struct lp_msg msg;
         sem_t ended;
+        struct fx *fx;
         struct eng_drive *drive;
 };
 
