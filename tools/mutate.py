@@ -135,6 +135,7 @@ NAMED = [
     ("a repair that is cut off has spent what it did not use", "engine/base/pacer.c", "next = due > turn->cost ? due - turn->cost : 0;", "next = due;", ("unit test_pacer",)),
     ("a loop that ends waits for a drive for ever", "loop/ring.c", "if (now >= end)\n                        rv = -ETIMEDOUT;\n                else if", "if", ("unit test_io",)),
     ("the store's oldest work waits for ever for buffers", "loop/arena.c", "if (line->first == NULL || line == &loop->arena.shares[LP_SHARE_INTERNAL])", "if (line->first == NULL)", ("unit test_arena",)),
+    ("a piece to hash that was added while another was hurried waits for company", "engine/base/hasher.c", "stream->again |= stream->added;", "stream->again = false;", ("unit test_hasher",)),
     ("groups that are asked for hold up the walk of all", "engine/upkeep/lane.c", "return lane->all.under_way && (lane->all_rows > 0", "return lane->now == NULL && (lane->all_rows > 0", ("unit test_heal",)),
     ("a member that lacks a name differs from nobody", "engine/walk/walk.c", "if ((asked & ~row->have) != 0)\n                return true;", "if ((asked & ~row->have) != 0)\n                return false;", ("unit test_agree",)),
     ("a name that nobody can decide waits for tomorrow's walk", "engine/upkeep/heal.c", "rest_for(heal, failed || undecided, parts, helped)", "rest_for(heal, failed, parts, helped)", ("unit test_agree",)),

@@ -33,10 +33,23 @@ static void piece_is_back(struct lp_msg *msg)
         piece->hashed(piece);
 }
 
+static void want_arrives(struct lp_msg *msg);
+
+static void send_want(struct eng_hash_stream *stream)
+{
+        stream->added = stream->again = false;
+        stream->want_msg.run = want_arrives;
+        lp_post(stream->hasher->loop, &stream->want_msg);
+}
+
 static void want_is_back(struct lp_msg *msg)
 {
         struct eng_hash_stream *stream = of_want(msg);
 
+        if (stream->again && stream->out > 1) { /* the word may have come before those that it was to hurry */
+                send_want(stream);
+                return;
+        }
         stream->wanting = false;
         stream->out--;
         stream->told(stream);
@@ -199,6 +212,7 @@ void eng_hash_add(struct eng_hash_stream *stream, struct eng_hash_piece *piece)
 {
         piece->stream = stream;
         stream->out++;
+        stream->added = true;
         if (stream->hasher->loop == stream->home) {
                 piece_arrives(&piece->msg);
                 return;
@@ -209,14 +223,17 @@ void eng_hash_add(struct eng_hash_stream *stream, struct eng_hash_piece *piece)
 
 void eng_hash_want(struct eng_hash_stream *stream)
 {
-        if (stream->wanting || stream->out == 0)
+        if (stream->out == 0)
                 return;
+        if (stream->wanting) {
+                stream->again |= stream->added;
+                return;
+        }
         if (stream->hasher->loop == stream->home) {
                 is_wanted_now(stream);
                 return;
         }
         stream->wanting = true;
         stream->out++;
-        stream->want_msg.run = want_arrives;
-        lp_post(stream->hasher->loop, &stream->want_msg);
+        send_want(stream);
 }

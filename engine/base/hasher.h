@@ -31,7 +31,8 @@ struct eng_hash_stream {
         struct eng_hasher *hasher;
         struct lp_loop *home;
         unsigned out;                                  /* pieces that are not back, and the word that they are wanted */
-        bool wanting;                                  /* that word is on its way */
+        bool wanting;                                  /* that word is on its way, */
+        bool added, again;                             /* pieces were added after it was sent; and are wanted, too */
         void (*told)(struct eng_hash_stream *stream);  /* that word is back */
         struct lp_msg want_msg;
         /* owner: the hasher's loop while pieces are out, else the stream's */
@@ -61,7 +62,7 @@ void eng_hasher_stop(struct eng_hasher *hasher);
 void eng_hash_begin(struct eng_hash_stream *stream, struct eng_hasher *hasher, struct lp_loop *home);
 /* Stream's loop. piece: bytes, len (not 0) and hashed are set. hashed() never comes from inside. */
 void eng_hash_add(struct eng_hash_stream *stream, struct eng_hash_piece *piece);
-/* Stream's loop: somebody waits for its pieces. Where the hasher is another's, told() is called when the word is back; till then it counts as out. */
+/* Stream's loop: somebody waits for all that was added so far. Where the hasher is another's, told() is called when the word is back; till then it counts as out. */
 void eng_hash_want(struct eng_hash_stream *stream);
 
 #endif

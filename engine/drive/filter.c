@@ -122,7 +122,7 @@ static void pass(struct eng_filter_op *of)
         eng_drive_submit(of->filter->inner, &of->op);
 }
 
-static struct eng_filter_op *waited(struct lp_timer *timer)
+static struct eng_filter_op *end_wait_of(struct lp_timer *timer)
 {
         struct eng_filter_op *of = container_of(timer, struct eng_filter_op, timer);
 
@@ -134,12 +134,12 @@ static struct eng_filter_op *waited(struct lp_timer *timer)
 
 static void delay_over(struct lp_timer *timer)
 {
-        pass(waited(timer));
+        pass(end_wait_of(timer));
 }
 
 static void drop_over(struct lp_timer *timer)
 {
-        struct eng_filter_op *of = waited(timer);
+        struct eng_filter_op *of = end_wait_of(timer);
 
         atomic_store(&of->filter->dead, true);
         filter_answer(of, -EIO);

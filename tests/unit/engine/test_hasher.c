@@ -3,6 +3,7 @@
  * in time for who waits for them.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,6 +320,55 @@ static void test_a_piece_waits_for_company_until_it_is_wanted(void **state)
         unmake();
 }
 
+/* owner: loop 1 */
+struct look {
+        struct lp_msg msg;
+        _Atomic bool looked, empty;
+};
+
+static void look_at_hasher(struct lp_msg *msg)
+{
+        struct look *look = container_of(msg, struct look, msg);
+
+        look->empty = t.hasher.count == 0;
+        look->looked = true;
+}
+
+/* The word that the first is wanted comes back to a loop that is busy, and has meanwhile added, and wants, a second. */
+static void want_twice(struct lp_msg *msg)
+{
+        struct look look = {.msg.run = look_at_hasher};
+
+        atomic_store(&t.hasher.expected, 3);
+        add_one(&t.streams[0]);
+        eng_hash_want(&t.streams[0].hash);
+        while (!look.empty) {
+                look.looked = false;
+                lp_post(t.loops[1], &look.msg);
+                while (!look.looked)
+                        sched_yield();
+        }
+        add_one(&t.streams[0]);
+        eng_hash_want(&t.streams[0].hash);
+        sem_post(&t.done);
+}
+
+static void test_a_piece_is_wanted_while_that_word_is_on_its_way(void **state)
+{
+        unsigned i;
+
+        make(1);
+        begin(&t.streams[0]);
+        on_home(want_twice);
+        for (i = 0; i < 1000 && (t.left > 0 || !t.told); i++)
+                on_home(wait_a_while);
+        assert_int_equal(t.left, 0);
+        assert_true(t.told);
+        stop_loops();
+        assert_int_equal(t.streams[0].hash.out, 0);
+        unmake();
+}
+
 /* ---- the end --------------------------------------------------------------------------------------- */
 
 static void test_what_is_left_goes_back_when_loops_have_stopped(void **state)
@@ -346,6 +396,7 @@ int main(void)
                 cmocka_unit_test(test_many_streams_of_another_loop),
                 cmocka_unit_test(test_many_streams_of_the_same_loop),
                 cmocka_unit_test(test_a_piece_waits_for_company_until_it_is_wanted),
+                cmocka_unit_test(test_a_piece_is_wanted_while_that_word_is_on_its_way),
                 cmocka_unit_test(test_what_is_left_goes_back_when_loops_have_stopped),
         };
 
