@@ -54,7 +54,8 @@ struct fmt_log_header {
         uint64_t prev_file;            /* 0: the first */
         uint32_t prev_crc;             /* header_crc of the last record of prev_file (0 for the first) */
         uint32_t pad;
-        uint8_t rest[4096 - 64];
+        uint64_t prev_end;             /* where the last record of prev_file ends: behind it there may be what a tear left; 0: not known */
+        uint8_t rest[4096 - 72];
 };
 
 enum fmt_record_type {
@@ -127,8 +128,8 @@ struct fmt_freed {                     /* numbers first..last, both included */
 
 struct fmt_end {
         uint64_t file;
-        uint32_t crc;                  /* header_crc of its last record: what the header of the next file says */
-        uint32_t pad;
+        uint32_t crc;                  /* header_crc of its last record: what the header of the next file says, */
+        uint32_t end_units;            /* and where that ends, / FMT_RECORD_ALIGN; 0: not known */
 };
 
 /* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */
@@ -533,7 +534,7 @@ _Static_assert(sizeof(struct fmt_segment_header) == 4096, "segment header");
 _Static_assert(sizeof(struct fmt_index_place) == 32 && FMT_INDEX_PLACE1 == offsetof(struct fmt_index_place, key_hash), "place");
 _Static_assert(sizeof(struct fmt_index_owner) == 8, "owner");
 _Static_assert(sizeof(struct fmt_drive_scrub) == 112 && sizeof(struct fmt_rot) == 48, "scrub");
-_Static_assert(sizeof(struct fmt_log_header) == 4096, "log header");
+_Static_assert(sizeof(struct fmt_log_header) == 4096 && offsetof(struct fmt_log_header, prev_end) == 64, "log header");
 _Static_assert(sizeof(struct fmt_record) == 128, "record");
 _Static_assert(sizeof(struct fmt_frame) == 4096, "frame");
 _Static_assert(offsetof(struct fmt_frame, key_hash) == 336, "key of a frame");

@@ -86,6 +86,7 @@ NAMED = [
     ("log files go from the middle without a FREED record", "engine/drive/file.c", "if (oldest || file->freed) {", "if (file != NULL) {", ("unit test_freed", UNIT, POWER)),
     ("how a log file ended is not told before the next one goes", "engine/drive/file.c", "if (before == NULL || before->end_crc == 0)", "if (before != NULL)", ("unit test_log_end", UNIT, SIMDRIVE)),
     ("a log file that does not end as it should has ended with a tear", "engine/drive/replay.c", "if (known != NULL && known->end_crc != 0)", "if (known == NULL)", ("unit test_log_end", UNIT, SIMDRIVE)),
+    ("records of a torn batch count once the records before it are damaged", "engine/drive/replay.c", "return end != 0 ? end : UINT64_MAX;", "return end == 1 ? end : UINT64_MAX;", ("unit test_log_end", SIMDRIVE)),
     ("how a log file ended is forgotten at a restart", "engine/drive/open.c", "file->end_crc = row->end_crc;", "(void)0;", ("unit test_log_end", UNIT)),
     ("log files go with the last copy of an epoch", "engine/drive/file.c", "if (file->epochs == 0)\n", "if (file != NULL)\n", ("unit test_reclaim_log", UNIT, POWER, CRASH)),
     ("dead shards go while a reader has them", "engine/txn/reap.c", "return p != NULL;", "return el == NULL;", ("unit test_store", UNIT, SIM, "reads", FAULTS)),

@@ -101,6 +101,7 @@ static int read_end(const struct eng_local *l, struct eng_log_head *look)
             (look->generation != 0 && head.header.generation != look->generation))
                 return -EBADMSG;
         look->crc = head.header.prev_crc;
+        look->end = head.header.prev_end;
         return 0;
 }
 
@@ -186,6 +187,7 @@ static bool file_take_ends(struct eng_local *l)
                         continue;
                 }
                 before->end_crc = head->crc;
+                before->end = head->end;
                 eng_log_file_touch(&l->files, before);
                 any = true;
         }
@@ -296,7 +298,7 @@ static int list_gaps(struct eng_local *l, const struct eng_log_file **after, str
                 before = eng_log_files_find(&l->files, gap.first - 1);
                 if (before == NULL || before->end_crc == 0)
                         continue;
-                end = (struct fmt_end){.file = before->number, .crc = before->end_crc};
+                end = (struct fmt_end){.file = before->number, .crc = before->end_crc, .end_units = (uint32_t)(before->end / FMT_RECORD_ALIGN)};
                 memcpy(gaps[0]->data + gaps[0]->len, &end, sizeof(end));
                 gaps[0]->len += sizeof(end);
         }

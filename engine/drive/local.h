@@ -280,6 +280,7 @@ struct eng_file_work {
                 struct eng_log_file *file; /* owner: the loop; the next two are of it when the worker was asked */
                 uint64_t number, generation; /* generation 0: not known */
                 uint32_t crc;                /* results */
+                uint64_t end;
                 int result;
         } heads[ENG_HEADS_AT_ONCE];        /* headers to be read: they say how the files before theirs ended */
         unsigned head_count;

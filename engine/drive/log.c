@@ -151,7 +151,8 @@ static int log_begin_file(struct eng_local *l)
                 close(fd);
                 return -ENOMEM;
         }
-        eng_logfile_header((struct fmt_log_header *)log->buffer, &ident, log->current->number, log->crc);
+        eng_logfile_header((struct fmt_log_header *)log->buffer, &ident, log->current->number, log->crc,
+                           log->end.file == log->current->number && log->end.prev_crc == log->crc ? log->end.position : 0);
         if (log->fd >= 0)
                 close(log->fd);
         file->capacity = log->next_bytes;

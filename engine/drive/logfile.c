@@ -43,7 +43,7 @@ bool eng_logfile_number(const char *name, uint64_t *number)
 /* ---- making files ---------------------------------------------------------------------------------- */
 
 void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file,
-                        uint32_t prev_crc)
+                        uint32_t prev_crc, uint64_t prev_end)
 {
         memset(out, 0, sizeof(*out));
         out->version = FMT_LAYOUT_VERSION;
@@ -52,6 +52,7 @@ void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *
         out->generation = ident->generation;
         out->prev_file = prev_file;
         out->prev_crc = prev_crc;
+        out->prev_end = prev_end;
         eng_log_header_seal(out);
 }
 
@@ -64,7 +65,7 @@ static size_t build_first(uint8_t *bytes, const uint8_t drive_id[FMT_ID], const 
         memcpy(&epoch, epoch_body, sizeof(epoch));
         memcpy(ident.drive_id, drive_id, FMT_ID);
         lp_random(&ident.generation, sizeof(ident.generation));
-        eng_logfile_header((struct fmt_log_header *)bytes, &ident, 0, 0);
+        eng_logfile_header((struct fmt_log_header *)bytes, &ident, 0, 0, 0);
         memcpy(rec.drive_id, drive_id, FMT_ID);
         rec.file = ident.file;
         rec.generation = ident.generation;

@@ -31,6 +31,7 @@ struct eng_log_file {
         unsigned pins;       /* reads under way */
         struct eng_fd fd;    /* for reading */
         uint32_t end_crc;    /* checksum of its last record, told before the file behind it goes; 0: not known */
+        uint64_t end;        /* and where it ended; 0: not known */
         bool headless;       /* its header does not say how the file before it ended: it stays as long as that one */
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
@@ -72,7 +73,7 @@ int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool writte
 /* O_DIRECT where the file system has it. Returns the descriptor or a negative errno. */
 int eng_logfile_open_write(int dir_fd, uint64_t number);
 void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file,
-                        uint32_t prev_crc);
+                        uint32_t prev_crc, uint64_t prev_end);
 
 /* Adds a file, in any order. NULL: no memory. */
 struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t number, uint64_t generation);

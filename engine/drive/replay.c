@@ -204,9 +204,10 @@ static int replay_take_ends(struct replay *r, const struct fmt_record *rec, cons
                 file = eng_log_files_find(&r->l->files, end.file);
                 if (end.file >= rec->file)
                         return -EBADMSG;
-                if (file == NULL || file->end_crc == end.crc)
+                if (file == NULL || (file->end_crc == end.crc && (file->end != 0 || end.end_units == 0)))
                         continue;
                 file->end_crc = end.crc;
+                file->end = (uint64_t)end.end_units * FMT_RECORD_ALIGN;
                 eng_log_file_touch(&r->l->files, file);
         }
         return 0;
@@ -347,6 +348,18 @@ static bool breaks_off(const struct replay *r)
         return r->rest.damage != 0 || (file->salvaged && r->position == FMT_BLOCK);
 }
 
+/* Where file r->at ended. Records behind that were in a batch that a crash tore: nobody was told that they are there, and their numbers were given again. */
+static uint64_t end_of_file(const struct replay *r)
+{
+        const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
+        const struct eng_log_file *known = eng_log_files_find(&r->l->files, file->number);
+        uint64_t end = known != NULL ? known->end : 0;
+
+        if (r->at + 1 < r->count && !next->salvaged && next->header.prev_file == file->number)
+                end = next->header.prev_end;
+        return end != 0 ? end : UINT64_MAX;
+}
+
 struct passing {
         struct replay *r;
         uint64_t explained; /* bytes of records whose headers could be read */
@@ -368,7 +381,7 @@ static int pass_over(struct replay *r, struct eng_log_window *window, const stru
         struct fmt_record rec;
         int rv, found;
 
-        found = eng_replay_resume(window, ident, &r->position, &rec, passed_record, &passing);
+        found = eng_replay_resume(window, ident, &r->position, end_of_file(r), &rec, passed_record, &passing);
         if (found < 0)
                 return found;
         if (found == 0 || passing.explained == 0 || r->position - from >= passing.explained + 2 * FMT_BLOCK)

@@ -60,10 +60,10 @@ int eng_replay_reaches(int dir_fd, const uint8_t drive_id[FMT_ID], const struct 
 /* Told of a record whose header is right and whose body is not. */
 typedef void (*eng_replay_lost)(void *arg, const struct fmt_record *rec);
 /*
- * Behind damage: the first whole record at or behind *position in this file, whatever it chains to. 1: rec, *position is its own; 0: none;
+ * Behind damage: the first whole record at or behind *position, and before end, in this file, whatever it chains to. 1: rec, *position is its own; 0: none;
  * negative errno. lost may be NULL.
  */
-int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position,
+int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position, uint64_t end,
                       struct fmt_record *rec, eng_replay_lost lost, void *arg);
 /* The generation of a file whose header is gone, from the first record in it that begins before end. -ENOENT: there is none. */
 int eng_replay_generation(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t end, uint64_t *out);

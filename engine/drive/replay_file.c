@@ -188,7 +188,7 @@ static int body_ok(struct eng_log_window *window, uint64_t position, const struc
         return era_crc32c(0, bytes + sizeof(*rec), rec->body_len) == rec->body_crc;
 }
 
-int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position,
+int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t *position, uint64_t end,
                       struct fmt_record *rec, eng_replay_lost lost, void *arg)
 {
         uint64_t at = eng_round_up(*position, FMT_RECORD_ALIGN);
@@ -196,6 +196,8 @@ int eng_replay_resume(struct eng_log_window *window, const struct eng_log_ident 
         int rv;
 
         for (;; at += FMT_RECORD_ALIGN) {
+                if (at >= end)
+                        return 0;
                 rv = eng_log_window_at(window, at, sizeof(*rec), &bytes);
                 if (rv != 0 || bytes == NULL)
                         return rv;

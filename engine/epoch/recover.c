@@ -392,6 +392,8 @@ static int place_pgs(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
         const struct eng_placement *map;
+        struct eng_pg *pgs;
+        uint16_t *pg_loop;
         unsigned pg, first;
 
         c->next_shape = c->shape;
@@ -403,11 +405,15 @@ static int place_pgs(struct eng_store *store)
         if (store->pgs != NULL)
                 return 0; /* another epoch was chosen before: loops keep their groups */
         store->pg_words = store->pg_count / 64 + 1;
-        free(store->pg_loop);
-        store->pg_loop = calloc(store->pg_count + 1, sizeof(uint16_t));
-        store->pgs = calloc(store->pg_count + 1, sizeof(struct eng_pg));
-        if (store->pg_loop == NULL || store->pgs == NULL)
+        pg_loop = calloc(store->pg_count + 1, sizeof(*pg_loop));
+        pgs = calloc(store->pg_count + 1, sizeof(*pgs));
+        if (pg_loop == NULL || pgs == NULL) {
+                free(pg_loop);
+                free(pgs);
                 return -ENOMEM;
+        }
+        store->pg_loop = pg_loop;
+        store->pgs = pgs;
         first = store->meta_replicas < map->drives ? store->meta_replicas : map->drives;
         for (pg = 0; pg <= store->pg_count; pg++) {
                 store->pgs[pg].number = pg;

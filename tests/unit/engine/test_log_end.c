@@ -1,7 +1,8 @@
 /*
  * test_log_end.c - the last batch of a log file goes bad, the file behind it was freed, and the index is lost: the drive says that its log is damaged. It
- * says no such thing of a file that ends with a tear.
+ * says no such thing of a file that ends with a tear, and takes nothing that stands behind one.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -446,6 +447,69 @@ static void test_header_of_another_file(void **state)
         }
 }
 
+/* Appends of names "0", "1", ...: the first in a batch of its own, the others together. */
+static void append_group(struct fx_op *ops, unsigned n)
+{
+        static struct fx_body body;
+        uint8_t full[FMT_NAME_MAX];
+        char name[16];
+        unsigned i;
+
+        for (i = 0; i < n; i++) {
+                snprintf(name, sizeof(name), "torn%u", i);
+                body.len = body.inline_len = 0;
+                memset(bytes, (int)i, SECTOR);
+                fx_body_put(&body, full, fx_name(full, name), 1000 + i, 1, bytes, SECTOR);
+                fx_fill_append(&ops[i], &body, 1, st.fx.seq + 1 + i, 0);
+        }
+        fx_start_group(&st.fx, ops, n);
+        for (i = 0; i < n; i++) {
+                assert_int_equal(fx_wait(&ops[i]), 0);
+                eng_buf_unref(ops[i].op.append.body);
+        }
+}
+
+/*
+ * A batch was torn so that its last record is whole. Nobody was told of it, and its number is given again. When later damage hides where the file
+ * ended, that record is still none of the log.
+ */
+static void test_rot_before_a_tear(void **state)
+{
+        enum { TORN = 4 };
+        struct fx_op ops[TORN];
+        struct batch last;
+        char name[16];
+        unsigned i;
+
+        make();
+        append_group(ops, TORN);
+        last = last_batch(1);
+        assert_int_equal(last.records, TORN - 1);
+        fx_snapshot(&st.fx, "crash");
+        fx_close(&st.fx);
+        fx_restore(&st.fx, "crash");
+        overwrite(1, last.at, last.at + SECTOR, 0);
+        assert_int_equal(fx_open(&st.fx), 0);
+        assert_null(eng_local_damage(st.fx.drive));
+        st.fx.seq++; /* the first of them is there */
+        for (i = 0; i < TORN; i++)
+                put(i, 1);
+        assert_true(there(2));
+
+        fx_close(&st.fx);
+        overwrite(1, last.at - FMT_BLOCK, last.at, 0xff);
+        sh_remove_index(&st.fx);
+        assert_int_equal(fx_open(&st.fx), 0);
+        assert_int_equal(fx_commit(&st.fx, 1, st.fx.seq), 0);
+        assert_int_equal(eng_local_of(st.fx.local)->damage.places, 1);
+        assert_int_equal(missing(), 0);
+        for (i = 0; i < TORN; i++) {
+                snprintf(name, sizeof(name), "torn%u", i);
+                assert_int_equal(fx_lookup_rv(&st.fx, name), -ENOENT);
+        }
+        fx_destroy(&st.fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -454,6 +518,7 @@ int main(void)
                 cmocka_unit_test(test_tear_before_a_gap),
                 cmocka_unit_test(test_header_of_the_next),
                 cmocka_unit_test(test_header_of_another_file),
+                cmocka_unit_test(test_rot_before_a_tear),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
