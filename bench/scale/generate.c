@@ -108,14 +108,14 @@ static void log_open(struct log *log, int flags)
 static void log_next_file(struct log *log)
 {
         struct fmt_log_header header;
-        uint64_t before = log->ident.file;
+        uint64_t before = log->ident.file, end = log->at;
 
         log_flush(log);
         close(log->fd);
         log->ident.file++;
         lp_random(&log->ident.generation, sizeof(log->ident.generation));
         log_open(log, O_CREAT | O_TRUNC);
-        eng_logfile_header(&header, &log->ident, before, log->prev_crc);
+        eng_logfile_header(&header, &log->ident, before, log->prev_crc, end);
         if (ftruncate(log->fd, (off_t)log->bytes) != 0 || pwrite(log->fd, &header, sizeof(header), 0) != sizeof(header))
                 fail(errno, "beginning a log file");
         log->at = log->batch = FMT_BLOCK;

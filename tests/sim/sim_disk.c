@@ -228,6 +228,7 @@ static void copy_index(struct sim_index *to, const struct sim_index *from)
                 memcpy(to->pgs, from->pgs, from->pg_count * sizeof(to->pgs[0]));
         to->pg_count = from->pg_count;
         to->covered = from->covered;
+        to->reach = from->reach;
         to->generation = from->generation;
 }
 

@@ -35,6 +35,7 @@ struct sim_index {
         struct fmt_index_pg *pgs;
         unsigned pg_count;
         uint64_t covered; /* records below are in it */
+        uint64_t reach;   /* so many the log had then */
         uint32_t generation;
 };
 

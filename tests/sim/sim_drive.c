@@ -367,6 +367,7 @@ static void snapshot(struct sim_drive *d)
                 d->next.pgs[d->next.pg_count++] = (struct fmt_index_pg){
                         .pg = pg->pg, .seq = pg->applied, .committed = pg->committed, .epoch = pg->applied_epoch};
         d->next.covered = oldest != NULL ? oldest->rec.position : d->disk->log_count;
+        d->next.reach = d->disk->log_count;
         d->next.generation = d->generation++;
         d->next_dead = d->dead;
         memset(&d->dead, 0, sizeof(d->dead));
@@ -1141,7 +1142,7 @@ static void load_index(struct sim_drive *d)
         struct sim_index *index = &d->disk->index;
         unsigned i;
 
-        d->disk->log_lost = index->covered > d->disk->log_count;
+        d->disk->log_lost = index->reach > d->disk->log_count;
         if (d->disk->lose_index || d->disk->log_lost) {
                 uint32_t generation = index->generation;
 
