@@ -275,7 +275,7 @@ void sim_disk_restore(struct sim_disk *disk)
                 *frame = image->frames[i];
                 eng_buf_ref(frame->payload);
         }
-        disk->rolled_back = true;
+        disk->rolled_back = disk->lied = true;
 }
 
 void sim_disk_cut(struct sim_disk *disk, uint64_t records)
@@ -286,7 +286,7 @@ void sim_disk_cut(struct sim_disk *disk, uint64_t records)
                   (unsigned long long)disk->log_count);
         sim_figures.cuts++;
         cut_log(disk, keep);
-        disk->rolled_back = true;
+        disk->rolled_back = disk->lied = true;
 }
 
 /* ---- folders (engine/drive/drive.h) ------------------------------------------------------------------------------------ */

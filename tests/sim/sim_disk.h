@@ -67,6 +67,7 @@ struct sim_disk {
         bool unreadable; /* opening it fails */
         bool log_lost;   /* found at its last opening: its log ends before what its index covers */
         bool rolled_back; /* it lost acknowledged writes, and no epoch without it is in force yet */
+        bool lied;        /* it lost acknowledged writes once */
         struct sim_image image;
         bool lose_index; /* it is gone at the next opening: derived from the log again (I4) */
         struct eng_identity identity;

@@ -182,6 +182,45 @@ static bool is_there(const struct sim_disk *disk)
         return disk->use == SIM_DISK_PARTED || disk->use == SIM_DISK_LOST ? disk->kept : true;
 }
 
+static uint64_t newest_epoch(const struct sim_disk *disk)
+{
+        uint64_t i, newest = 0;
+
+        for (i = 0; i < disk->log_count; i++)
+                if (disk->log[i].rec.type == FMT_RECORD_EPOCH && disk->log[i].rec.epoch > newest)
+                        newest = disk->log[i].rec.epoch;
+        return newest;
+}
+
+/* What a disk has lost only others can prove. Of those with the newest epoch one is there, if there is any that did not lie. */
+static bool only_liars(void)
+{
+        uint64_t newest = 0;
+        bool any = false;
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (newest_epoch(&sim_disks[i]) > newest)
+                        newest = newest_epoch(&sim_disks[i]);
+        for (i = 0; i < sim_disk_count; i++) {
+                if (!sim_disks[i].present)
+                        continue;
+                if (!sim_disks[i].lied || newest_epoch(&sim_disks[i]) == newest)
+                        return false;
+                any = true;
+        }
+        return any;
+}
+
+static void all_there(void)
+{
+        unsigned i;
+
+        memset(plan.away, 0, sizeof(plan.away));
+        for (i = 0; i < sim_disk_count; i++)
+                sim_disks[i].present = is_there(&sim_disks[i]);
+}
+
 static void choose_drives(bool first, bool last)
 {
         unsigned i;
@@ -199,9 +238,7 @@ static void choose_drives(bool first, bool last)
                         memset(&disk->faults, 0, sizeof(disk->faults));
         }
         if (any_rolled_back()) {
-                memset(plan.away, 0, sizeof(plan.away));
-                for (i = 0; i < sim_disk_count; i++)
-                        sim_disks[i].present = is_there(&sim_disks[i]);
+                all_there();
                 return;
         }
         for (i = 0; i < sim_disk_count && plan.faults && !first && !last; i++) {
@@ -215,6 +252,8 @@ static void choose_drives(bool first, bool last)
                 disk->unreadable = disk->present && sim_chance(SIM_FAULTS, 20);
                 disk->lose_index = sim_chance(SIM_FAULTS, 20);
         }
+        if (only_liars())
+                all_there();
 }
 
 static uint32_t draw_inline_max(void)
