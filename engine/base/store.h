@@ -320,7 +320,7 @@ struct eng_events {
         void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
         /* A loop has taken a view. */
         void (*view_changed)(struct eng_loop *el);
-        /* Primary loop of its key: no name has this value any more, and its shards are discarded. */
+        /* Primary loop of its key: a member reported that no name has this value any more; its shards are discarded, or left to the sweep. */
         void (*value_gone)(struct eng_loop *el, const uint8_t id[FMT_ID]);
         /* Any loop: eng_upkeep_group(). */
         void (*look_at_group)(struct eng_store *store, uint32_t group);

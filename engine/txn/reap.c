@@ -162,6 +162,13 @@ static void reap_forget(struct eng_loop *el, struct eng_reap *reap)
         reap_free(reap);
 }
 
+/* Its space is found by the sweep. A member reported it: what is said of the value is not said of the name's any more. */
+static void leave_to_sweep(struct eng_loop *el, struct eng_reap *reap)
+{
+        el->store->events->value_gone(el, reap->id);
+        reap_forget(el, reap);
+}
+
 void eng_reap_tick(struct lp_timer *timer)
 {
         struct eng_loop *el = container_of(timer, struct eng_loop, reap_timer);
@@ -172,7 +179,7 @@ void eng_reap_tick(struct lp_timer *timer)
         while ((reap = STAILQ_FIRST(&all)) != NULL) {
                 STAILQ_REMOVE_HEAD(&all, link);
                 if (!agreed(el, reap) && lp_now(el->loop) - reap->since >= AGREE_NS) {
-                        reap_forget(el, reap);
+                        leave_to_sweep(el, reap);
                         continue;
                 }
                 if (!is_unread(el, reap) || !agreed(el, reap)) {
@@ -208,7 +215,7 @@ static bool reap_make_room(struct eng_loop *el, size_t bytes)
                 if (lp_now(el->loop) - oldest->since < AGREE_LEAST_NS)
                         return false;
                 STAILQ_REMOVE_HEAD(&el->reaps, link);
-                reap_forget(el, oldest);
+                leave_to_sweep(el, oldest);
         }
         return true;
 }
@@ -227,6 +234,7 @@ static void reap_arrive(struct lp_msg *msg)
                 return;
         }
         if (!reap_make_room(el, reap->value->len)) {
+                el->store->events->value_gone(el, reap->id);
                 reap_free(reap);
                 return;
         }
