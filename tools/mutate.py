@@ -103,6 +103,7 @@ NAMED = [
     ("a member that lacks the last epoch in force counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_EPOCH);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that lacks records which others applied counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_RECORDS);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that an epoch took in which it lacks counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_JOIN);", "(void)0;", ("unit test_lost", SIM)),
+    ("a member that was taken in before an epoch that reached one drive does not count", "engine/epoch/lost.c", " && !was_taken_in(m, i, tail.in_force)", "", ("unit test_recover",)),
     ("a drive whose log ends before what its index covers counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
     ("shards go on one member's word", "engine/txn/reap.c", "return speakers != 0 && (speakers & ~reap->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
     ("shards go while a lookup of before is under way", "engine/txn/reap.c", "!lookups_under_way(el, pg, reap->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_reap", SIM, "reads")),

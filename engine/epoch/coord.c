@@ -333,6 +333,8 @@ static void loops_quiet(struct eng_store *store, void *arg)
         eng_join_wants(store, &c->next_joining, &promoted);
         c->next_joining &= c->present;
         promoted &= c->next_joining;
+        if ((c->view.in & ~c->view.up) != 0) /* those that leave first: if this one is never in force, the members before it are all members still */
+                promoted = 0;
         c->next_in = (c->view.in & c->view.up) | promoted;
         c->next_joining &= ~promoted;
         eng_reshape_next(store, promoted);

@@ -6,8 +6,10 @@
  *
  * - A member of the last epoch that was surely in force, and that does not have it, lost it. That epoch is the chosen one if a record was written in it or
  *   all its members have it; else the one that the chosen one names (fmt_epoch_tail).
- * - A member that the chosen epoch took in, and that does not have that epoch, lost it, or the epoch was never in force: it catches up anew, and is not
- *   counted as a member. (Were it in force after all, then no majority of its members could go on beside a majority of the others.)
+ * - A member of the chosen epoch that was not yet one in the epoch that this one names, and that does not have the epoch that took it in, lost it, or
+ *   that epoch was never in force: it catches up anew, and is not counted as a member. (Were it in force after all, then no majority of its members
+ *   could go on beside a majority of the others.) No epoch takes in a drive and leaves out another, so without the one taken in all are still there
+ *   that were members before.
  * - A record of that epoch or later that any member has applied was stable on all writers of its group. One that has not come so far lost it. Numbers
  *   of earlier epochs say nothing: a member that was brought up to date by copies never had them.
  *
@@ -99,6 +101,17 @@ static eng_mask base_of_chosen(const struct lost_find *find)
         return base == 0 ? in : base;
 }
 
+/*
+ * It has been a member since an epoch behind the last that was surely in force, as its own newest one says: so it was brought up to date then. That is
+ * not the chosen epoch, which a start made without some drive; both led to each other, or recover.c would not have chosen it.
+ */
+static bool was_taken_in(const struct eng_member *m, unsigned slot, uint64_t in_force)
+{
+        const struct fmt_epoch *own = eng_epoch_of(m);
+
+        return own->number > in_force && slot < own->drives && eng_epoch_drives(m)[slot].in == FMT_EPOCH_IN;
+}
+
 /* ---- what the logs say ------------------------------------------------------------------------------------------ */
 
 static const struct eng_tail_entry *entries_of(const struct lost_tail *t)
@@ -149,8 +162,10 @@ static void lost_epochs(struct lost_find *find)
         struct eng_store *store = find->store;
         struct eng_coord *c = store->coord;
         eng_mask base = base_of_chosen(find);
+        struct fmt_epoch_tail tail;
         unsigned i;
 
+        eng_epoch_tail(find->chosen, &tail);
         for (i = 0; i < store->drive_count; i++) {
                 const struct eng_member *m = opened_as(store, i);
 
@@ -158,7 +173,7 @@ static void lost_epochs(struct lost_find *find)
                         continue;
                 if (m->log_lost)
                         lose(find, i, ENG_LOST_LOG);
-                else if (!(base & eng_bit(i)) && !eng_member_has_epoch(m, epoch->number, epoch->id))
+                else if (!(base & eng_bit(i)) && !eng_member_has_epoch(m, epoch->number, epoch->id) && !was_taken_in(m, i, tail.in_force))
                         lose(find, i, ENG_LOST_JOIN);
                 else if (c->in_force != 0 && !eng_member_has_epoch(m, c->in_force, c->in_force_id))
                         lose(find, i, ENG_LOST_EPOCH);

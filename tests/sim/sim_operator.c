@@ -358,6 +358,17 @@ static eng_mask lost_slots(void)
         return lost;
 }
 
+/* What is neither lost nor open has failed for a while: it may hold what no other does, and an operator brings it back first. */
+static bool all_others_open(eng_mask open)
+{
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].use == SIM_DISK_SERVES && !(open & eng_bit(sim_disks[i].identity.slot)))
+                        return false;
+        return true;
+}
+
 /* They have been given up: whatever they hold, it is not asked for any more, and now and then they are there again. */
 static void given_up(void)
 {
@@ -388,7 +399,7 @@ static void force(void)
                 sim_trace("operator: not forced: %d %s", report.rv, report.text);
         }
         eng_outlook_take(world.store, &outlook);
-        if (outlook.missed != lost_slots())
+        if (outlook.missed != lost_slots() || !all_others_open(outlook.open))
                 return;
         eng_outlook_refuse(&outlook, outlook.missed, why);
         if (why[0] != 0)

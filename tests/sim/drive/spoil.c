@@ -30,7 +30,7 @@
 #define PLACES_MAX   4u
 #define ROUNDS_MAX   3u
 #define TRIES        64u
-#define LOGS_MOST    512u /* numbers of log files that are looked at */
+#define LOGS_MOST    4096u /* numbers of log files that are looked at */
 #define CALM_EVENTS  3000u
 #define REBUILDS_MAX 3u
 
@@ -159,7 +159,10 @@ static void spoil_end(void)
         close(fd);
 }
 
-/* A device's cache that lied: the log ends at the beginning of a batch of its newest file, behind the last of clients' changes and voids: what was void then stays so. */
+/*
+ * A device's cache that lied: the log ends at the beginning of a batch of the newest file that has records, behind the last of clients' changes and voids: what was
+ * void then stays so. An older file is never cut while a newer one has records: that would be damage, not the loss of an end.
+ */
 static bool lose_end(void)
 {
         uint64_t number = 1, at, batch = 0, cut = 0, batches = 0;
@@ -186,7 +189,7 @@ static bool lose_end(void)
                 }
                 if (fd >= 0 && cut == 0)
                         close(fd);
-        } while (cut == 0 && --number > 0);
+        } while (batch == 0 && --number > 0);
         if (cut == 0)
                 return false;
         if (fstat(fd, &st) != 0)
