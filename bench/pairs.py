@@ -31,13 +31,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SMALL = ["--prefix", "s/", "--size", "4K"]
 LARGE = ["--prefix", "l/", "--size", "16M"]
 PHASES = [
-    ("PUT 4 KiB", "put", [*SMALL, "--count", 20000, "--conns", 64]),
-    ("GET 4 KiB", "get", [*SMALL, "--keys", 20000, "--count", 60000, "--conns", 64]),
-    ("HEAD", "head", [*SMALL, "--keys", 20000, "--count", 60000, "--conns", 64]),
-    ("LIST of 1,000 names", "list", [*SMALL, "--keys", 20000, "--count", 1500, "--conns", 8]),
-    ("PUT 16 MiB", "put", [*LARGE, "--count", 60, "--conns", 4]),
-    ("GET 16 MiB", "get", [*LARGE, "--keys", 60, "--count", 240, "--conns", 4]),
-    ("DELETE", "delete", [*SMALL, "--count", 20000, "--conns", 64]),
+    ("PUT 4 KiB", "put", [*SMALL, "--count", 60000, "--conns", 64]),
+    ("GET 4 KiB", "get", [*SMALL, "--keys", 60000, "--count", 200000, "--conns", 64]),
+    ("HEAD", "head", [*SMALL, "--keys", 60000, "--count", 200000, "--conns", 64]),
+    ("LIST of 1,000 names", "list", [*SMALL, "--keys", 60000, "--count", 10000, "--conns", 8]),
+    ("PUT 16 MiB", "put", [*LARGE, "--count", 150, "--conns", 4]),
+    ("GET 16 MiB", "get", [*LARGE, "--keys", 150, "--count", 600, "--conns", 4]),
+    ("DELETE", "delete", [*SMALL, "--count", 60000, "--conns", 64]),
 ]
 
 
@@ -58,15 +58,20 @@ def cpu_each(figures):
     return figures["server_cpu_s"] / figures["ops"]
 
 
+def absolute(text):
+    """A program's path, which is run in another folder."""
+    return Path(text).resolve()
+
+
 def spread(values):
     return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", type=Path, required=True, help="millraced of the build that is compared with")
-    parser.add_argument("--program", type=Path, default=ROOT / "build/release/millraced", help="the new one")
-    parser.add_argument("--load", type=Path, default=ROOT / "build/release/bench/load", help="the load generator")
+    parser.add_argument("--base", type=absolute, required=True, help="millraced of the build that is compared with")
+    parser.add_argument("--program", type=absolute, default=ROOT / "build/release/millraced", help="the new one")
+    parser.add_argument("--load", type=absolute, default=ROOT / "build/release/bench/load", help="the load generator")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="where stores are made (default: a temporary folder)")
     parser.add_argument("--most-cpu", type=float, default=1.03, help="of the base's CPU per operation (default 1.03)")

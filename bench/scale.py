@@ -35,6 +35,7 @@ PAGE = resource.getpagesize()
 TICK = os.sysconf("SC_CLK_TCK")
 LARGE_DRIVE = 20 * 10**12
 LARGE_SEGMENT = 2 << 30  # of such a drive: eng_segment_size()
+LARGE_LOG_FILE = 512 * MIB  # of such a drive: eng_log_file_size()
 MANY_OBJECTS = 10**9
 HOUR = 3600
 EMPTY = "start of an empty store"
@@ -229,7 +230,7 @@ def report(options, figures):
 def extrapolate_starts(options, figures):
     """Seconds that a start takes beyond that of an empty store, by file, times the files of a large drive. Replay after a kill does not grow: tail_size bounds it."""
     files = options.files + figures["made"]["log_files"]
-    large, small = LARGE_DRIVE // LARGE_SEGMENT, LARGE_DRIVE // (64 * MIB)
+    large, small = LARGE_DRIVE // LARGE_SEGMENT, LARGE_DRIVE // LARGE_LOG_FILE
     for name, wanted in (("start after a stop", 10), ("start after a kill", 30)):
         if name not in figures:
             continue
@@ -239,7 +240,7 @@ def extrapolate_starts(options, figures):
         yield [name + ", 20 TB of large objects", f"{empty['seconds'] + each * large:.1f} s, {memory * large:.0f} MiB", f"{wanted} s",
                f"{empty['seconds']:.2f} s + {each * 1e6:.1f} µs x {large:,} segments of 2 GiB"]
         yield [name + ", 20 TB of small objects", f"{empty['seconds'] + each * small:.1f} s, {memory * small:.0f} MiB", f"{wanted} s",
-               f"{empty['seconds']:.2f} s + {each * 1e6:.1f} µs x {small:,} log files of 64 MiB"]
+               f"{empty['seconds']:.2f} s + {each * 1e6:.1f} µs x {small:,} log files of 512 MiB"]
 
 
 def extrapolate_upkeep(options, figures):

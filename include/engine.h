@@ -301,6 +301,8 @@ struct eng_get; /* one open object: pins its bytes until closed. Owner: home loo
 typedef void (*eng_get_opened)(void *arg, int rv, struct eng_get *get);
 /* Looks a key up. On 0 the caller owns get and must close it. */
 void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg);
+/* The same for the object's metadata alone: no byte of it is read, and eng_get_start() refuses with -EINVAL. */
+void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg);
 const struct eng_object *eng_get_object(const struct eng_get *get);
 /* Part i (0-based, < part_count): its number, offset and size in the object, and stored attrs. -ENOENT beyond. */
 struct eng_part_view {

@@ -112,7 +112,9 @@ struct srv_ec {
           "New objects up to this size are stored inside their log record, on as many drives as the code has parity "  \
           "shards and one more; larger ones, and all parts of uploads, as shards. 0: only empty objects, which have "  \
           "nothing to shard. What is stored stays as it is, and readable, when this changes.")                         \
-        X(log_file_size, SIZE, "64MiB", 4ll << 20, 4ll << 30, "SIZE", "Size of one file of a drive's log.")            \
+        X(log_file_size, SIZE, "0", 4ll << 20, 4ll << 30, "SIZE",                                                      \
+          "Size of one file of a drive's log. 0: by the size of its file system: 64 MiB up to 4 TiB, then as much as "  \
+          "keeps a drive at 65,536 files, up to 1 GiB.")                                                               \
         X(segment_size, SIZE, "0", 4ll << 20, 64ll << 30, "SIZE",                                                      \
           "Size of one data segment of a drive. 0: by the size of its file system: 256 MiB up to 4 TiB, then as much "  \
           "as keeps a drive at 16,384 segments, up to 4 GiB.")                                                         \

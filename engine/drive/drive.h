@@ -328,10 +328,11 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
 #define ENG_RECLAIM_OFF 1u
 
 /*
- * Of a file system of total bytes, where the settings (0) leave it open. Segments: 256 MiB, or as much more (a power of two, up to 4 GiB) as keeps their number at
- * 16,384 at most. The reserve below which PUTs are refused: 1 GiB or 5 %, the smaller, and at least two such segments on a file system that has larger ones: reclaim may
+ * Sizes that follow from a file system of total bytes, where a setting is 0. Log files: 64 MiB, or as much more (a power of two, up to 1 GiB) as keeps their
+ * number at 65,536 at most. Segments: 256 MiB, or as much more (a power of two, up to 4 GiB) as keeps theirs at 16,384 at most. The reserve below which PUTs are refused: 1 GiB or 5 %, the smaller, and at least two such segments on a file system that has larger ones: reclaim may
  * copy up to one segment before it can free the one it came from. A segment is never chosen larger than half of a reserve that was set.
  */
+uint64_t eng_log_file_size(uint64_t set, uint64_t total);
 uint64_t eng_segment_size(uint64_t set, uint64_t total, uint64_t reserve);
 uint64_t eng_reserve_size(uint64_t set, uint64_t total);
 

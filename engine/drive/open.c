@@ -472,9 +472,9 @@ static uint64_t or_default(uint64_t value, uint64_t preset)
         return value != 0 ? value : preset;
 }
 
-static uint64_t log_file_bytes(const struct eng_local_options *options)
+static uint64_t log_file_bytes(const struct eng_local_options *options, uint64_t total)
 {
-        uint64_t bytes = eng_round_up(or_default(options->log_file_bytes, ENG_LOG_BYTES_DEFAULT), FMT_BLOCK);
+        uint64_t bytes = eng_round_up(eng_log_file_size(options->log_file_bytes, total), FMT_BLOCK);
 
         return bytes < ENG_LOG_BYTES_MIN && !options->short_logs ? ENG_LOG_BYTES_MIN : bytes;
 }
@@ -499,7 +499,6 @@ static struct eng_local *new_local(const struct eng_local_options *options)
                 snprintf(l->id_text + 2 * i, 3, "%02x", options->identity.drive_id[i]);
         l->dir_fd = l->lock_fd = l->files.dir_fd = l->log.fd = l->probe_fd = -1;
         l->holds = 1;
-        l->log_file_bytes = log_file_bytes(options);
         l->io_limit_ns = ENG_IO_LIMIT_NS;
         l->tail_bytes = or_default(options->tail_bytes, ENG_TAIL_BYTES_DEFAULT);
         memcpy(l->files.drive_id, options->identity.drive_id, FMT_ID);
@@ -523,6 +522,7 @@ static void set_sizes(struct eng_local *l)
 {
         uint64_t total = atomic_load(&l->space->total);
 
+        l->log_file_bytes = log_file_bytes(&l->options, total);
         l->reserve_bytes = eng_reserve_size(l->options.full_reserve_bytes, total);
         l->options.segment_bytes = eng_segment_size(l->options.segment_bytes, total, l->reserve_bytes);
 }

@@ -6,6 +6,7 @@
 #include "engine/drive/space.h"
 
 #include "engine/drive/drive.h"
+#include "engine/drive/logfile.h"
 #include "engine/drive/segment.h"
 
 #include <assert.h>
@@ -130,16 +131,27 @@ uint64_t eng_space_portion(const struct eng_space *space, uint64_t reserve, uint
 
 #define SEGMENTS_MOST     16384u
 #define SEGMENT_BYTES_MOST (4ull << 30)
+#define LOG_FILES_MOST    65536u
+#define LOG_BYTES_MOST    (1ull << 30)
 #define RESERVE_MOST      (1ull << 30)
 #define RESERVE_PARTS     20u /* or this part of the file system, if that is less */
 
+/* The least, doubled until no more than that many files fit into total, up to most. */
+static uint64_t size_by_total(uint64_t total, uint64_t least, uint64_t most, uint64_t files)
+{
+        while (least < most && total / least > files)
+                least *= 2;
+        return least;
+}
+
 static uint64_t segment_by_total(uint64_t total)
 {
-        uint64_t bytes = ENG_SEGMENT_BYTES_DEFAULT;
+        return size_by_total(total, ENG_SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MOST, SEGMENTS_MOST);
+}
 
-        while (bytes < SEGMENT_BYTES_MOST && total / bytes > SEGMENTS_MOST)
-                bytes *= 2;
-        return bytes;
+uint64_t eng_log_file_size(uint64_t set, uint64_t total)
+{
+        return set != 0 ? set : size_by_total(total, ENG_LOG_BYTES_DEFAULT, LOG_BYTES_MOST, LOG_FILES_MOST);
 }
 
 uint64_t eng_segment_size(uint64_t set, uint64_t total, uint64_t reserve)

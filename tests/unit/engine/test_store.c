@@ -709,6 +709,43 @@ static void test_a_reader_keeps_what_it_reads(void **state)
         end(&sf);
 }
 
+/* ---- metadata alone ------------------------------------------------------------------------------------------ */
+
+static void look(struct lp_msg *msg)
+{
+        struct held *held = (struct held *)msg;
+
+        eng_get_metadata(held->sf->store, held->bucket, (struct eng_str){"read", 4}, held_opened, held);
+}
+
+/* A GET of the metadata reads nothing of an object's bytes, and refuses to. */
+static void test_metadata_reads_no_bytes(void **state)
+{
+        static const size_t lengths[] = {0, 4096, 300 << 10};
+        struct eng_health *before = malloc(sizeof(*before)), *after = malloc(sizeof(*after));
+        struct held held = {0};
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, 1, 1, &held.bucket);
+        held.sf = &sf;
+        for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+                assert_int_equal(sf_put(&sf, 0, held.bucket, "read", i, lengths[i], true, NULL), 0);
+                eng_health_read(sf.store, before);
+                run_held(&held, look);
+                assert_int_equal(held.rv, 0);
+                assert_int_equal(eng_get_object(held.get)->size, lengths[i]);
+                assert_int_equal(eng_get_start(held.get, 0, lengths[i], NULL, NULL), -EINVAL);
+                run_held(&held, let_go);
+                eng_health_read(sf.store, after);
+                assert_int_equal(after->drives[0].read_bytes, before->drives[0].read_bytes);
+                assert_int_equal(after->cache_hits + after->cache_misses, before->cache_hits + before->cache_misses);
+        }
+        free(before);
+        free(after);
+        end(&sf);
+}
+
 /* ---- bytes that stay ------------------------------------------------------------------------------------------ */
 
 /* A GET and what it keeps. */
@@ -853,6 +890,7 @@ int main(void)
                 cmocka_unit_test(test_damage_in_the_log),
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_a_reader_keeps_what_it_reads),
+                cmocka_unit_test(test_metadata_reads_no_bytes),
                 cmocka_unit_test(test_bytes_that_stay),
                 cmocka_unit_test(test_many_uploads_at_once),
         };

@@ -354,6 +354,11 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         fake_post(later);
 }
 
+void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg)
+{
+        eng_get_open(store, bucket, key, opened, arg);
+}
+
 const struct eng_object *eng_get_object(const struct eng_get *get)
 {
         return &get->copy.object;
